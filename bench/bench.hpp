@@ -42,7 +42,8 @@ inline size_t parse_size(const char *text) {
     char *end = nullptr;
     const size_t number = std::strtoull(text, &end, 10);
     const std::string_view units = "kmg", unit = end;
-    const size_t at = unit.size() == 1 ? units.find(static_cast<char>(unit[0] | 0x20)) : std::string_view::npos;
+    const size_t at =
+        unit.size() == 1 ? units.find(static_cast<char>(unit[0] | 0x20)) : std::string_view::npos;
     if (number == 0 || (!unit.empty() && at == std::string_view::npos))
         die("'{}' is not a size; sizes look like 4096, 4K or 16M", text);
     return unit.empty() ? number : number << (10 * (at + 1));
@@ -70,7 +71,8 @@ inline double median_ratio(const std::vector<double> &of, const std::vector<doub
 
 /// Returns the seconds of a monotonic clock.
 inline double now() {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
+        .count();
 }
 
 // ---- Start ------------------------------------------------------------------------------------
@@ -89,8 +91,8 @@ inline constexpr std::string_view common_usage =
 /// the value is in optarg. The letters d, l, j and h are taken. `usage` prints the help and exits
 /// with the given code.
 template <typename Take>
-void parse_options(int argc, char **argv, CommonOptions &common, std::vector<option> own, void (*usage)(int),
-                   const Take &take) {
+void parse_options(int argc, char **argv, CommonOptions &common, std::vector<option> own,
+                   void (*usage)(int), const Take &take) {
     own.insert(own.end(), {{"device", 1, nullptr, 'd'},
                            {"label", 1, nullptr, 'l'},
                            {"json", 1, nullptr, 'j'},
@@ -145,7 +147,8 @@ inline std::vector<cl_device_id> devices(cl_device_type type, bool print = false
     cl_uint platform_count = 0;
     clGetPlatformIDs(0, nullptr, &platform_count);  // on an error, the count stays 0
     std::vector<cl_platform_id> platforms(platform_count);
-    if (platform_count) check(clGetPlatformIDs(platform_count, platforms.data(), nullptr), "clGetPlatformIDs");
+    if (platform_count)
+        check(clGetPlatformIDs(platform_count, platforms.data(), nullptr), "clGetPlatformIDs");
     std::vector<cl_device_id> found;
     for (cl_platform_id platform : platforms) {
         const std::string name = platform_text(platform, CL_PLATFORM_NAME);
@@ -207,7 +210,8 @@ struct Device {
     [[nodiscard]] cl_command_queue queue(cl_command_queue_properties wanted = 0) const {
         const cl_queue_properties properties[] = {CL_QUEUE_PROPERTIES, wanted, 0};
         cl_int status = CL_SUCCESS;
-        cl_command_queue made = clCreateCommandQueueWithProperties(context, id, properties, &status);
+        cl_command_queue made =
+            clCreateCommandQueueWithProperties(context, id, properties, &status);
         check(status, "clCreateCommandQueueWithProperties");
         return made;
     }
@@ -226,7 +230,8 @@ public:
     Pinned(const Device &device, cl_command_queue queue, size_t size)
         : queue_(queue), buffer_(device.buffer(size, CL_MEM_READ_WRITE | CL_MEM_ALLOC_HOST_PTR)) {
         cl_int status = CL_SUCCESS;
-        data_ = static_cast<char *>(clEnqueueMapBuffer(queue, buffer_, CL_TRUE, CL_MAP_READ | CL_MAP_WRITE, 0, size, 0,
+        data_ = static_cast<char *>(clEnqueueMapBuffer(queue, buffer_, CL_TRUE,
+                                                       CL_MAP_READ | CL_MAP_WRITE, 0, size, 0,
                                                        nullptr, nullptr, &status));
         check(status, "clEnqueueMapBuffer");
     }
@@ -266,8 +271,8 @@ struct Report {
     bool busy = false;
 
     void ratio(std::string_view of, double value, bool higher_is_better) {
-        ratios.push_back(fmt::format(R"({{"name": {}, "value": {:.4f}, "better": "{}"}})", json_text(of), value,
-                                     higher_is_better ? "higher" : "lower"));
+        ratios.push_back(fmt::format(R"({{"name": {}, "value": {:.4f}, "better": "{}"}})",
+                                     json_text(of), value, higher_is_better ? "higher" : "lower"));
     }
 
     /// Call this before the measurements.
@@ -302,7 +307,8 @@ struct Report {
             {"date", date},
             {"device", device_text(device.id, CL_DEVICE_NAME)},
             {"devices", fmt::format("{}", device.count)},
-            {"driver", device_text(device.id, CL_DEVICE_VERSION) + ", " + device_text(device.id, CL_DRIVER_VERSION)},
+            {"driver", device_text(device.id, CL_DEVICE_VERSION) + ", " +
+                           device_text(device.id, CL_DRIVER_VERSION)},
             {"MPI", mpi + (!initialized                   ? ", not started"
                            : level == MPI_THREAD_MULTIPLE ? ", MPI_THREAD_MULTIPLE"
                                                           : "")},
@@ -316,14 +322,18 @@ struct Report {
 
     void print_facts() const {
         for (const auto &[key, value] : facts) fmt::print("- {}: {}\n", key, value);
-        if (busy) fmt::print("- **the machine was busy with other programs: measure again on a quiet machine**\n");
+        if (busy)
+            fmt::print(
+                "- **the machine was busy with other programs: measure again on a quiet "
+                "machine**\n");
         fmt::print("\n");
         std::fflush(stdout);
     }
 
     void write_json(const std::string &path) const {
         std::vector<std::string> pairs;
-        for (const auto &[key, value] : facts) pairs.push_back(json_text(key) + ": " + json_text(value));
+        for (const auto &[key, value] : facts)
+            pairs.push_back(json_text(key) + ": " + json_text(value));
         std::ofstream file(path);
         file << fmt::format(
             "{{\"bench\": {}, \"label\": {},\n\"facts\": {{{}}},\n"

@@ -30,7 +30,8 @@ void measure_calls(const Options &options) {
     const Devices devices(options.devices, std::size_t(-1));
     const cl_command_queue queue = devices.queue(devices.count() - 1);
     cl_device_id device = nullptr;
-    check(clGetCommandQueueInfo(queue, CL_QUEUE_DEVICE, sizeof device, &device, nullptr), "clGetCommandQueueInfo");
+    check(clGetCommandQueueInfo(queue, CL_QUEUE_DEVICE, sizeof device, &device, nullptr),
+          "clGetCommandQueueInfo");
     const Program program = devices.build(source);
     std::vector<Kernel> kernels;
     std::vector<Buffer> buffers;
@@ -40,26 +41,32 @@ void measure_calls(const Options &options) {
         for (int i = 0; i < 2; ++i) {
             buffers.push_back(devices.buffer(size));
             fill(queue, buffers.back(), 0.0f, 0, size / sizeof(float));
-            if (attached) check(clAttachBufferToDevice(buffers.back().get(), device), "clAttachBufferToDevice");
+            if (attached)
+                check(clAttachBufferToDevice(buffers.back().get(), device),
+                      "clAttachBufferToDevice");
         }
         const cl_kernel kernel = kernels.back().get();
         const cl_mem from = buffers[buffers.size() - 2].get();
         const cl_mem to = buffers.back().get();
         set_arguments(kernels.back(), buffers.back());
         for (const bool wanted : {false, true}) {
-            const std::string how = std::string(attached ? ", attached" : "") + (wanted ? ", with an event" : "");
+            const std::string how =
+                std::string(attached ? ", attached" : "") + (wanted ? ", with an event" : "");
             const auto add = [&](const char *name, auto enqueue) {
-                calls.push_back(
-                    {name + how,
-                     [enqueue, wanted](cl_event *event) { check(enqueue(wanted ? event : nullptr), "the command"); },
-                     wanted});
+                calls.push_back({name + how,
+                                 [enqueue, wanted](cl_event *event) {
+                                     check(enqueue(wanted ? event : nullptr), "the command");
+                                 },
+                                 wanted});
             };
             add("clEnqueueNDRangeKernel", [=](cl_event *event) {
                 const std::size_t one = 1;
-                return clEnqueueNDRangeKernel(queue, kernel, 1, nullptr, &one, &one, 0, nullptr, event);
+                return clEnqueueNDRangeKernel(queue, kernel, 1, nullptr, &one, &one, 0, nullptr,
+                                              event);
             });
-            add("clEnqueueCopyBuffer, 16 B",
-                [=](cl_event *event) { return clEnqueueCopyBuffer(queue, from, to, 0, 0, 16, 0, nullptr, event); });
+            add("clEnqueueCopyBuffer, 16 B", [=](cl_event *event) {
+                return clEnqueueCopyBuffer(queue, from, to, 0, 0, 16, 0, nullptr, event);
+            });
         }
     }
     // The batches take turns, so that noise affects all of them alike. The first round warms up.
@@ -80,7 +87,8 @@ void measure_calls(const Options &options) {
         }
     const auto tell = [&](const std::string &name, const std::vector<double> &ns) {
         fmt::print(
-            "{{\"bench\": \"cluster_attached\", \"devices\": {}, \"call\": \"{}\", \"ns\": {:.1f}, \"least\": "
+            "{{\"bench\": \"cluster_attached\", \"devices\": {}, \"call\": \"{}\", \"ns\": {:.1f}, "
+            "\"least\": "
             "{:.1f}}}\n",
             devices.count(), name, median(ns), *std::min_element(ns.begin(), ns.end()));
     };
@@ -94,7 +102,8 @@ void measure_calls(const Options &options) {
 
 int main(int argc, char **argv) {
     return run_program({"cluster_attached",
-                        "Measures the host time of commands on a device of another process; medians of batches of 500.",
+                        "Measures the host time of commands on a device of another process; "
+                        "medians of batches of 500.",
                         nullptr,
                         nullptr,
                         {.repeat = 30, .check = false}},

@@ -24,7 +24,8 @@ void copy_all_to_all(const Options &options) {
     const Devices devices(options.devices, std::size_t(-1));
     const int count = devices.count();
     if (count < 2) refuse("there must be at least two devices");
-    const std::size_t elements = std::size_t(number(options.size.c_str(), 1)), bytes = elements * sizeof(cl_uint);
+    const std::size_t elements = std::size_t(number(options.size.c_str(), 1)),
+                      bytes = elements * sizeof(cl_uint);
     std::vector<Data> data;
     std::vector<Buffer> buffers;
     for (cl_uint device = 0; device < cl_uint(count); ++device) {
@@ -34,7 +35,8 @@ void copy_all_to_all(const Options &options) {
         buffers.push_back(devices.buffer(bytes));
 #ifdef ATTACHED
         cl_device_id of_queue = nullptr;
-        check(clGetCommandQueueInfo(devices.queue(int(device)), CL_QUEUE_DEVICE, sizeof of_queue, &of_queue, nullptr),
+        check(clGetCommandQueueInfo(devices.queue(int(device)), CL_QUEUE_DEVICE, sizeof of_queue,
+                                    &of_queue, nullptr),
               "clGetCommandQueueInfo");
         check(clAttachBufferToDevice(buffers.back().get(), of_queue), "clAttachBufferToDevice");
 #endif
@@ -55,8 +57,9 @@ void copy_all_to_all(const Options &options) {
                     if (to == from) continue;
                     const bool last = --left == 0;
                     check(clEnqueueCopyBuffer(devices.queue(from), buffers[std::size_t(from)].get(),
-                                              buffers[std::size_t(to)].get(), 0, 0, bytes, before.count(),
-                                              before.data(), last ? after.put() : nullptr),
+                                              buffers[std::size_t(to)].get(), 0, 0, bytes,
+                                              before.count(), before.data(),
+                                              last ? after.put() : nullptr),
                           "clEnqueueCopyBuffer");
                     before.clear();  // the other commands follow the first one in the queue
                 }
@@ -71,7 +74,8 @@ void copy_all_to_all(const Options &options) {
         Data got(elements);
         read(devices.queue(device), buffers[std::size_t(device)], CL_TRUE, std::span(got));
         for (std::size_t n = 0; n < got.size(); ++n)
-            expect_near(fmt::format("device {}'s buffer", device).c_str(), n, got[n], data[0][n], 0);
+            expect_near(fmt::format("device {}'s buffer", device).c_str(), n, got[n], data[0][n],
+                        0);
     }
     const double commands = double(options.iterations) * count * (count - 1);
     fmt::print(

@@ -38,12 +38,17 @@ void measure_calls(const Options &options) {
     Call calls[] = {
         {"clEnqueueNDRangeKernel, 1 buffer", [&] { launch(queue, one, {1}, {1}); }},
         {"clEnqueueNDRangeKernel, 4 buffers", [&] { launch(queue, four, {1}, {1}); }},
-        {"clSetKernelArg", [&] { check(clSetKernelArg(one.get(), 0, sizeof argument, &argument), "clSetKernelArg"); }},
-        {"clEnqueueWriteBuffer, 4 KiB", [&] { write(queue, buffers[0], std::span<const std::byte>(out)); }},
+        {"clSetKernelArg",
+         [&] {
+             check(clSetKernelArg(one.get(), 0, sizeof argument, &argument), "clSetKernelArg");
+         }},
+        {"clEnqueueWriteBuffer, 4 KiB",
+         [&] { write(queue, buffers[0], std::span<const std::byte>(out)); }},
         {"clEnqueueReadBuffer, 4 KiB", [&] { read(queue, buffers[0], CL_FALSE, std::span(in)); }},
         {"clEnqueueCopyBuffer, 4 KiB",
          [&] {
-             check(clEnqueueCopyBuffer(queue, buffers[0].get(), buffers[1].get(), 0, 0, size, 0, nullptr, nullptr),
+             check(clEnqueueCopyBuffer(queue, buffers[0].get(), buffers[1].get(), 0, 0, size, 0,
+                                       nullptr, nullptr),
                    "clEnqueueCopyBuffer");
          }},
     };
@@ -57,8 +62,10 @@ void measure_calls(const Options &options) {
             if (round > 0) call.ns.push_back(seconds / batch * 1e9);
         }
     for (const Call &call : calls)
-        fmt::print("{{\"bench\": \"cluster_enqueue\", \"devices\": {}, \"call\": \"{}\", \"ns\": {:.0f}}}\n",
-                   devices.count(), call.name, median(call.ns));
+        fmt::print(
+            "{{\"bench\": \"cluster_enqueue\", \"devices\": {}, \"call\": \"{}\", \"ns\": "
+            "{:.0f}}}\n",
+            devices.count(), call.name, median(call.ns));
 }
 
 }  // namespace

@@ -1,9 +1,10 @@
 /// Exchanges halos between several devices through pageable memory, with one thread per device.
 ///
-/// Each device has its own context and a cube of cells with 19 values each, as in lattice-Boltzmann codes. The cubes form
-/// a ring. In a step, five values of each cell move up, and five move down. The threads read the faces into memory from
-/// malloc, wait for each other, and write the faces of their neighbours.
-/// Prints million cell updates per second, and a check sum of all values for comparison with other runs.
+/// Each device has its own context and a cube of cells with 19 values each, as in lattice-Boltzmann
+/// codes. The cubes form a ring. In a step, five values of each cell move up, and five move down.
+/// The threads read the faces into memory from malloc, wait for each other, and write the faces of
+/// their neighbours. Prints million cell updates per second, and a check sum of all values for
+/// comparison with other runs.
 #include <barrier>
 #include <thread>
 
@@ -41,10 +42,13 @@ kernel void add_up(global const uint *from, ulong count, global uint *sum) {
 }
 )CL";
 
-std::vector<cl_uint> memory_for(std::size_t side) { return std::vector<cl_uint>(2 * moving * side * side); }
+std::vector<cl_uint> memory_for(std::size_t side) {
+    return std::vector<cl_uint>(2 * moving * side * side);
+}
 
 struct Cube {
-    Cube(cl_device_id device, cl_uint number, std::size_t side) : cells(side * side * side), plane(side * side) {
+    Cube(cl_device_id device, cl_uint number, std::size_t side)
+        : cells(side * side * side), plane(side * side) {
         cl_int code = CL_SUCCESS;
         context = Context(clCreateContext(nullptr, 1, &device, nullptr, nullptr, &code));
         check(code, "clCreateContext");
@@ -73,7 +77,8 @@ struct Cube {
 
     Buffer buffer(std::size_t count) const {
         cl_int code = CL_SUCCESS;
-        Buffer made(clCreateBuffer(context.get(), CL_MEM_READ_WRITE, count * sizeof(cl_uint), nullptr, &code));
+        Buffer made(clCreateBuffer(context.get(), CL_MEM_READ_WRITE, count * sizeof(cl_uint),
+                                   nullptr, &code));
         check(code, "clCreateBuffer");
         return made;
     }
@@ -112,8 +117,8 @@ struct Cube {
 };
 
 /// Returns a check sum of all values after the steps, and the seconds of each repetition.
-std::pair<cl_uint, std::vector<double>> exchange(const std::vector<cl_device_id> &devices, std::size_t side, int steps,
-                                                 int repeat) {
+std::pair<cl_uint, std::vector<double>> exchange(const std::vector<cl_device_id> &devices,
+                                                 std::size_t side, int steps, int repeat) {
     const std::size_t count = devices.size();
     std::vector<std::vector<cl_uint>> host[2];
     for (auto &memories : host) memories.assign(count, memory_for(side));
@@ -152,7 +157,9 @@ std::pair<cl_uint, std::vector<double>> exchange(const std::vector<cl_device_id>
 cl_uint expected(std::size_t count, std::size_t side, int steps) {
     const std::size_t plane = side * side, cells = plane * side;
     std::vector<std::vector<cl_uint>> from(count, std::vector<cl_uint>(values * cells)), to = from;
-    const auto initial = [](std::size_t i, std::size_t device) { return cl_uint(i) * 2654435761U + cl_uint(device); };
+    const auto initial = [](std::size_t i, std::size_t device) {
+        return cl_uint(i) * 2654435761U + cl_uint(device);
+    };
     for (std::size_t d = 0; d < count; ++d)
         for (std::size_t i = 0; i < values * cells; ++i) from[d][i] = initial(i, d);
     for (int step = 0; step < steps; ++step) {
@@ -174,7 +181,8 @@ cl_uint expected(std::size_t count, std::size_t side, int steps) {
                                                 : initial((v - moving) * plane + x, d);
                     sum = sum * 31U + value[v];
                 }
-                for (std::size_t v = 0; v < values; ++v) to[d][v * cells + cell] = value[v] * 3U + sum;
+                for (std::size_t v = 0; v < values; ++v)
+                    to[d][v * cells + cell] = value[v] * 3U + sum;
             }
         from.swap(to);
     }
@@ -193,25 +201,28 @@ void measure_halos(const Options &options) {
         constexpr int steps = 5;
         const cl_uint sum = exchange(devices, small, steps, 0).first;
         if (const cl_uint right = expected(devices.size(), small, steps); sum != right)
-            throw std::runtime_error(fmt::format("the sum of {} values per device is {}, expected {}",
-                                                 values * small * small * small, sum, right));
+            throw std::runtime_error(
+                fmt::format("the sum of {} values per device is {}, expected {}",
+                            values * small * small * small, sum, right));
     }
     auto [sum, seconds] = exchange(devices, side, options.iterations, options.repeat);
     const double updates = double(devices.size()) * double(side * side * side) * options.iterations;
     fmt::print(
-        "{{\"bench\": \"cluster_halo\", \"devices\": {}, \"side\": {}, \"face_bytes\": {}, \"mega_updates\": {:.0f}, "
+        "{{\"bench\": \"cluster_halo\", \"devices\": {}, \"side\": {}, \"face_bytes\": {}, "
+        "\"mega_updates\": {:.0f}, "
         "\"us_per_step\": {:.1f}, \"sum\": {}}}\n",
-        devices.size(), side, moving * side * side * sizeof(cl_uint), updates / median(seconds) / 1e6,
-        median(seconds) / options.iterations * 1e6, sum);
+        devices.size(), side, moving * side * side * sizeof(cl_uint),
+        updates / median(seconds) / 1e6, median(seconds) / options.iterations * 1e6, sum);
 }
 
 }  // namespace
 
 int main(int argc, char **argv) {
-    return run_program({"cluster_halo",
-                        "Exchanges halos through pageable memory, with one thread and one context per device.",
-                        "cells along an edge of each device's cube",
-                        "steps",
-                        {.size = "256", .iterations = 20, .repeat = 5}},
-                       argc, argv, measure_halos);
+    return run_program(
+        {"cluster_halo",
+         "Exchanges halos through pageable memory, with one thread and one context per device.",
+         "cells along an edge of each device's cube",
+         "steps",
+         {.size = "256", .iterations = 20, .repeat = 5}},
+        argc, argv, measure_halos);
 }

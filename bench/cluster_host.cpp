@@ -17,10 +17,12 @@ constexpr int row = 8;  ///< copies
 class Mapped {
 public:
     Mapped(const Devices &devices, std::size_t size)
-        : queue_(devices.queue(0)), buffer_(devices.buffer(size, CL_MEM_READ_WRITE | CL_MEM_ALLOC_HOST_PTR)) {
+        : queue_(devices.queue(0)),
+          buffer_(devices.buffer(size, CL_MEM_READ_WRITE | CL_MEM_ALLOC_HOST_PTR)) {
         cl_int code = CL_SUCCESS;
-        memory_ = static_cast<std::byte *>(clEnqueueMapBuffer(
-            queue_, buffer_.get(), CL_TRUE, CL_MAP_READ | CL_MAP_WRITE, 0, size, 0, nullptr, nullptr, &code));
+        memory_ = static_cast<std::byte *>(clEnqueueMapBuffer(queue_, buffer_.get(), CL_TRUE,
+                                                              CL_MAP_READ | CL_MAP_WRITE, 0, size,
+                                                              0, nullptr, nullptr, &code));
         check(code, "clEnqueueMapBuffer");
     }
     Mapped(const Mapped &) = delete;
@@ -37,7 +39,9 @@ private:
     std::byte *memory_ = nullptr;
 };
 
-std::byte expected(std::size_t at, int round) { return std::byte((at * 7 + std::size_t(round)) & 0xff); }
+std::byte expected(std::size_t at, int round) {
+    return std::byte((at * 7 + std::size_t(round)) & 0xff);
+}
 
 struct Times {
     std::vector<double> call, done, row, blocking;
@@ -61,10 +65,10 @@ void measure_copies(const Options &options) {
                 for (const bool reads : {false, true}) {
                     Times &of = times[is_mapped ? 1 : 0][reads ? 1 : 0];
                     const auto copy = [&](cl_bool blocking, cl_event *event) {
-                        check(reads ? clEnqueueReadBuffer(queue, buffer.get(), blocking, 0, size, memory, 0, nullptr,
-                                                          event)
-                                    : clEnqueueWriteBuffer(queue, buffer.get(), blocking, 0, size, memory, 0, nullptr,
-                                                           event),
+                        check(reads ? clEnqueueReadBuffer(queue, buffer.get(), blocking, 0, size,
+                                                          memory, 0, nullptr, event)
+                                    : clEnqueueWriteBuffer(queue, buffer.get(), blocking, 0, size,
+                                                           memory, 0, nullptr, event),
                               "the copy");
                     };
                     if (reads)
@@ -78,7 +82,8 @@ void measure_copies(const Options &options) {
                     check(clWaitForEvents(1, &event), "clWaitForEvents");
                     const double done = now();
                     clReleaseEvent(event);
-                    if (reads && std::memcmp(memory, data.data(), size) != 0) refuse("the read data is wrong");
+                    if (reads && std::memcmp(memory, data.data(), size) != 0)
+                        refuse("the read data is wrong");
                     const double begin = now();
                     for (int i = 0; i < row; ++i) copy(CL_FALSE, nullptr);
                     check(clFinish(queue), "clFinish");
@@ -96,9 +101,9 @@ void measure_copies(const Options &options) {
         for (const bool is_mapped : {false, true})
             for (const bool reads : {false, true}) {
                 Times &of = times[is_mapped ? 1 : 0][reads ? 1 : 0];
-                fmt::print("| {} KiB | {} | {} | {:.1f} | {:.1f} | {:.2f} | {:.1f} |\n", size >> 10U,
-                           is_mapped ? "mapped" : "ordinary", reads ? "read" : "write", median(of.call),
-                           median(of.done), median(of.row), median(of.blocking));
+                fmt::print("| {} KiB | {} | {} | {:.1f} | {:.1f} | {:.2f} | {:.1f} |\n",
+                           size >> 10U, is_mapped ? "mapped" : "ordinary", reads ? "read" : "write",
+                           median(of.call), median(of.done), median(of.row), median(of.blocking));
             }
         std::fflush(stdout);
     }
@@ -107,11 +112,11 @@ void measure_copies(const Options &options) {
 }  // namespace
 
 int main(int argc, char **argv) {
-    return run_program(
-        {"cluster_host",
-         "Measures copies between a device and the program's memory, from 4 KiB to 64 MiB; prints medians.",
-         nullptr,
-         nullptr,
-         {.repeat = 9, .check = false}},
-        argc, argv, measure_copies);
+    return run_program({"cluster_host",
+                        "Measures copies between a device and the program's memory, from 4 KiB to "
+                        "64 MiB; prints medians.",
+                        nullptr,
+                        nullptr,
+                        {.repeat = 9, .check = false}},
+                       argc, argv, measure_copies);
 }

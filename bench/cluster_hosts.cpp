@@ -1,4 +1,5 @@
-/// Measures the cost of a kind of host. Run it natively and with each kind of host (bench/hosts.py).
+/// Measures the cost of a kind of host. Run it natively and with each kind of host
+/// (bench/hosts.py).
 ///
 /// Measures the calls per second that run everywhere, and the time of a call that waits for nothing
 /// on the last device. Then it runs kernels on all devices from one thread per device.
@@ -27,12 +28,15 @@ double seconds_of(const std::function<void()> &work) {
 }
 
 void print(const Devices &devices, const char *what, double value) {
-    fmt::print("{{\"bench\": \"cluster_hosts\", \"devices\": {}, \"what\": \"{}\", \"value\": {:.6g}}}\n",
-               devices.count(), what, value);
+    fmt::print(
+        "{{\"bench\": \"cluster_hosts\", \"devices\": {}, \"what\": \"{}\", \"value\": {:.6g}}}\n",
+        devices.count(), what, value);
 }
 
-/// Returns how many kernels a second `count` threads launch. Each has its own queue, kernel and buffer.
-double launches_of_threads(const Devices &devices, const Program &program, int count, int launches) {
+/// Returns how many kernels a second `count` threads launch. Each has its own queue, kernel and
+/// buffer.
+double launches_of_threads(const Devices &devices, const Program &program, int count,
+                           int launches) {
     std::barrier all(static_cast<std::ptrdiff_t>(count) + 1);
     std::vector<std::thread> threads;
     for (int t = 0; t < count; ++t)
@@ -85,7 +89,8 @@ void measure_hosts(const Options &options) {
         constexpr int finished = 200;
         finishes.push_back(seconds_of([&] {
                                for (int i = 0; i < finished; ++i) {
-                                   check(clEnqueueMarkerWithWaitList(queue, 0, nullptr, nullptr), "clEnqueueMarker");
+                                   check(clEnqueueMarkerWithWaitList(queue, 0, nullptr, nullptr),
+                                         "clEnqueueMarker");
                                    check(clFinish(queue), "clFinish");
                                }
                            }) /
@@ -122,11 +127,12 @@ void measure_hosts(const Options &options) {
 }  // namespace
 
 int main(int argc, char **argv) {
-    return run_program({"cluster_hosts",
-                        "Measures calls and waits on the last device, and, unless --no-check is given, one thread "
-                        "per device, which a replicated host does not support.",
-                        nullptr,
-                        "calls",
-                        {.iterations = 100'000, .repeat = 5}},
-                       argc, argv, measure_hosts);
+    return run_program(
+        {"cluster_hosts",
+         "Measures calls and waits on the last device, and, unless --no-check is given, one thread "
+         "per device, which a replicated host does not support.",
+         nullptr,
+         "calls",
+         {.iterations = 100'000, .repeat = 5}},
+        argc, argv, measure_hosts);
 }

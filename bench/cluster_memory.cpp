@@ -40,7 +40,8 @@ void measure_memory(const Options &options) {
     const auto migrate = [&](int device) {
         for (const Buffer &buffer : all) {
             const cl_mem memory = buffer.get();
-            check(clEnqueueMigrateMemObjects(devices.queue(device), 1, &memory, 0, 0, nullptr, nullptr),
+            check(clEnqueueMigrateMemObjects(devices.queue(device), 1, &memory, 0, 0, nullptr,
+                                             nullptr),
                   "clEnqueueMigrateMemObjects");
         }
     };
@@ -52,7 +53,8 @@ void measure_memory(const Options &options) {
     for (const Buffer &buffer : all)
         for (int device = 0; device + 1 < count; ++device)
             fill(devices.queue(device), buffer, 1.0f, std::size_t(device) * part, part);
-    tell("per part of a buffer that a device has written, in addition", double(buffers) * (count - 1));
+    tell("per part of a buffer that a device has written, in addition",
+         double(buffers) * (count - 1));
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
-/// Measures copies between all devices at once and the program's pageable memory, in GB/s of all devices together.
-/// Compares them with copies within host memory by one thread per device. Checks all bytes that were read.
+/// Measures copies between all devices at once and the program's pageable memory, in GB/s of all
+/// devices together. Compares them with copies within host memory by one thread per device. Checks
+/// all bytes that were read.
 #include <algorithm>
 #include <cstring>
 #include <thread>
@@ -40,18 +41,21 @@ void measure_rates(const Options &options) {
                      std::span(found[std::size_t(d)]).first(elements));
         });
         for (std::size_t d = 0; d < written.size(); ++d) {
-            if (!std::equal(found[d].begin(), found[d].begin() + std::ptrdiff_t(elements), written[d].begin()))
+            if (!std::equal(found[d].begin(), found[d].begin() + std::ptrdiff_t(elements),
+                            written[d].begin()))
                 throw std::runtime_error(fmt::format("wrong bytes from device {}", d));
             std::fill(found[d].begin(), found[d].end(), 0);
         }
         const double host = rate_of([&] {
             std::vector<std::thread> threads;
             for (std::size_t d = 0; d < written.size(); ++d)
-                threads.emplace_back([&, d] { std::memcpy(found[d].data(), written[d].data(), size); });
+                threads.emplace_back(
+                    [&, d] { std::memcpy(found[d].data(), written[d].data(), size); });
             for (std::thread &thread : threads) thread.join();
         });
         fmt::print(
-            "{{\"bench\": \"cluster_rates\", \"devices\": {}, \"bytes\": {}, \"write\": {:.2f}, \"read\": {:.2f}, "
+            "{{\"bench\": \"cluster_rates\", \"devices\": {}, \"bytes\": {}, \"write\": {:.2f}, "
+            "\"read\": {:.2f}, "
             "\"memcpy\": {:.2f}}}\n",
             count, size, writes, reads, host);
     }

@@ -24,7 +24,8 @@ int main(int argc, char **argv) {
     cl_context context = clCreateContext(nullptr, 1, &device, nullptr, nullptr, &code);
     cl_command_queue queue = clCreateCommandQueue(context, device, 0, &code);
     std::vector<int> values(1024);
-    cl_mem buffer = clCreateBuffer(context, CL_MEM_READ_WRITE, values.size() * sizeof(int), nullptr, &code);
+    cl_mem buffer =
+        clCreateBuffer(context, CL_MEM_READ_WRITE, values.size() * sizeof(int), nullptr, &code);
     const char *source = "kernel void next(global int *a) { a[get_global_id(0)] += 1; }";
     cl_program program = clCreateProgramWithSource(context, 1, &source, nullptr, &code);
     clBuildProgram(program, 0, nullptr, "", nullptr, nullptr);
@@ -39,10 +40,12 @@ int main(int argc, char **argv) {
         clEnqueueNDRangeKernel(queue, kernel, 1, nullptr, &items, nullptr, 0, nullptr, &event);
         clFlush(queue);
         if (how == "read") {
-            clEnqueueReadBuffer(queue, buffer, CL_TRUE, 0, items * sizeof(int), values.data(), 0, nullptr, nullptr);
+            clEnqueueReadBuffer(queue, buffer, CL_TRUE, 0, items * sizeof(int), values.data(), 0,
+                                nullptr, nullptr);
         } else if (how == "poll") {
             for (cl_int status = CL_QUEUED; status > CL_COMPLETE;)
-                clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status, nullptr);
+                clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status,
+                               nullptr);
         } else {
             clWaitForEvents(1, &event);
         }

@@ -25,8 +25,10 @@ struct Case {
     [[nodiscard]] cl_uint n() const { return cl_uint(queues.size()); }
 };
 
-void copy(const Case &c, cl_uint queue, cl_mem from, cl_mem to, std::size_t from_offset, std::size_t to_offset) {
-    check(clEnqueueCopyBuffer(c.queues[queue], from, to, from_offset, to_offset, c.bytes, 0, nullptr, nullptr),
+void copy(const Case &c, cl_uint queue, cl_mem from, cl_mem to, std::size_t from_offset,
+          std::size_t to_offset) {
+    check(clEnqueueCopyBuffer(c.queues[queue], from, to, from_offset, to_offset, c.bytes, 0,
+                              nullptr, nullptr),
           "clEnqueueCopyBuffer");
 }
 
@@ -40,8 +42,8 @@ struct Kind {
 const Kind kinds[] = {
     {"broadcast", false, false,
      [](const Case &c) {
-         check(clEnqueueBroadcastBuffer(c.queues.data(), c.sources[0], c.n(), c.destinations.data(), 0, nullptr,
-                                        c.bytes, 0, nullptr, nullptr),
+         check(clEnqueueBroadcastBuffer(c.queues.data(), c.sources[0], c.n(), c.destinations.data(),
+                                        0, nullptr, c.bytes, 0, nullptr, nullptr),
                "clEnqueueBroadcastBuffer");
      },
      [](const Case &c) {
@@ -49,28 +51,33 @@ const Kind kinds[] = {
      }},
     {"all-gather", false, true,
      [](const Case &c) {
-         check(clEnqueueAllGatherBuffer(c.queues.data(), c.n(), c.sources.data(), c.destinations.data(), nullptr,
-                                        nullptr, c.bytes, 0, nullptr, nullptr),
+         check(clEnqueueAllGatherBuffer(c.queues.data(), c.n(), c.sources.data(),
+                                        c.destinations.data(), nullptr, nullptr, c.bytes, 0,
+                                        nullptr, nullptr),
                "clEnqueueAllGatherBuffer");
      },
      [](const Case &c) {
          for (cl_uint i = 0; i < c.n(); ++i)
-             for (cl_uint k = 0; k < c.n(); ++k) copy(c, i, c.sources[k], c.destinations[i], 0, k * c.bytes);
+             for (cl_uint k = 0; k < c.n(); ++k)
+                 copy(c, i, c.sources[k], c.destinations[i], 0, k * c.bytes);
      }},
     {"all-to-all", true, true,
      [](const Case &c) {
-         check(clEnqueueAlltoAllBuffer(c.queues.data(), c.n(), c.sources.data(), c.destinations.data(), nullptr,
-                                       nullptr, c.bytes, 0, nullptr, nullptr),
+         check(clEnqueueAlltoAllBuffer(c.queues.data(), c.n(), c.sources.data(),
+                                       c.destinations.data(), nullptr, nullptr, c.bytes, 0, nullptr,
+                                       nullptr),
                "clEnqueueAlltoAllBuffer");
      },
      [](const Case &c) {
          for (cl_uint i = 0; i < c.n(); ++i)
-             for (cl_uint k = 0; k < c.n(); ++k) copy(c, i, c.sources[k], c.destinations[i], i * c.bytes, k * c.bytes);
+             for (cl_uint k = 0; k < c.n(); ++k)
+                 copy(c, i, c.sources[k], c.destinations[i], i * c.bytes, k * c.bytes);
      }},
     {"all-reduce", false, false,
      [](const Case &c) {
-         check(clEnqueueAllReduceBuffer(c.queues.data(), c.n(), c.sources.data(), c.destinations.data(), nullptr,
-                                        nullptr, c.bytes, CL_FLOAT, 0, nullptr, nullptr),
+         check(clEnqueueAllReduceBuffer(c.queues.data(), c.n(), c.sources.data(),
+                                        c.destinations.data(), nullptr, nullptr, c.bytes, CL_FLOAT,
+                                        0, nullptr, nullptr),
                "clEnqueueAllReduceBuffer");
      },
      // The first device collects all data, adds it up, and distributes the result.
@@ -113,20 +120,25 @@ void measure_kind(const Case &c, const Kind &kind, int rounds) {
         if (round >= 0) ratios.push_back(seconds[1].back() / seconds[0].back());
     }
     if (left[0] != left[1])
-        throw std::runtime_error(fmt::format("{} and the copies have different results", kind.name));
+        throw std::runtime_error(
+            fmt::format("{} and the copies have different results", kind.name));
     fmt::print(
-        "{{\"collective\": \"{}\", \"devices\": {}, \"bytes\": {}, \"us\": {:.1f}, \"copies_us\": {:.1f}, "
+        "{{\"collective\": \"{}\", \"devices\": {}, \"bytes\": {}, \"us\": {:.1f}, \"copies_us\": "
+        "{:.1f}, "
         "\"copies/collective\": {:.2f}}}\n",
-        kind.name, c.n(), c.bytes, median(seconds[0]) * 1e6, median(seconds[1]) * 1e6, median(ratios));
+        kind.name, c.n(), c.bytes, median(seconds[0]) * 1e6, median(seconds[1]) * 1e6,
+        median(ratios));
     std::fflush(stdout);
 }
 
 void measure_all(const Options &options) {
     const Devices devices(options.devices, std::size_t(-1));
     const Program program = devices.build(
-        "kernel void add(global float *a, const global float *b) { a[get_global_id(0)] += b[get_global_id(0)]; }");
+        "kernel void add(global float *a, const global float *b) { a[get_global_id(0)] += "
+        "b[get_global_id(0)]; }");
     for (const Kind &kind : kinds)
-        for (const std::size_t bytes : {std::size_t{4} << 10, std::size_t{256} << 10, std::size_t{16} << 20}) {
+        for (const std::size_t bytes :
+             {std::size_t{4} << 10, std::size_t{256} << 10, std::size_t{16} << 20}) {
             if (bytes > std::size_t(number(options.size.c_str(), 1)) << 10) continue;
             Case c{devices, {}, {}, {}, {}, {}, {}, {}, bytes, make_kernel(program, "add")};
             for (int i = 0; i < devices.count(); ++i) {

@@ -76,7 +76,8 @@ struct Samples {
 
 class Bench {
 public:
-    Bench(const Options &options, const Device &device, cl_command_queue_properties properties, int rank)
+    Bench(const Options &options, const Device &device, cl_command_queue_properties properties,
+          int rank)
         : options_(options),
           rank_(rank),
           queue_(device.queue(properties)),
@@ -84,7 +85,8 @@ public:
           events_(options.batch) {
         host_.emplace(device, queue_, options.size);
         const std::vector<char> zeros(options.size);
-        check(clEnqueueWriteBuffer(queue_, buffer_, CL_TRUE, 0, options.size, zeros.data(), 0, nullptr, nullptr),
+        check(clEnqueueWriteBuffer(queue_, buffer_, CL_TRUE, 0, options.size, zeros.data(), 0,
+                                   nullptr, nullptr),
               "clEnqueueWriteBuffer");
     }
     Bench(const Bench &) = delete;
@@ -116,7 +118,8 @@ public:
         if (rank_ == 0 && with_event) {
             for (cl_event event : events_) {
                 cl_int status = CL_QUEUED;
-                check(clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status, nullptr),
+                check(clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status,
+                                     &status, nullptr),
                       "clGetEventInfo");
                 check(status, "a command of the batch");
                 clReleaseEvent(event);
@@ -143,17 +146,18 @@ private:
         const size_t size = options_.size;
         switch (op) {
             case Op::read:
-                check(clEnqueueReadBuffer(queue_, buffer_, CL_FALSE, 0, size, host_->data(), 0, nullptr, event),
+                check(clEnqueueReadBuffer(queue_, buffer_, CL_FALSE, 0, size, host_->data(), 0,
+                                          nullptr, event),
                       "clEnqueueReadBuffer");
                 break;
             case Op::send:
-                check(clEnqueueSendBuffer(queue_, buffer_, CL_FALSE, 0, size, 1 - rank_, tag, MPI_COMM_WORLD, 0,
-                                          nullptr, event),
+                check(clEnqueueSendBuffer(queue_, buffer_, CL_FALSE, 0, size, 1 - rank_, tag,
+                                          MPI_COMM_WORLD, 0, nullptr, event),
                       "clEnqueueSendBuffer");
                 break;
             case Op::recv:
-                check(clEnqueueRecvBuffer(queue_, buffer_, CL_FALSE, 0, size, 1 - rank_, tag, MPI_COMM_WORLD, 0,
-                                          nullptr, event),
+                check(clEnqueueRecvBuffer(queue_, buffer_, CL_FALSE, 0, size, 1 - rank_, tag,
+                                          MPI_COMM_WORLD, 0, nullptr, event),
                       "clEnqueueRecvBuffer");
                 break;
         }
@@ -174,7 +178,8 @@ private:
 constexpr std::array ops = {Op::read, Op::send, Op::recv};
 constexpr std::array<std::string_view, 3> op_names = {"read", "send", "recv"};
 
-void measure(const Options &options, const Device &device, int rank, const Case &what, Report &report) {
+void measure(const Options &options, const Device &device, int rank, const Case &what,
+             Report &report) {
     Bench bench(options, device, what.properties, rank);
     std::array<Samples, 3> samples;
     for (const Op op : ops) bench.batch(op, what.with_event, nullptr);  // warm up
@@ -188,26 +193,33 @@ void measure(const Options &options, const Device &device, int rank, const Case 
 
     const std::string_view event = what.with_event ? "event" : "no event";
     const auto us = [](const std::vector<double> &seconds) { return median(seconds) * 1e6; };
-    fmt::print("| {} | {} | {:.2f} | {:.2f} | {:.2f} | {:.2f} | {:.2f} | {:.2f} | {:.2f} |\n", what.queue_name,
-               what.with_event ? "yes" : "no", us(samples[0].wall), us(samples[1].wall), us(samples[2].wall),
-               median_ratio(samples[1].wall, samples[0].wall), median_ratio(samples[2].wall, samples[0].wall),
-               median_ratio(samples[1].cpu, samples[0].cpu), median_ratio(samples[2].cpu, samples[0].cpu));
+    fmt::print(
+        "| {} | {} | {:.2f} | {:.2f} | {:.2f} | {:.2f} | {:.2f} | {:.2f} | {:.2f} |\n",
+        what.queue_name, what.with_event ? "yes" : "no", us(samples[0].wall), us(samples[1].wall),
+        us(samples[2].wall), median_ratio(samples[1].wall, samples[0].wall),
+        median_ratio(samples[2].wall, samples[0].wall),
+        median_ratio(samples[1].cpu, samples[0].cpu), median_ratio(samples[2].cpu, samples[0].cpu));
     std::fflush(stdout);
     for (const size_t i : {size_t{1}, size_t{2}}) {
-        report.ratio(fmt::format("enqueue {}, {}, {}, {} : read", options.label, what.queue_name, event, op_names[i]),
+        report.ratio(fmt::format("enqueue {}, {}, {}, {} : read", options.label, what.queue_name,
+                                 event, op_names[i]),
                      median_ratio(samples[i].wall, samples[0].wall), false);
     }
     for (size_t i = 0; i < ops.size(); ++i) {
         std::vector<std::string> wall, cpu;
-        for (const double seconds : samples[i].wall) wall.push_back(fmt::format("{:.3f}", seconds * 1e6));
-        for (const double seconds : samples[i].cpu) cpu.push_back(fmt::format("{:.3f}", seconds * 1e6));
-        report.rows.push_back(fmt::format(R"({{"queue": {}, "event": {}, "op": {}, "us": [{}], "cpu_us": [{}]}})",
-                                          json_text(what.queue_name), what.with_event, json_text(op_names[i]),
-                                          fmt::join(wall, ", "), fmt::join(cpu, ", ")));
+        for (const double seconds : samples[i].wall)
+            wall.push_back(fmt::format("{:.3f}", seconds * 1e6));
+        for (const double seconds : samples[i].cpu)
+            cpu.push_back(fmt::format("{:.3f}", seconds * 1e6));
+        report.rows.push_back(
+            fmt::format(R"({{"queue": {}, "event": {}, "op": {}, "us": [{}], "cpu_us": [{}]}})",
+                        json_text(what.queue_name), what.with_event, json_text(op_names[i]),
+                        fmt::join(wall, ", "), fmt::join(cpu, ", ")));
     }
 }
 
-void measure_idle(const Options &options, const Device &device, int rank, double before, Report &report) {
+void measure_idle(const Options &options, const Device &device, int rank, double before,
+                  Report &report) {
     Bench bench(options, device, 0, rank);
     for (const Op op : ops) bench.batch(op, false, nullptr);
     const double after = sleeping_cpu_percent();
@@ -215,11 +227,13 @@ void measure_idle(const Options &options, const Device &device, int rank, double
     const double pending = bench.pending_receive();
     if (rank != 0) return;
     fmt::print(
-        "\nCPU of a process whose main thread sleeps for 2 s, percent of one core: {:.2f} before any command, "
+        "\nCPU of a process whose main thread sleeps for 2 s, percent of one core: {:.2f} before "
+        "any command, "
         "{:.2f} after commands, {:.2f} while a receive waits for a message that does not come.\n",
         before, after, pending);
-    report.rows.push_back(fmt::format(R"({{"idle_before": {:.3f}, "idle_after": {:.3f}, "idle_pending": {:.3f}}})",
-                                      before, after, pending));
+    report.rows.push_back(
+        fmt::format(R"({{"idle_before": {:.3f}, "idle_after": {:.3f}, "idle_pending": {:.3f}}})",
+                    before, after, pending));
 }
 
 [[noreturn]] void usage(int code) {
@@ -234,7 +248,8 @@ void measure_idle(const Options &options, const Device &device, int rank, double
 }
 
 Options parse(int argc, char **argv) {
-    const std::vector<option> own{{"size", 1, nullptr, 's'}, {"batch", 1, nullptr, 'b'}, {"batches", 1, nullptr, 'n'}};
+    const std::vector<option> own{
+        {"size", 1, nullptr, 's'}, {"batch", 1, nullptr, 'b'}, {"batches", 1, nullptr, 'n'}};
     Options options;
     parse_options(argc, argv, options, own, usage, [&](int letter) {
         switch (letter) {
@@ -256,8 +271,8 @@ int main(int argc, char **argv) {
         Report report{"enqueue", options.label};
         if (rank == 0) {
             report.collect_facts(device);
-            fmt::print("## enqueue: host time of a non-blocking command of {}, {}\n\n", size_name(options.size),
-                       options.label);
+            fmt::print("## enqueue: host time of a non-blocking command of {}, {}\n\n",
+                       size_name(options.size), options.label);
             report.print_facts();
         }
         const double idle_before = sleeping_cpu_percent();
@@ -266,13 +281,15 @@ int main(int argc, char **argv) {
             fmt::print(
                 "Medians of {} batches of {} calls; µs per call, ratios to clEnqueueReadBuffer "
                 "(goal: a send at most {}).\n\n"
-                "| queue | event | read | send | recv | send : read | recv : read | CPU time of the thread, "
+                "| queue | event | read | send | recv | send : read | recv : read | CPU time of "
+                "the thread, "
                 "send : read | recv : read |\n|---|---|---:|---:|---:|---:|---:|---:|---:|\n",
                 options.batches, options.batch, goal);
         }
-        for (const Case &what : {Case{"in-order", 0, false}, Case{"in-order", 0, true},
-                                 Case{"out-of-order", CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, false},
-                                 Case{"out-of-order", CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, true}}) {
+        for (const Case &what :
+             {Case{"in-order", 0, false}, Case{"in-order", 0, true},
+              Case{"out-of-order", CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, false},
+              Case{"out-of-order", CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, true}}) {
             measure(options, device, rank, what, report);
         }
         measure_idle(options, device, rank, idle_before, report);

@@ -55,7 +55,8 @@ Number checked(Number result, std::string_view what) {
 
 void read_all(int fd, char *to, size_t size, size_t place) {
     for (size_t done = 0; done < size;) {
-        const ssize_t got = checked(pread(fd, to + done, size - done, static_cast<off_t>(place + done)), "pread");
+        const ssize_t got =
+            checked(pread(fd, to + done, size - done, static_cast<off_t>(place + done)), "pread");
         if (got == 0) die("the file ends at byte {}", place + done);
         done += static_cast<size_t>(got);
     }
@@ -63,8 +64,8 @@ void read_all(int fd, char *to, size_t size, size_t place) {
 
 void write_all(int fd, const char *from, size_t size, size_t place) {
     for (size_t done = 0; done < size;) {
-        done += static_cast<size_t>(
-            checked(pwrite(fd, from + done, size - done, static_cast<off_t>(place + done)), "pwrite"));
+        done += static_cast<size_t>(checked(
+            pwrite(fd, from + done, size - done, static_cast<off_t>(place + done)), "pwrite"));
     }
 }
 
@@ -122,11 +123,13 @@ private:
         const hid_t space = checked(H5Screate_simple(1, &elements, nullptr), "H5Screate_simple");
         const hid_t creation = checked(H5Pcreate(H5P_DATASET_CREATE), "H5Pcreate");
         checked(H5Pset_alloc_time(creation, H5D_ALLOC_TIME_EARLY), "H5Pset_alloc_time");
-        contiguous = checked(H5Dcreate2(hdf5, "contiguous", H5T_NATIVE_UINT, space, H5P_DEFAULT, creation, H5P_DEFAULT),
+        contiguous = checked(H5Dcreate2(hdf5, "contiguous", H5T_NATIVE_UINT, space, H5P_DEFAULT,
+                                        creation, H5P_DEFAULT),
                              "H5Dcreate2");
         checked(H5Pset_chunk(creation, 1, &chunk), "H5Pset_chunk");
-        chunked = checked(H5Dcreate2(hdf5, "chunked", H5T_NATIVE_UINT, space, H5P_DEFAULT, creation, H5P_DEFAULT),
-                          "H5Dcreate2");
+        chunked = checked(
+            H5Dcreate2(hdf5, "chunked", H5T_NATIVE_UINT, space, H5P_DEFAULT, creation, H5P_DEFAULT),
+            "H5Dcreate2");
         void *handle = nullptr;
         checked(H5Fget_vfd_handle(hdf5, access, &handle), "H5Fget_vfd_handle");
         hdf5_fd = *static_cast<int *>(handle);
@@ -146,7 +149,8 @@ double cached_share(int fd, size_t size) {
     std::vector<unsigned char> pages((size + page - 1) / page);
     checked(mincore(mapped, size, pages.data()), "mincore");
     munmap(mapped, size);
-    return static_cast<double>(std::count_if(pages.begin(), pages.end(), [](unsigned char at) { return at & 1; })) /
+    return static_cast<double>(
+               std::count_if(pages.begin(), pages.end(), [](unsigned char at) { return at & 1; })) /
            static_cast<double>(pages.size());
 }
 
@@ -229,12 +233,14 @@ struct Part {
 };
 
 void read_buffer(const Ends &ends, size_t place, size_t size, void *to) {
-    check(clEnqueueReadBuffer(ends.queue, ends.buffer, CL_TRUE, place, size, to, 0, nullptr, nullptr),
-          "clEnqueueReadBuffer");
+    check(
+        clEnqueueReadBuffer(ends.queue, ends.buffer, CL_TRUE, place, size, to, 0, nullptr, nullptr),
+        "clEnqueueReadBuffer");
 }
 
 void write_buffer(const Ends &ends, size_t place, size_t size, const void *from) {
-    check(clEnqueueWriteBuffer(ends.queue, ends.buffer, CL_TRUE, place, size, from, 0, nullptr, nullptr),
+    check(clEnqueueWriteBuffer(ends.queue, ends.buffer, CL_TRUE, place, size, from, 0, nullptr,
+                               nullptr),
           "clEnqueueWriteBuffer");
 }
 
@@ -278,57 +284,69 @@ const std::array file_methods = {
            [](const Ends &ends, const Part &part) {
                write_all(ends.files.alone, ends.host + part.place, part.size, part.place);
            }},
-    Method{"serial", "file", Role::serial, "fread into memory from malloc, blocking clEnqueueWriteBuffer",
-           "blocking clEnqueueReadBuffer into memory from malloc, fwrite, fflush at the end", &Files::serial_fd,
+    Method{"serial", "file", Role::serial,
+           "fread into memory from malloc, blocking clEnqueueWriteBuffer",
+           "blocking clEnqueueReadBuffer into memory from malloc, fwrite, fflush at the end",
+           &Files::serial_fd,
            [](const Ends &ends, const Part &part) {
-               if (fread(ends.host, 1, part.size, ends.files.serial) != part.size) die("fread failed");
+               if (fread(ends.host, 1, part.size, ends.files.serial) != part.size)
+                   die("fread failed");
                write_buffer(ends, part.place, part.size, ends.host);
            },
            [](const Ends &ends, const Part &part) {
                read_buffer(ends, part.place, part.size, ends.host);
-               if (fwrite(ends.host, 1, part.size, ends.files.serial) != part.size) die("fwrite failed");
+               if (fwrite(ends.host, 1, part.size, ends.files.serial) != part.size)
+                   die("fwrite failed");
            },
            rewind_stream<&Files::serial>, flush_stream<&Files::serial>},
     Method{"stdio", "file", Role::command, "clEnqueueWriteBufferFromStdioFile",
            "clEnqueueReadBufferToStdioFile, fflush at the end", &Files::stdio_fd,
            [](const Ends &ends, const Part &part) {
-               check(clEnqueueWriteBufferFromStdioFile(ends.queue, ends.buffer, part.blocking, part.place, part.size,
-                                                       ends.files.stdio, 0, nullptr, part.event),
+               check(clEnqueueWriteBufferFromStdioFile(ends.queue, ends.buffer, part.blocking,
+                                                       part.place, part.size, ends.files.stdio, 0,
+                                                       nullptr, part.event),
                      "clEnqueueWriteBufferFromStdioFile");
            },
            [](const Ends &ends, const Part &part) {
-               check(clEnqueueReadBufferToStdioFile(ends.queue, ends.buffer, part.blocking, part.place, part.size,
-                                                    ends.files.stdio, 0, nullptr, part.event),
+               check(clEnqueueReadBufferToStdioFile(ends.queue, ends.buffer, part.blocking,
+                                                    part.place, part.size, ends.files.stdio, 0,
+                                                    nullptr, part.event),
                      "clEnqueueReadBufferToStdioFile");
            },
            rewind_stream<&Files::stdio>, flush_stream<&Files::stdio>},
-    Method{"fd", "file", Role::command, "clEnqueueWriteBufferFromFile", "clEnqueueReadBufferToFile", &Files::fd,
+    Method{"fd", "file", Role::command, "clEnqueueWriteBufferFromFile", "clEnqueueReadBufferToFile",
+           &Files::fd,
            [](const Ends &ends, const Part &part) {
-               check(clEnqueueWriteBufferFromFile(ends.queue, ends.buffer, part.blocking, part.place, part.size,
-                                                  ends.files.fd, part.file_place(), 0, nullptr, part.event),
+               check(clEnqueueWriteBufferFromFile(ends.queue, ends.buffer, part.blocking,
+                                                  part.place, part.size, ends.files.fd,
+                                                  part.file_place(), 0, nullptr, part.event),
                      "clEnqueueWriteBufferFromFile");
            },
            [](const Ends &ends, const Part &part) {
-               check(clEnqueueReadBufferToFile(ends.queue, ends.buffer, part.blocking, part.place, part.size,
-                                               ends.files.fd, part.file_place(), 0, nullptr, part.event),
+               check(clEnqueueReadBufferToFile(ends.queue, ends.buffer, part.blocking, part.place,
+                                               part.size, ends.files.fd, part.file_place(), 0,
+                                               nullptr, part.event),
                      "clEnqueueReadBufferToFile");
            }},
 };
 
 #if CLDIST_HAS_HDF5
-hid_t file_space(const Ends &ends, const Part &part) { return ends.file_spaces[part.place / part.size]; }
+hid_t file_space(const Ends &ends, const Part &part) {
+    return ends.file_spaces[part.place / part.size];
+}
 
 template <hid_t Files::*dataset>
 void hdf5_read(const Ends &ends, const Part &part, char *to) {
-    checked(H5Dread(ends.files.*dataset, H5T_NATIVE_UINT, ends.memory_space, file_space(ends, part), H5P_DEFAULT, to),
+    checked(H5Dread(ends.files.*dataset, H5T_NATIVE_UINT, ends.memory_space, file_space(ends, part),
+                    H5P_DEFAULT, to),
             "H5Dread");
 }
 
 template <hid_t Files::*dataset>
 void hdf5_write(const Ends &ends, const Part &part, const char *from) {
-    checked(
-        H5Dwrite(ends.files.*dataset, H5T_NATIVE_UINT, ends.memory_space, file_space(ends, part), H5P_DEFAULT, from),
-        "H5Dwrite");
+    checked(H5Dwrite(ends.files.*dataset, H5T_NATIVE_UINT, ends.memory_space,
+                     file_space(ends, part), H5P_DEFAULT, from),
+            "H5Dwrite");
 }
 
 void hdf5_flush(const Files &files) { checked(H5Fflush(files.hdf5, H5F_SCOPE_LOCAL), "H5Fflush"); }
@@ -338,31 +356,40 @@ std::array<Method, 3> hdf5_methods(std::string_view kind, std::string_view comma
     return {
         Method{"alone", kind, Role::alone, "H5Dread into host memory without a device",
                "H5Dwrite from host memory without a device, H5Fflush at the end", &Files::hdf5_fd,
-               [](const Ends &ends, const Part &part) { hdf5_read<dataset>(ends, part, ends.host + part.place); },
-               [](const Ends &ends, const Part &part) { hdf5_write<dataset>(ends, part, ends.host + part.place); },
-               [](const Files &) {}, hdf5_flush},
-        Method{"serial", kind, Role::serial, "H5Dread into memory from malloc, blocking clEnqueueWriteBuffer",
-               "blocking clEnqueueReadBuffer into memory from malloc, H5Dwrite, H5Fflush at the end", &Files::hdf5_fd,
                [](const Ends &ends, const Part &part) {
-                   hdf5_read<dataset>(ends, part, ends.host);
-                   write_buffer(ends, part.place, part.size, ends.host);
+                   hdf5_read<dataset>(ends, part, ends.host + part.place);
                },
                [](const Ends &ends, const Part &part) {
-                   read_buffer(ends, part.place, part.size, ends.host);
-                   hdf5_write<dataset>(ends, part, ends.host);
+                   hdf5_write<dataset>(ends, part, ends.host + part.place);
                },
                [](const Files &) {}, hdf5_flush},
+        Method{
+            "serial", kind, Role::serial,
+            "H5Dread into memory from malloc, blocking clEnqueueWriteBuffer",
+            "blocking clEnqueueReadBuffer into memory from malloc, H5Dwrite, H5Fflush at the end",
+            &Files::hdf5_fd,
+            [](const Ends &ends, const Part &part) {
+                hdf5_read<dataset>(ends, part, ends.host);
+                write_buffer(ends, part.place, part.size, ends.host);
+            },
+            [](const Ends &ends, const Part &part) {
+                read_buffer(ends, part.place, part.size, ends.host);
+                hdf5_write<dataset>(ends, part, ends.host);
+            },
+            [](const Files &) {}, hdf5_flush},
         Method{command_name, kind, Role::command, "clEnqueueWriteBufferFromHDF5Dataset",
                "clEnqueueReadBufferToHDF5Dataset, H5Fflush at the end", &Files::hdf5_fd,
                [](const Ends &ends, const Part &part) {
                    check(clEnqueueWriteBufferFromHDF5Dataset(
-                             ends.queue, ends.buffer, part.blocking, part.place, ends.files.*dataset, H5T_NATIVE_UINT,
-                             file_space(ends, part), H5P_DEFAULT, 0, nullptr, part.event),
+                             ends.queue, ends.buffer, part.blocking, part.place,
+                             ends.files.*dataset, H5T_NATIVE_UINT, file_space(ends, part),
+                             H5P_DEFAULT, 0, nullptr, part.event),
                          "clEnqueueWriteBufferFromHDF5Dataset");
                },
                [](const Ends &ends, const Part &part) {
-                   check(clEnqueueReadBufferToHDF5Dataset(ends.queue, ends.buffer, part.blocking, part.place,
-                                                          ends.files.*dataset, H5T_NATIVE_UINT, file_space(ends, part),
+                   check(clEnqueueReadBufferToHDF5Dataset(ends.queue, ends.buffer, part.blocking,
+                                                          part.place, ends.files.*dataset,
+                                                          H5T_NATIVE_UINT, file_space(ends, part),
                                                           H5P_DEFAULT, 0, nullptr, part.event),
                          "clEnqueueReadBufferToHDF5Dataset");
                },
@@ -392,8 +419,9 @@ struct Options : CommonOptions {
     std::vector<Method> methods{};
 
     [[nodiscard]] size_t index_of(std::string_view kind, Role role) const {
-        const auto found = std::find_if(methods.begin(), methods.end(),
-                                        [&](const Method &m) { return m.kind == kind && m.role == role; });
+        const auto found = std::find_if(methods.begin(), methods.end(), [&](const Method &m) {
+            return m.kind == kind && m.role == role;
+        });
         return static_cast<size_t>(found - methods.begin());
     }
 };
@@ -417,7 +445,8 @@ struct Row {
     Case what;
     std::vector<std::vector<double>> seconds;
     std::vector<std::string> paths;
-    std::vector<double> cached;  ///< the share of cached pages at the start, or the largest share after dropping
+    /// The share of cached pages at the start, or the largest share after dropping.
+    std::vector<double> cached;
 };
 
 class Bench {
@@ -430,7 +459,8 @@ public:
           pattern_(host_memory(options.max + spare_bytes)),
           ends_{files, device.queue(), device.buffer(options.max), host_.get()} {
         auto *words = reinterpret_cast<uint64_t *>(pattern_.get());
-        for (size_t i = 0; i < (options.max + spare_bytes) / sizeof *words; ++i) words[i] = i * 0x9e3779b97f4a7c15u;
+        for (size_t i = 0; i < (options.max + spare_bytes) / sizeof *words; ++i)
+            words[i] = i * 0x9e3779b97f4a7c15u;
         select({Direction::out, State::cached, false, options.max, 1});
         for (const Method &method : methods_) {
             if (method.role == Role::alone) write_expected(method, options.max);
@@ -461,7 +491,8 @@ public:
             row.paths[m] = warm_up(methods_[m], what);
             counts.push_back(calibrate(methods_[m], what));
             if (what.state == State::cached)
-                row.cached[m] = cached_share(methods_[m].fd_of(ends_.files), methods_[m].span_in_file(what.span()));
+                row.cached[m] = cached_share(methods_[m].fd_of(ends_.files),
+                                             methods_[m].span_in_file(what.span()));
         }
         std::vector<bool> wrong(count, false);
         const int rounds = what.span() <= 1u << 20 ? 3 * options_.rounds : options_.rounds;
@@ -473,10 +504,11 @@ public:
                 loop.count = counts[m];
                 const double left = prepare(methods_[m], loop);
                 if (what.state == State::dropped) row.cached[m] = std::max(row.cached[m], left);
-                row.seconds[m].push_back(timed(methods_[m], loop) / static_cast<double>(loop.count));
+                row.seconds[m].push_back(timed(methods_[m], loop) /
+                                         static_cast<double>(loop.count));
                 if (arrived(methods_[m], loop)) continue;
-                fmt::print(stderr, "{}, {} ({}): wrong data in round {}\n", size_name(what.size), methods_[m].name,
-                           methods_[m].kind, round);
+                fmt::print(stderr, "{}, {} ({}): wrong data in round {}\n", size_name(what.size),
+                           methods_[m].name, methods_[m].kind, round);
                 wrong[m] = true;
                 row.seconds[m].clear();
             }
@@ -494,14 +526,17 @@ private:
 #if CLDIST_HAS_HDF5
         for (const hid_t space : ends_.file_spaces) H5Sclose(space);
         ends_.file_spaces.clear();
-        if (ends_.memory_space != H5I_INVALID_HID) H5Sclose(std::exchange(ends_.memory_space, H5I_INVALID_HID));
+        if (ends_.memory_space != H5I_INVALID_HID)
+            H5Sclose(std::exchange(ends_.memory_space, H5I_INVALID_HID));
         if (what.size == 0) return;
         const hsize_t elements = what.size / sizeof(cl_uint);
         ends_.memory_space = checked(H5Screate_simple(1, &elements, nullptr), "H5Screate_simple");
         for (size_t i = 0; i < (what.stream ? what.count : 1); ++i) {
             const hsize_t first = i * elements;
-            ends_.file_spaces.push_back(checked(H5Dget_space(ends_.files.contiguous), "H5Dget_space"));
-            checked(H5Sselect_hyperslab(ends_.file_spaces.back(), H5S_SELECT_SET, &first, nullptr, &elements, nullptr),
+            ends_.file_spaces.push_back(
+                checked(H5Dget_space(ends_.files.contiguous), "H5Dget_space"));
+            checked(H5Sselect_hyperslab(ends_.file_spaces.back(), H5S_SELECT_SET, &first, nullptr,
+                                        &elements, nullptr),
                     "H5Sselect_hyperslab");
         }
 #endif
@@ -518,7 +553,8 @@ private:
     std::string warm_up(const Method &method, const Case &what) {
         cl_event event = nullptr;
         method.rewind(ends_.files);
-        move(method, what, {0, what.size, CL_TRUE, method.role == Role::command ? &event : nullptr});
+        move(method, what,
+             {0, what.size, CL_TRUE, method.role == Role::command ? &event : nullptr});
         finish(method, what);
         if (!event) return {};
         char path[64] = "?";
@@ -547,7 +583,8 @@ private:
         if (what.stream && method.role == Role::command) check(clFinish(ends_.queue), "clFinish");
         if (what.direction == Direction::in) return;
         method.flush(ends_.files);
-        if (what.state == State::dropped) checked(fdatasync(method.fd_of(ends_.files)), "fdatasync");
+        if (what.state == State::dropped)
+            checked(fdatasync(method.fd_of(ends_.files)), "fdatasync");
     }
 
     double timed(const Method &method, const Case &loop) const {
@@ -565,7 +602,8 @@ private:
     double prepare(const Method &method, const Case &loop) {
         const uint64_t other = 0xA5A5A5A5A5A5A5A5u;
         std::memset(ends_.host, 0xA5, loop.span());
-        check(clEnqueueFillBuffer(ends_.queue, ends_.buffer, &other, sizeof other, 0, loop.span(), 0, nullptr, nullptr),
+        check(clEnqueueFillBuffer(ends_.queue, ends_.buffer, &other, sizeof other, 0, loop.span(),
+                                  0, nullptr, nullptr),
               "clEnqueueFillBuffer");
         check(clFinish(ends_.queue), "clFinish");
         method.flush(ends_.files);  // discards old data that a stream has read ahead
@@ -578,7 +616,8 @@ private:
             }
         }
         const int fd = method.fd_of(ends_.files);
-        if (loop.state == State::dropped) return dropper_.drop(fd, method.span_in_file(loop.span()));
+        if (loop.state == State::dropped)
+            return dropper_.drop(fd, method.span_in_file(loop.span()));
         if (loop.direction == Direction::out) checked(fdatasync(fd), "fdatasync");
         return 0;
     }
@@ -605,8 +644,12 @@ private:
 
 // ---- Tables -----------------------------------------------------------------------------------
 
-std::string_view name_of(Direction direction) { return direction == Direction::in ? "file → device" : "device → file"; }
-std::string_view name_of(State state) { return state == State::cached ? "cached" : "dropped caches"; }
+std::string_view name_of(Direction direction) {
+    return direction == Direction::in ? "file → device" : "device → file";
+}
+std::string_view name_of(State state) {
+    return state == State::cached ? "cached" : "dropped caches";
+}
 std::string_view kind_of(const Case &what) { return what.stream ? "stream" : "blocking"; }
 
 std::string ms(double seconds) {
@@ -616,10 +659,12 @@ std::string ms(double seconds) {
 void print_head(const Options &options, const Case &what) {
     const std::string_view alone = what.direction == Direction::in ? "read" : "write";
     fmt::print("### {}, {}, {}\n\n", name_of(what.direction), name_of(what.state),
-               what.stream ? fmt::format("{} in non-blocking commands, one clFinish", size_name(options.stream))
+               what.stream ? fmt::format("{} in non-blocking commands, one clFinish",
+                                         size_name(options.stream))
                            : "one blocking command");
     fmt::print(
-        "| size | command | path | cached | {0} alone, ms | serial, ms | command, ms | GB/s | of {0} alone | "
+        "| size | command | path | cached | {0} alone, ms | serial, ms | command, ms | GB/s | of "
+        "{0} alone | "
         "× serial |\n|---:|---|---|---:|---:|---:|---:|---:|---:|---:|\n",
         alone);
 }
@@ -630,18 +675,22 @@ void print_row(const Options &options, const Row &row, size_t m, Report &report)
     const auto &seconds = row.seconds[m];
     const auto &alone = row.seconds[options.index_of(method.kind, Role::alone)];
     const auto &serial = row.seconds[options.index_of(method.kind, Role::serial)];
-    fmt::print("| {} | {} | {} | {:.0f} % |", size_name(what.size), method.name, row.paths[m], row.cached[m] * 100);
+    fmt::print("| {} | {} | {} | {:.0f} % |", size_name(what.size), method.name, row.paths[m],
+               row.cached[m] * 100);
     if (seconds.empty() || alone.empty() || serial.empty()) {
         fmt::print(" wrong |\n");
         return;
     }
     const double of_alone = median_ratio(alone, seconds);
     const double times_serial = median_ratio(serial, seconds);
-    fmt::print(" {} | {} | {} | {:.2f} | {:.2f} | {:.2f} |\n", ms(median(alone)), ms(median(serial)),
-               ms(median(seconds)), static_cast<double>(what.size) / median(seconds) / 1e9, of_alone, times_serial);
-    const std::string name = fmt::format("file {}, {}, {}, {}, {}, {}", options.label, name_of(what.direction),
-                                         name_of(what.state), kind_of(what), size_name(what.size), method.name);
-    const std::string_view alone_name = what.direction == Direction::in ? "read alone" : "write alone";
+    fmt::print(" {} | {} | {} | {:.2f} | {:.2f} | {:.2f} |\n", ms(median(alone)),
+               ms(median(serial)), ms(median(seconds)),
+               static_cast<double>(what.size) / median(seconds) / 1e9, of_alone, times_serial);
+    const std::string name =
+        fmt::format("file {}, {}, {}, {}, {}, {}", options.label, name_of(what.direction),
+                    name_of(what.state), kind_of(what), size_name(what.size), method.name);
+    const std::string_view alone_name =
+        what.direction == Direction::in ? "read alone" : "write alone";
     report.ratio(fmt::format("{} : {}", name, alone_name), of_alone, true);
     report.ratio(name + " : serial", times_serial, true);
 }
@@ -656,24 +705,28 @@ void print_rows(const Options &options, const Row &row, Report &report) {
         report.rows.push_back(fmt::format(
             R"({{"direction": {}, "state": {}, "kind": {}, "size": {}, "file": {}, "method": {}, "path": {}, )"
             R"("cached": {:.4f}, "us": [{}]}})",
-            json_text(name_of(what.direction)), json_text(name_of(what.state)), json_text(kind_of(what)), what.size,
-            json_text(method.kind), json_text(method.name), json_text(row.paths[m]), row.cached[m],
-            fmt::join(us, ", ")));
+            json_text(name_of(what.direction)), json_text(name_of(what.state)),
+            json_text(kind_of(what)), what.size, json_text(method.kind), json_text(method.name),
+            json_text(row.paths[m]), row.cached[m], fmt::join(us, ", ")));
     }
     std::fflush(stdout);
 }
 
 void print_methods(const Options &options) {
-    fmt::print("Times are per command, medians of {} rounds (up to 1 MiB {}). Every byte was checked.\n\n",
-               options.rounds, 3 * options.rounds);
+    fmt::print(
+        "Times are per command, medians of {} rounds (up to 1 MiB {}). Every byte was checked.\n\n",
+        options.rounds, 3 * options.rounds);
     for (const Method &method : options.methods)
         fmt::print("- {}, {}: {}; {}\n", method.kind, method.name, method.in_what, method.out_what);
     fmt::print(
-        "- device → file overwrites an existing file. Cached: its pages are clean in the page cache, and the time "
-        "ends when the bytes are there. Dropped: its pages are not cached, and the time ends after fdatasync.\n");
+        "- device → file overwrites an existing file. Cached: its pages are clean in the page "
+        "cache, and the time "
+        "ends when the bytes are there. Dropped: its pages are not cached, and the time ends after "
+        "fdatasync.\n");
 #if CLDIST_HAS_HDF5
-    fmt::print("- HDF5: cl_uint without conversion, chunks of {}, without HDF5's own data caches.\n",
-               size_name(hdf5_chunk));
+    fmt::print(
+        "- HDF5: cl_uint without conversion, chunks of {}, without HDF5's own data caches.\n",
+        size_name(hdf5_chunk));
 #endif
     fmt::print("\n");
 }
@@ -691,16 +744,19 @@ std::string command_names(const std::vector<Method> &methods) {
 [[noreturn]] void usage(int code) {
     fmt::print(
         "usage: file [options]\n"
-        "  --min SIZE, --max SIZE   64K to 1G; sizes are 64K, 256K, 1M, ... 1G; less if disk or memory is too small\n"
+        "  --min SIZE, --max SIZE   64K to 1G; sizes are 64K, 256K, 1M, ... 1G; less if disk or "
+        "memory is too small\n"
         "  --stream SIZE      bytes of a stream of non-blocking commands (64M)\n"
-        "  --rounds N         rounds (7), whose median is printed; three times as many up to 1 MiB\n"
+        "  --rounds N         rounds (7), whose median is printed; three times as many up to 1 "
+        "MiB\n"
         "  --budget MS        time of a timed loop of blocking commands (20)\n"
         "  --folder PATH      folder of the file (TMPDIR, or /tmp); "
         "it needs free space for the largest size{}\n"
         "  --only STATE       measure only cached or dropped (both)\n"
         "  --methods A,B      measure only these commands of {} (all)\n"
         "{}",
-        file_count > 1 ? fmt::format(", {} times", file_count) : "", command_names(all_methods()), common_usage);
+        file_count > 1 ? fmt::format(", {} times", file_count) : "", command_names(all_methods()),
+        common_usage);
     std::exit(code);
 }
 
@@ -711,7 +767,8 @@ void choose_methods(std::vector<Method> &methods, std::string_view names) {
     while (!names.empty()) {
         const std::string_view name = names.substr(0, names.find(','));
         names.remove_prefix(std::min(names.size(), name.size() + 1));
-        const auto found = std::find_if(methods.begin(), methods.end(), [&](auto &m) { return m.name == name; });
+        const auto found =
+            std::find_if(methods.begin(), methods.end(), [&](auto &m) { return m.name == name; });
         if (found == methods.end() || found->role != Role::command)
             die("unknown command '{}'; commands: {}", name, all);
         for (const Method &method : methods) {
@@ -726,8 +783,9 @@ void choose_methods(std::vector<Method> &methods, std::string_view names) {
 }
 
 Options parse(int argc, char **argv) {
-    const std::vector<option> own{{"min", 1, nullptr, 'i'},    {"max", 1, nullptr, 'a'},    {"stream", 1, nullptr, 's'},
-                                  {"rounds", 1, nullptr, 'r'}, {"budget", 1, nullptr, 'b'}, {"folder", 1, nullptr, 'f'},
+    const std::vector<option> own{{"min", 1, nullptr, 'i'},    {"max", 1, nullptr, 'a'},
+                                  {"stream", 1, nullptr, 's'}, {"rounds", 1, nullptr, 'r'},
+                                  {"budget", 1, nullptr, 'b'}, {"folder", 1, nullptr, 'f'},
                                   {"only", 1, nullptr, 'o'},   {"methods", 1, nullptr, 'm'}};
     Options options;
     options.methods = all_methods();
@@ -753,7 +811,8 @@ Options parse(int argc, char **argv) {
 size_t available_memory() {
     std::ifstream meminfo("/proc/meminfo");
     for (std::string line; std::getline(meminfo, line);) {
-        if (line.rfind("MemAvailable:", 0) == 0) return std::strtoull(line.c_str() + 13, nullptr, 10) << 10;
+        if (line.rfind("MemAvailable:", 0) == 0)
+            return std::strtoull(line.c_str() + 13, nullptr, 10) << 10;
     }
     return 0;
 }
@@ -785,7 +844,8 @@ std::string file_system(int fd) {
 /// it.
 std::string fit(Options &options, const Device &device) {
     cl_ulong most = 0;
-    check(clGetDeviceInfo(device.id, CL_DEVICE_MAX_MEM_ALLOC_SIZE, sizeof most, &most, nullptr), "clGetDeviceInfo");
+    check(clGetDeviceInfo(device.id, CL_DEVICE_MAX_MEM_ALLOC_SIZE, sizeof most, &most, nullptr),
+          "clGetDeviceInfo");
     std::string shortage;
     const auto limit = [&](size_t bytes, std::string_view what) {
         if (options.max <= bytes) return;
@@ -797,7 +857,8 @@ std::string fit(Options &options, const Device &device) {
     limit(available_memory() / (4 + file_count), "memory");
     limit(most, "the device");
     if (options.max < std::max(options.min, smallest))
-        die("no size to measure: the largest is {}", shortage.empty() ? size_name(options.max) : shortage);
+        die("no size to measure: the largest is {}",
+            shortage.empty() ? size_name(options.max) : shortage);
     options.stream = std::min(options.stream, options.max);
     return shortage;
 }
@@ -817,10 +878,12 @@ int main(int argc, char **argv) {
     report.facts.emplace_back("command", fmt::format("{}", fmt::join(argv, argv + argc, " ")));
     const char *direct = std::getenv("CLDIST_DIRECT_IO");
     report.facts.emplace_back("CLDIST_DIRECT_IO", direct ? direct : "not set");
-    report.facts.emplace_back("folder", fmt::format("{} ({})", options.folder, file_system(files.alone)));
+    report.facts.emplace_back("folder",
+                              fmt::format("{} ({})", options.folder, file_system(files.alone)));
     report.facts.emplace_back(
         "caches dropped by",
-        fmt::format("{}{}", dropper.how(), dropper.works() ? "" : ": skipped, the pages stayed in the cache"));
+        fmt::format("{}{}", dropper.how(),
+                    dropper.works() ? "" : ": skipped, the pages stayed in the cache"));
     if (!shortage.empty()) report.facts.emplace_back("largest size", shortage);
     fmt::print("## file: between file and device, {}\n\n", options.label);
     report.print_facts();
@@ -829,14 +892,17 @@ int main(int argc, char **argv) {
     int wrong = 0;
     Bench bench(options, device, dropper, files);
     for (const State state : {State::cached, State::dropped}) {
-        if (!options.only.empty() && (options.only == "cached") != (state == State::cached)) continue;
+        if (!options.only.empty() && (options.only == "cached") != (state == State::cached))
+            continue;
         if (state == State::dropped && !dropper.works()) continue;
         for (const Direction direction : {Direction::in, Direction::out}) {
             for (const bool stream : {false, true}) {
                 print_head(options, {direction, state, stream, 0, 0});
                 for (size_t size = smallest; size <= largest; size *= 4) {
-                    if (size < options.min || size > (stream ? options.stream : options.max)) continue;
-                    const Row row = bench.measure({direction, state, stream, size, stream ? options.stream / size : 1});
+                    if (size < options.min || size > (stream ? options.stream : options.max))
+                        continue;
+                    const Row row = bench.measure(
+                        {direction, state, stream, size, stream ? options.stream / size : 1});
                     print_rows(options, row, report);
                     for (const auto &seconds : row.seconds) wrong += seconds.empty();
                 }

@@ -2,8 +2,8 @@
 /// beside other programs.
 ///
 /// In "chain", every command waits for the previous one. In "receives", all receives are enqueued
-/// before the first send. In "files", writes to one file wait for one event. In "exchange", blocking
-/// messages of 8 bytes go in both directions.
+/// before the first send. In "files", writes to one file wait for one event. In "exchange",
+/// blocking messages of 8 bytes go in both directions.
 ///
 /// --native measures the same with plain OpenCL, MPI and the file system.
 #include "bench.hpp"
@@ -59,14 +59,16 @@ struct Load {
             const cl_event before = last;
             const int other = 1 - rank;
             if (native)
-                check(clEnqueueReadBuffer(queue, buffer, CL_FALSE, 0, size, host.data(), 1, &before, &last), "read");
-            else if (i % 2 == rank)
-                check(clEnqueueSendBuffer(queue, buffer, CL_FALSE, 0, size, other, i % tags, MPI_COMM_WORLD, 1, &before,
+                check(clEnqueueReadBuffer(queue, buffer, CL_FALSE, 0, size, host.data(), 1, &before,
                                           &last),
+                      "read");
+            else if (i % 2 == rank)
+                check(clEnqueueSendBuffer(queue, buffer, CL_FALSE, 0, size, other, i % tags,
+                                          MPI_COMM_WORLD, 1, &before, &last),
                       "clEnqueueSendBuffer");
             else
-                check(clEnqueueRecvBuffer(queue, buffer, CL_FALSE, 0, size, other, i % tags, MPI_COMM_WORLD, 1, &before,
-                                          &last),
+                check(clEnqueueRecvBuffer(queue, buffer, CL_FALSE, 0, size, other, i % tags,
+                                          MPI_COMM_WORLD, 1, &before, &last),
                       "clEnqueueRecvBuffer");
             if (before != gate) clReleaseEvent(before);
         }
@@ -82,8 +84,8 @@ struct Load {
                     MPI_Irecv(host.data(), size, MPI_BYTE, 0, i % tags, MPI_COMM_WORLD,
                               &requests[static_cast<size_t>(i)]);
                 else
-                    check(clEnqueueRecvBuffer(queue, buffer, CL_FALSE, 0, size, 0, i % tags, MPI_COMM_WORLD, 0, nullptr,
-                                              nullptr),
+                    check(clEnqueueRecvBuffer(queue, buffer, CL_FALSE, 0, size, 0, i % tags,
+                                              MPI_COMM_WORLD, 0, nullptr, nullptr),
                           "clEnqueueRecvBuffer");
             }
         }
@@ -91,7 +93,8 @@ struct Load {
         const double start = now();
         if (rank == 0) {
             for (int i = 0; i < count; ++i)
-                MPI_Send(host.data(), size, native ? MPI_BYTE : MPI_CL_MEM, 1, i % tags, MPI_COMM_WORLD);
+                MPI_Send(host.data(), size, native ? MPI_BYTE : MPI_CL_MEM, 1, i % tags,
+                         MPI_COMM_WORLD);
         } else if (native) {
             MPI_Waitall(count, requests.data(), MPI_STATUSES_IGNORE);
         } else {
@@ -109,10 +112,12 @@ struct Load {
         const cl_event gate = user_event();
         for (int i = 0; i < count; ++i) {
             if (native)
-                check(clEnqueueReadBuffer(queue, buffer, CL_FALSE, 0, size, host.data(), 1, &gate, nullptr), "read");
+                check(clEnqueueReadBuffer(queue, buffer, CL_FALSE, 0, size, host.data(), 1, &gate,
+                                          nullptr),
+                      "read");
             else
-                check(clEnqueueReadBufferToFile(queue, buffer, CL_FALSE, 0, size, file, static_cast<off_t>(i) * 64, 1,
-                                                &gate, nullptr),
+                check(clEnqueueReadBufferToFile(queue, buffer, CL_FALSE, 0, size, file,
+                                                static_cast<off_t>(i) * 64, 1, &gate, nullptr),
                       "clEnqueueReadBufferToFile");
         }
         clFlush(queue);
@@ -120,7 +125,8 @@ struct Load {
         const double start = now();
         if (native)
             for (int i = 0; i < count; ++i)
-                if (pwrite(file, host.data(), size, static_cast<off_t>(i) * 64) != size) die("pwrite failed");
+                if (pwrite(file, host.data(), size, static_cast<off_t>(i) * 64) != size)
+                    die("pwrite failed");
         seconds += now() - start;
         close(file);
         return seconds;
@@ -130,21 +136,25 @@ struct Load {
         cl_command_queue in_order = device.queue();
         const auto send = [&] {
             if (native) {
-                check(clEnqueueReadBuffer(in_order, buffer, CL_TRUE, 0, 8, host.data(), 0, nullptr, nullptr), "read");
+                check(clEnqueueReadBuffer(in_order, buffer, CL_TRUE, 0, 8, host.data(), 0, nullptr,
+                                          nullptr),
+                      "read");
                 MPI_Send(host.data(), 8, MPI_BYTE, 1 - rank, 1, MPI_COMM_WORLD);
             } else {
-                check(clEnqueueSendBuffer(in_order, buffer, CL_TRUE, 0, 8, 1 - rank, 1, MPI_COMM_WORLD, 0, nullptr,
-                                          nullptr),
+                check(clEnqueueSendBuffer(in_order, buffer, CL_TRUE, 0, 8, 1 - rank, 1,
+                                          MPI_COMM_WORLD, 0, nullptr, nullptr),
                       "clEnqueueSendBuffer");
             }
         };
         const auto receive = [&] {
             if (native) {
                 MPI_Recv(host.data(), 8, MPI_BYTE, 1 - rank, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-                check(clEnqueueWriteBuffer(in_order, buffer, CL_TRUE, 0, 8, host.data(), 0, nullptr, nullptr), "write");
+                check(clEnqueueWriteBuffer(in_order, buffer, CL_TRUE, 0, 8, host.data(), 0, nullptr,
+                                           nullptr),
+                      "write");
             } else {
-                check(clEnqueueRecvBuffer(in_order, buffer, CL_TRUE, 0, 8, 1 - rank, 1, MPI_COMM_WORLD, 0, nullptr,
-                                          nullptr),
+                check(clEnqueueRecvBuffer(in_order, buffer, CL_TRUE, 0, 8, 1 - rank, 1,
+                                          MPI_COMM_WORLD, 0, nullptr, nullptr),
                       "clEnqueueRecvBuffer");
             }
         };
@@ -168,7 +178,8 @@ int main(int argc, char **argv) {
     const std::string_view what = argv[1];
     {
         const Device device(CL_DEVICE_TYPE_CPU);
-        Load load{device, rank, std::atoi(argv[2]), argc > 3 && std::string_view(argv[3]) == "--native"};
+        Load load{device, rank, std::atoi(argv[2]),
+                  argc > 3 && std::string_view(argv[3]) == "--native"};
         if (load.count <= 0) usage(2);
         double seconds = 0;
         if (what == "chain")

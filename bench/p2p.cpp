@@ -57,26 +57,30 @@ void wait_and_release(cl_event event) {
 }
 
 void read_and_send(const End &end, char *staging) {
-    check(clEnqueueReadBuffer(end.queue, end.out, CL_TRUE, 0, end.size, staging, 0, nullptr, nullptr),
-          "clEnqueueReadBuffer");
+    check(
+        clEnqueueReadBuffer(end.queue, end.out, CL_TRUE, 0, end.size, staging, 0, nullptr, nullptr),
+        "clEnqueueReadBuffer");
     mpi_send(end, staging);
 }
 
 void recv_and_write(const End &end, char *staging) {
     mpi_recv(end, staging);
-    check(clEnqueueWriteBuffer(end.queue, end.in, CL_TRUE, 0, end.size, staging, 0, nullptr, nullptr),
-          "clEnqueueWriteBuffer");
+    check(
+        clEnqueueWriteBuffer(end.queue, end.in, CL_TRUE, 0, end.size, staging, 0, nullptr, nullptr),
+        "clEnqueueWriteBuffer");
 }
 
 void *map(const End &end, cl_mem buffer, cl_map_flags flags) {
     cl_int status = CL_SUCCESS;
-    void *mapped = clEnqueueMapBuffer(end.queue, buffer, CL_TRUE, flags, 0, end.size, 0, nullptr, nullptr, &status);
+    void *mapped = clEnqueueMapBuffer(end.queue, buffer, CL_TRUE, flags, 0, end.size, 0, nullptr,
+                                      nullptr, &status);
     check(status, "clEnqueueMapBuffer");
     return mapped;
 }
 
 void unmap(const End &end, cl_mem buffer, void *mapped) {
-    check(clEnqueueUnmapMemObject(end.queue, buffer, mapped, 0, nullptr, nullptr), "clEnqueueUnmapMemObject");
+    check(clEnqueueUnmapMemObject(end.queue, buffer, mapped, 0, nullptr, nullptr),
+          "clEnqueueUnmapMemObject");
 }
 
 enum class Memory { device, host, pinned };
@@ -93,37 +97,38 @@ struct Method {
 const std::array methods = {
     Method{"cldist", "blocking clEnqueueSendBuffer and clEnqueueRecvBuffer", Memory::device, false,
            [](const End &end) {
-               check(clEnqueueSendBuffer(end.queue, end.out, CL_TRUE, 0, end.size, end.peer, tag, MPI_COMM_WORLD, 0,
-                                         nullptr, nullptr),
+               check(clEnqueueSendBuffer(end.queue, end.out, CL_TRUE, 0, end.size, end.peer, tag,
+                                         MPI_COMM_WORLD, 0, nullptr, nullptr),
                      "clEnqueueSendBuffer");
            },
            [](const End &end) {
-               check(clEnqueueRecvBuffer(end.queue, end.in, CL_TRUE, 0, end.size, end.peer, tag, MPI_COMM_WORLD, 0,
-                                         nullptr, nullptr),
+               check(clEnqueueRecvBuffer(end.queue, end.in, CL_TRUE, 0, end.size, end.peer, tag,
+                                         MPI_COMM_WORLD, 0, nullptr, nullptr),
                      "clEnqueueRecvBuffer");
            }},
     Method{"cldist-event", "the same, non-blocking, then clWaitForEvents", Memory::device, false,
            [](const End &end) {
                cl_event event = nullptr;
-               check(clEnqueueSendBuffer(end.queue, end.out, CL_FALSE, 0, end.size, end.peer, tag, MPI_COMM_WORLD, 0,
-                                         nullptr, &event),
+               check(clEnqueueSendBuffer(end.queue, end.out, CL_FALSE, 0, end.size, end.peer, tag,
+                                         MPI_COMM_WORLD, 0, nullptr, &event),
                      "clEnqueueSendBuffer");
                wait_and_release(event);
            },
            [](const End &end) {
                cl_event event = nullptr;
-               check(clEnqueueRecvBuffer(end.queue, end.in, CL_FALSE, 0, end.size, end.peer, tag, MPI_COMM_WORLD, 0,
-                                         nullptr, &event),
+               check(clEnqueueRecvBuffer(end.queue, end.in, CL_FALSE, 0, end.size, end.peer, tag,
+                                         MPI_COMM_WORLD, 0, nullptr, &event),
                      "clEnqueueRecvBuffer");
                wait_and_release(event);
            }},
-    Method{"read-write", "blocking read, MPI, blocking write; host memory from malloc", Memory::device, false,
-           [](const End &end) { read_and_send(end, end.host_in); },
+    Method{"read-write", "blocking read, MPI, blocking write; host memory from malloc",
+           Memory::device, false, [](const End &end) { read_and_send(end, end.host_in); },
            [](const End &end) { recv_and_write(end, end.host_in); }},
     Method{"read-write-pinned", "the same with page-locked host memory", Memory::device, false,
            [](const End &end) { read_and_send(end, end.pinned_in); },
            [](const End &end) { recv_and_write(end, end.pinned_in); }},
-    Method{"map", "blocking map, MPI on the mapped memory, unmap; clFinish on the receiver", Memory::device, false,
+    Method{"map", "blocking map, MPI on the mapped memory, unmap; clFinish on the receiver",
+           Memory::device, false,
            [](const End &end) {
                void *mapped = map(end, end.out, CL_MAP_READ);
                mpi_send(end, mapped);
@@ -137,9 +142,11 @@ const std::array methods = {
                check(clFinish(end.queue), "clFinish");  // waits until the data is on the device
            }},
     Method{"mpi", "plain MPI from host memory to host memory, no device", Memory::host, false,
-           [](const End &end) { mpi_send(end, end.host_out); }, [](const End &end) { mpi_recv(end, end.host_in); }},
-    Method{"mpi-pinned", "plain MPI from page-locked to page-locked host memory", Memory::pinned, true,
-           [](const End &end) { mpi_send(end, end.pinned_out); }, [](const End &end) { mpi_recv(end, end.pinned_in); }},
+           [](const End &end) { mpi_send(end, end.host_out); },
+           [](const End &end) { mpi_recv(end, end.host_in); }},
+    Method{"mpi-pinned", "plain MPI from page-locked to page-locked host memory", Memory::pinned,
+           true, [](const End &end) { mpi_send(end, end.pinned_out); },
+           [](const End &end) { mpi_recv(end, end.pinned_in); }},
 };
 
 struct Options : CommonOptions {
@@ -150,7 +157,9 @@ struct Options : CommonOptions {
     bool exportable = false;
 
     /// Other programs disturb small messages most, and more rounds of them cost little.
-    [[nodiscard]] int rounds_of(size_t size) const { return size <= 1u << 20 ? 3 * rounds : rounds; }
+    [[nodiscard]] int rounds_of(size_t size) const {
+        return size <= 1u << 20 ? 3 * rounds : rounds;
+    }
 };
 
 // ---- Patterns ---------------------------------------------------------------------------------
@@ -179,7 +188,8 @@ public:
                 std::memcpy(host_ + at, words_.data(), bytes);
                 return;
             }
-            check(clEnqueueWriteBuffer(end_.queue, buffer_, CL_TRUE, at, bytes, words_.data(), 0, nullptr, nullptr),
+            check(clEnqueueWriteBuffer(end_.queue, buffer_, CL_TRUE, at, bytes, words_.data(), 0,
+                                       nullptr, nullptr),
                   "clEnqueueWriteBuffer");
         });
     }
@@ -190,7 +200,8 @@ public:
             if (!buffer_) {
                 std::memcpy(words_.data(), host_ + at, bytes);
             } else {
-                check(clEnqueueReadBuffer(end_.queue, buffer_, CL_TRUE, at, bytes, words_.data(), 0, nullptr, nullptr),
+                check(clEnqueueReadBuffer(end_.queue, buffer_, CL_TRUE, at, bytes, words_.data(), 0,
+                                          nullptr, nullptr),
                       "clEnqueueReadBuffer");
             }
             uint64_t differs = 0;
@@ -204,7 +215,8 @@ private:
     template <typename Use>
     void for_chunks(Use use) {
         words_.resize(std::min(chunk_bytes, end_.size) / 8);
-        for (size_t at = 0; at < end_.size; at += chunk_bytes) use(at, std::min(chunk_bytes, end_.size - at));
+        for (size_t at = 0; at < end_.size; at += chunk_bytes)
+            use(at, std::min(chunk_bytes, end_.size - at));
     }
 
     const End &end_;
@@ -226,7 +238,8 @@ int calibrate(const Method &method, const End &end, int rank, double budget) {
     return count;
 }
 
-/// Returns the path that the receiver reports for a message of this size, by the first method if that is cldist's.
+/// Returns the path that the receiver reports for a message of this size, by the first method if
+/// that is cldist's.
 std::string path_taken(const End &end, int rank, const Method &first) {
     const bool non_blocking = first.name == "cldist-event";
     if (rank != 0) {
@@ -234,8 +247,8 @@ std::string path_taken(const End &end, int rank, const Method &first) {
         return {};
     }
     cl_event event = nullptr;
-    check(clEnqueueRecvBuffer(end.queue, end.in, non_blocking ? CL_FALSE : CL_TRUE, 0, end.size, end.peer, tag,
-                              MPI_COMM_WORLD, 0, nullptr, &event),
+    check(clEnqueueRecvBuffer(end.queue, end.in, non_blocking ? CL_FALSE : CL_TRUE, 0, end.size,
+                              end.peer, tag, MPI_COMM_WORLD, 0, nullptr, &event),
           "clEnqueueRecvBuffer");
     check(clWaitForEvents(1, &event), "clWaitForEvents");
     char path[64] = "?";
@@ -255,7 +268,8 @@ struct Row {
 cl_mem buffer(const Options &options, const Device &device, size_t size) {
     if (!options.exportable) return device.buffer(size);
     cl_int status = CL_SUCCESS;
-    cl_mem made = clCreateBufferExportable(device.context, device.id, CL_MEM_READ_WRITE, size, &status);
+    cl_mem made =
+        clCreateBufferExportable(device.context, device.id, CL_MEM_READ_WRITE, size, &status);
     check(status, "clCreateBufferExportable");
     return made;
 }
@@ -276,7 +290,8 @@ Row measure(const Options &options, const Device &device, int rank, size_t size)
     std::optional<Pinned> pinned_in, pinned_out;
     end.pinned_in = pinned_in.emplace(device, end.queue, size).data();
     const bool sends_pinned = rank == 0 && options.device == "gpu";
-    end.pinned_out = sends_pinned ? pinned_out.emplace(device, end.queue, size).data() : end.pinned_in;
+    end.pinned_out =
+        sends_pinned ? pinned_out.emplace(device, end.queue, size).data() : end.pinned_in;
 
     std::vector<int> counts;
     for (const Method *method : options.methods) {
@@ -303,7 +318,9 @@ Row measure(const Options &options, const Device &device, int rank, size_t size)
             int bad = Contents(end, method.memory, false).equals(seed) ? 0 : 1;
             MPI_Allreduce(MPI_IN_PLACE, &bad, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
             if (bad == 0) continue;
-            if (rank == 0) fmt::print(stderr, "{}, {}: wrong data in round {}\n", size_name(size), method.name, round);
+            if (rank == 0)
+                fmt::print(stderr, "{}, {}: wrong data in round {}\n", size_name(size), method.name,
+                           round);
             wrong[m] = true;
             row.seconds[m].clear();
         }
@@ -319,7 +336,8 @@ Row measure(const Options &options, const Device &device, int rank, size_t size)
 
 // ---- Tables -----------------------------------------------------------------------------------
 
-void print_table(const Options &options, const std::vector<Row> &rows, std::string_view title, auto cell) {
+void print_table(const Options &options, const std::vector<Row> &rows, std::string_view title,
+                 auto cell) {
     fmt::print("{}\n\n| size | path |", title);
     for (const Method *method : options.methods) fmt::print(" {} |", method->name);
     fmt::print("\n|---:|---|");
@@ -328,7 +346,8 @@ void print_table(const Options &options, const std::vector<Row> &rows, std::stri
     for (const Row &row : rows) {
         fmt::print("| {} | {} |", size_name(row.size), row.path);
         for (const auto &seconds : row.seconds) {
-            fmt::print(" {} |", seconds.empty() ? std::string("wrong") : cell(row.size, median(seconds)));
+            fmt::print(" {} |",
+                       seconds.empty() ? std::string("wrong") : cell(row.size, median(seconds)));
         }
         fmt::print("\n");
     }
@@ -348,7 +367,8 @@ void print_ratios(const Options &options, const std::vector<Row> &rows, Report &
     }
     if (pairs.empty()) return;
     fmt::print("How many times as fast (1.00: equal):\n\n| size |");
-    for (const auto &[of, by] : pairs) fmt::print(" {} : {} |", options.methods[of]->name, options.methods[by]->name);
+    for (const auto &[of, by] : pairs)
+        fmt::print(" {} : {} |", options.methods[of]->name, options.methods[by]->name);
     fmt::print("\n|---:|");
     for (size_t i = 0; i < pairs.size(); ++i) fmt::print("---:|");
     fmt::print("\n");
@@ -375,16 +395,18 @@ void print_all(const Options &options, const std::vector<Row> &rows, Report &rep
         return fmt::format("{:.{}f}", seconds * 1e6, seconds < 1e-3 ? 2 : 0);
     });
     print_table(options, rows, "GB/s:", [](size_t size, double seconds) {
-        return fmt::format("{:.{}f}", static_cast<double>(size) / seconds / 1e9, size < 4096 ? 4 : 2);
+        return fmt::format("{:.{}f}", static_cast<double>(size) / seconds / 1e9,
+                           size < 4096 ? 4 : 2);
     });
     print_ratios(options, rows, report);
     for (const Row &row : rows) {
         for (size_t m = 0; m < options.methods.size(); ++m) {
             std::vector<std::string> us;
-            for (const double seconds : row.seconds[m]) us.push_back(fmt::format("{:.3f}", seconds * 1e6));
-            report.rows.push_back(fmt::format(R"({{"size": {}, "path": {}, "method": {}, "us": [{}]}})", row.size,
-                                              json_text(row.path), json_text(options.methods[m]->name),
-                                              fmt::join(us, ", ")));
+            for (const double seconds : row.seconds[m])
+                us.push_back(fmt::format("{:.3f}", seconds * 1e6));
+            report.rows.push_back(fmt::format(
+                R"({{"size": {}, "path": {}, "method": {}, "us": [{}]}})", row.size,
+                json_text(row.path), json_text(options.methods[m]->name), fmt::join(us, ", ")));
         }
     }
 }
@@ -398,10 +420,12 @@ void print_all(const Options &options, const std::vector<Row> &rows, Report &rep
     for (const Method &method : methods) fmt::print("      {:<18} {}\n", method.name, method.what);
     fmt::print(
         "  --min SIZE, --max SIZE   8 to 256M; sizes are 8, 64, 512, 4K, 16K, 64K, ... 256M\n"
-        "  --rounds N         rounds (7), whose median is printed; three times as many up to 1 MiB\n"
+        "  --rounds N         rounds (7), whose median is printed; three times as many up to 1 "
+        "MiB\n"
         "  --budget MS        time of a timed loop (10)\n"
         "  --exportable       create the buffers with clCreateBufferExportable\n"
-        "  --list             print the OpenCL platforms and devices; fails without a device of this kind\n"
+        "  --list             print the OpenCL platforms and devices; fails without a device of "
+        "this kind\n"
         "{}",
         common_usage);
     std::exit(code);
@@ -412,7 +436,8 @@ std::vector<const Method *> choose_methods(std::string_view names, bool gpu) {
     while (!names.empty()) {
         const std::string_view name = names.substr(0, names.find(','));
         names.remove_prefix(std::min(names.size(), name.size() + 1));
-        const auto *found = std::find_if(methods.begin(), methods.end(), [&](auto &m) { return m.name == name; });
+        const auto *found =
+            std::find_if(methods.begin(), methods.end(), [&](auto &m) { return m.name == name; });
         if (found == methods.end()) die("unknown method '{}'", name);
         if (!found->only_gpu || gpu) chosen.push_back(&*found);
     }
@@ -466,9 +491,10 @@ int main(int argc, char **argv) {
             report.print_facts();
         }
         std::vector<Row> rows;
-        for (const size_t bytes : {size_t{8}, size_t{64}, size_t{512}, size_t{4} << 10, size_t{16} << 10,
-                                   size_t{64} << 10, size_t{256} << 10, size_t{1} << 20, size_t{4} << 20,
-                                   size_t{16} << 20, size_t{64} << 20, size_t{256} << 20}) {
+        for (const size_t bytes :
+             {size_t{8}, size_t{64}, size_t{512}, size_t{4} << 10, size_t{16} << 10,
+              size_t{64} << 10, size_t{256} << 10, size_t{1} << 20, size_t{4} << 20,
+              size_t{16} << 20, size_t{64} << 20, size_t{256} << 20}) {
             if (bytes < options.min || bytes > options.max) continue;
             rows.push_back(measure(options, device, rank, bytes));
             for (const auto &seconds : rows.back().seconds) wrong += seconds.empty();

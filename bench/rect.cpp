@@ -41,7 +41,8 @@ struct Face {
     [[nodiscard]] size_t rows() const { return region[1] * region[2]; }
     /// Returns where row `i` of the face starts in the buffer.
     [[nodiscard]] size_t row(size_t i) const {
-        return (origin[2] + i / region[1]) * slice_pitch + (origin[1] + i % region[1]) * row_pitch + origin[0];
+        return (origin[2] + i / region[1]) * slice_pitch + (origin[1] + i % region[1]) * row_pitch +
+               origin[0];
     }
 };
 
@@ -71,30 +72,32 @@ void wait_and_release(cl_event event) {
 }
 
 void send_rect(const End &end, cl_bool blocking, cl_event *event) {
-    check(clEnqueueSendBufferRect(end.queue, end.cube, blocking, end.out.origin.data(), end.out.region.data(),
-                                  end.out.row_pitch, end.out.slice_pitch, end.peer, tag, MPI_COMM_WORLD, 0, nullptr,
-                                  event),
+    check(clEnqueueSendBufferRect(end.queue, end.cube, blocking, end.out.origin.data(),
+                                  end.out.region.data(), end.out.row_pitch, end.out.slice_pitch,
+                                  end.peer, tag, MPI_COMM_WORLD, 0, nullptr, event),
           "clEnqueueSendBufferRect");
 }
 
 void recv_rect(const End &end, cl_bool blocking, cl_event *event) {
-    check(
-        clEnqueueRecvBufferRect(end.queue, end.cube, blocking, end.in.origin.data(), end.in.region.data(),
-                                end.in.row_pitch, end.in.slice_pitch, end.peer, tag, MPI_COMM_WORLD, 0, nullptr, event),
-        "clEnqueueRecvBufferRect");
+    check(clEnqueueRecvBufferRect(end.queue, end.cube, blocking, end.in.origin.data(),
+                                  end.in.region.data(), end.in.row_pitch, end.in.slice_pitch,
+                                  end.peer, tag, MPI_COMM_WORLD, 0, nullptr, event),
+          "clEnqueueRecvBufferRect");
 }
 
 void read_rect(const End &end, const Face &face, void *to) {
     const Triple packed{0, 0, 0};
-    check(clEnqueueReadBufferRect(end.queue, end.cube, CL_TRUE, face.origin.data(), packed.data(), face.region.data(),
-                                  face.row_pitch, face.slice_pitch, 0, 0, to, 0, nullptr, nullptr),
+    check(clEnqueueReadBufferRect(end.queue, end.cube, CL_TRUE, face.origin.data(), packed.data(),
+                                  face.region.data(), face.row_pitch, face.slice_pitch, 0, 0, to, 0,
+                                  nullptr, nullptr),
           "clEnqueueReadBufferRect");
 }
 
 void write_rect(const End &end, const Face &face, const void *from) {
     const Triple packed{0, 0, 0};
-    check(clEnqueueWriteBufferRect(end.queue, end.cube, CL_TRUE, face.origin.data(), packed.data(), face.region.data(),
-                                   face.row_pitch, face.slice_pitch, 0, 0, from, 0, nullptr, nullptr),
+    check(clEnqueueWriteBufferRect(end.queue, end.cube, CL_TRUE, face.origin.data(), packed.data(),
+                                   face.region.data(), face.row_pitch, face.slice_pitch, 0, 0, from,
+                                   0, nullptr, nullptr),
           "clEnqueueWriteBufferRect");
 }
 
@@ -111,14 +114,14 @@ void row_by_row(const Face &face, Enqueue enqueue) {
 }
 
 void send_row(const End &end, cl_bool blocking, size_t offset, cl_event *event) {
-    check(clEnqueueSendBuffer(end.queue, end.cube, blocking, offset, end.out.region[0], end.peer, tag, MPI_COMM_WORLD,
-                              0, nullptr, event),
+    check(clEnqueueSendBuffer(end.queue, end.cube, blocking, offset, end.out.region[0], end.peer,
+                              tag, MPI_COMM_WORLD, 0, nullptr, event),
           "clEnqueueSendBuffer");
 }
 
 void recv_row(const End &end, cl_bool blocking, size_t offset, cl_event *event) {
-    check(clEnqueueRecvBuffer(end.queue, end.cube, blocking, offset, end.in.region[0], end.peer, tag, MPI_COMM_WORLD, 0,
-                              nullptr, event),
+    check(clEnqueueRecvBuffer(end.queue, end.cube, blocking, offset, end.in.region[0], end.peer,
+                              tag, MPI_COMM_WORLD, 0, nullptr, event),
           "clEnqueueRecvBuffer");
 }
 
@@ -131,7 +134,9 @@ struct Method {
 };
 
 const std::array methods = {
-    Method{"rect", "non-blocking clEnqueueSendBufferRect and clEnqueueRecvBufferRect, then clWaitForEvents", false,
+    Method{"rect",
+           "non-blocking clEnqueueSendBufferRect and clEnqueueRecvBufferRect, then clWaitForEvents",
+           false,
            [](const End &end) {
                cl_event event = nullptr;
                send_rect(end, CL_FALSE, &event);
@@ -142,38 +147,50 @@ const std::array methods = {
                recv_rect(end, CL_FALSE, &event);
                wait_and_release(event);
            }},
-    Method{"rect-blocking", "the same, blocking", false, [](const End &end) { send_rect(end, CL_TRUE, nullptr); },
+    Method{"rect-blocking", "the same, blocking", false,
+           [](const End &end) { send_rect(end, CL_TRUE, nullptr); },
            [](const End &end) { recv_rect(end, CL_TRUE, nullptr); }},
-    Method{"read-write-rect", "blocking clEnqueueReadBufferRect, MPI, blocking clEnqueueWriteBufferRect; one message",
+    Method{"read-write-rect",
+           "blocking clEnqueueReadBufferRect, MPI, blocking clEnqueueWriteBufferRect; one message",
            false,
            [](const End &end) {
                read_rect(end, end.out, end.host);
-               MPI_Send(end.host, static_cast<int>(end.out.bytes()), MPI_BYTE, end.peer, tag, MPI_COMM_WORLD);
+               MPI_Send(end.host, static_cast<int>(end.out.bytes()), MPI_BYTE, end.peer, tag,
+                        MPI_COMM_WORLD);
            },
            [](const End &end) {
-               MPI_Recv(end.host, static_cast<int>(end.in.bytes()), MPI_BYTE, end.peer, tag, MPI_COMM_WORLD,
-                        MPI_STATUS_IGNORE);
+               MPI_Recv(end.host, static_cast<int>(end.in.bytes()), MPI_BYTE, end.peer, tag,
+                        MPI_COMM_WORLD, MPI_STATUS_IGNORE);
                write_rect(end, end.in, end.host);
            }},
-    Method{"rows", "one non-blocking clEnqueueSendBuffer and clEnqueueRecvBuffer per row of bytes, in one queue", true,
+    Method{"rows",
+           "one non-blocking clEnqueueSendBuffer and clEnqueueRecvBuffer per row of bytes, in one "
+           "queue",
+           true,
            [](const End &end) {
-               row_by_row(end.out, [&](size_t at, cl_event *event) { send_row(end, CL_FALSE, at, event); });
+               row_by_row(end.out,
+                          [&](size_t at, cl_event *event) { send_row(end, CL_FALSE, at, event); });
            },
            [](const End &end) {
-               row_by_row(end.in, [&](size_t at, cl_event *event) { recv_row(end, CL_FALSE, at, event); });
+               row_by_row(end.in,
+                          [&](size_t at, cl_event *event) { recv_row(end, CL_FALSE, at, event); });
            }},
     Method{"rows-blocking", "the same, blocking", true,
            [](const End &end) {
-               for (size_t i = 0; i < end.out.rows(); ++i) send_row(end, CL_TRUE, end.out.row(i), nullptr);
+               for (size_t i = 0; i < end.out.rows(); ++i)
+                   send_row(end, CL_TRUE, end.out.row(i), nullptr);
            },
            [](const End &end) {
-               for (size_t i = 0; i < end.in.rows(); ++i) recv_row(end, CL_TRUE, end.in.row(i), nullptr);
+               for (size_t i = 0; i < end.in.rows(); ++i)
+                   recv_row(end, CL_TRUE, end.in.row(i), nullptr);
            }},
 };
 
 // ---- Measuring --------------------------------------------------------------------------------
 
-uint32_t word(uint64_t seed, size_t i) { return static_cast<uint32_t>(((seed + i) * 0x9e3779b97f4a7c15u) >> 32); }
+uint32_t word(uint64_t seed, size_t i) {
+    return static_cast<uint32_t>(((seed + i) * 0x9e3779b97f4a7c15u) >> 32);
+}
 
 void write_face(const End &end, const Face &face, uint64_t seed) {
     std::vector<uint32_t> words(face.bytes() / sizeof(uint32_t));
@@ -217,7 +234,8 @@ Row measure(const Options &options, int rank, End end, size_t direction) {
     Row row{names.at(direction), end.in, std::vector<std::vector<double>>(methods.size())};
 
     std::vector<int> counts;
-    for (const Method &method : methods) counts.push_back(calibrate(method, end, rank, options.budget));
+    for (const Method &method : methods)
+        counts.push_back(calibrate(method, end, rank, options.budget));
     std::vector<bool> wrong(methods.size(), false);
     for (int round = 0; round < options.rounds; ++round) {
         for (size_t turn = 0; turn < methods.size(); ++turn) {
@@ -235,7 +253,9 @@ Row measure(const Options &options, int rank, End end, size_t direction) {
             int bad = face_equals(end, end.in, seed) ? 0 : 1;
             MPI_Allreduce(MPI_IN_PLACE, &bad, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
             if (bad == 0) continue;
-            if (rank == 0) fmt::print(stderr, "{} face, {}: wrong data in round {}\n", row.face, method.name, round);
+            if (rank == 0)
+                fmt::print(stderr, "{} face, {}: wrong data in round {}\n", row.face, method.name,
+                           round);
             wrong[m] = true;
             row.seconds[m].clear();
         }
@@ -248,20 +268,24 @@ Row measure(const Options &options, int rank, End end, size_t direction) {
 void print_all(const Options &options, const std::vector<Row> &rows, Report &report) {
     for (const Method &method : methods) fmt::print("- {}: {}\n", method.name, method.what);
     fmt::print(
-        "\nOne way, µs (medians of {} rounds; one round for row by row with at least {} rows):\n\n| face | rows |",
+        "\nOne way, µs (medians of {} rounds; one round for row by row with at least {} "
+        "rows):\n\n| face | rows |",
         options.rounds, many_rows);
     for (const Method &method : methods) fmt::print(" {} |", method.name);
     fmt::print("\n|---|---|");
     for (size_t i = 0; i < methods.size(); ++i) fmt::print("---:|");
     fmt::print("\n");
     for (const Row &row : rows) {
-        fmt::print("| {} | {} of {} B, {} B and {} B apart |", row.face, row.in.rows(), row.in.region[0],
-                   row.in.row_pitch, row.in.slice_pitch);
+        fmt::print("| {} | {} of {} B, {} B and {} B apart |", row.face, row.in.rows(),
+                   row.in.region[0], row.in.row_pitch, row.in.slice_pitch);
         for (const auto &seconds : row.seconds)
-            fmt::print(" {} |", seconds.empty() ? "wrong" : fmt::format("{:.0f}", median(seconds) * 1e6));
+            fmt::print(" {} |",
+                       seconds.empty() ? "wrong" : fmt::format("{:.0f}", median(seconds) * 1e6));
         fmt::print("\n");
     }
-    fmt::print("\nSpeed of rect and rect-blocking relative to the others (goal for rows: {}):\n\n| face |", goal);
+    fmt::print(
+        "\nSpeed of rect and rect-blocking relative to the others (goal for rows: {}):\n\n| face |",
+        goal);
     constexpr size_t ours = 2;
     for (size_t of = 0; of < ours; ++of)
         for (size_t by = ours; by < methods.size(); ++by)
@@ -279,8 +303,8 @@ void print_all(const Options &options, const std::vector<Row> &rows, Report &rep
                 }
                 const double ratio = median_ratio(row.seconds[by], row.seconds[of]);
                 fmt::print(" {:.2f} |", ratio);
-                report.ratio(fmt::format("rect {}, {} face, {} : {}", options.label, row.face, methods.at(of).name,
-                                         methods.at(by).name),
+                report.ratio(fmt::format("rect {}, {} face, {} : {}", options.label, row.face,
+                                         methods.at(of).name, methods.at(by).name),
                              ratio, true);
             }
         }
@@ -290,9 +314,11 @@ void print_all(const Options &options, const std::vector<Row> &rows, Report &rep
     for (const Row &row : rows) {
         for (size_t m = 0; m < methods.size(); ++m) {
             std::vector<std::string> us;
-            for (const double seconds : row.seconds[m]) us.push_back(fmt::format("{:.3f}", seconds * 1e6));
-            report.rows.push_back(fmt::format(R"({{"face": {}, "method": {}, "us": [{}]}})", json_text(row.face),
-                                              json_text(methods.at(m).name), fmt::join(us, ", ")));
+            for (const double seconds : row.seconds[m])
+                us.push_back(fmt::format("{:.3f}", seconds * 1e6));
+            report.rows.push_back(fmt::format(R"({{"face": {}, "method": {}, "us": [{}]}})",
+                                              json_text(row.face), json_text(methods.at(m).name),
+                                              fmt::join(us, ", ")));
         }
     }
 }
@@ -301,7 +327,8 @@ void print_all(const Options &options, const std::vector<Row> &rows, Report &rep
     fmt::print(
         "usage: mpirun -n 2 rect [options]\n"
         "  --device cpu|gpu   the kind of device (cpu)\n"
-        "  --edge N           length of the cube's edge in floats (512); each process has one cube\n"
+        "  --edge N           length of the cube's edge in floats (512); each process has one "
+        "cube\n"
         "  --rounds N         rounds (7), whose median is printed\n"
         "  --budget MS        time of a timed loop (50)\n"
         "  --label TEXT       name of this run in its results (the value of CLDIST_PATH)\n"
@@ -310,8 +337,9 @@ void print_all(const Options &options, const std::vector<Row> &rows, Report &rep
 }
 
 Options parse(int argc, char **argv) {
-    const option table[] = {{"device", 1, nullptr, 'd'}, {"edge", 1, nullptr, 'e'},  {"rounds", 1, nullptr, 'r'},
-                            {"budget", 1, nullptr, 'b'}, {"label", 1, nullptr, 'l'}, {"json", 1, nullptr, 'j'},
+    const option table[] = {{"device", 1, nullptr, 'd'}, {"edge", 1, nullptr, 'e'},
+                            {"rounds", 1, nullptr, 'r'}, {"budget", 1, nullptr, 'b'},
+                            {"label", 1, nullptr, 'l'},  {"json", 1, nullptr, 'j'},
                             {"help", 0, nullptr, 'h'},   {nullptr, 0, nullptr, 0}};
     Options options;
     if (const char *path = std::getenv("CLDIST_PATH")) options.label = path;
@@ -346,7 +374,8 @@ int main(int argc, char **argv) {
         Report report{"rect", options.label};
         if (rank == 0) {
             report.collect_facts(device);
-            fmt::print("## rect: faces of {}³ floats between two processes, {}\n\n", options.edge, options.label);
+            fmt::print("## rect: faces of {}³ floats between two processes, {}\n\n", options.edge,
+                       options.label);
             report.print_facts();
         }
         End end;

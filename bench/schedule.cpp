@@ -35,13 +35,17 @@ namespace {
 
 using namespace cldist::cluster;
 
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+double now() {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
+        .count();
+}
 
 Schedule last_of(std::uint32_t devices) {
     std::vector<std::uint32_t> hosts(devices);
     std::vector<Process> processes(devices);
     std::iota(processes.begin(), processes.end(), 0);
-    std::transform(processes.begin(), processes.end(), hosts.begin(), [](Process process) { return process / 8; });
+    std::transform(processes.begin(), processes.end(), hosts.begin(),
+                   [](Process process) { return process / 8; });
     return {Topology(hosts, processes), devices - 1};
 }
 
@@ -105,7 +109,8 @@ void commands(std::uint32_t devices) {
         const auto buffers = buffers_of(schedule, 1, size);
         measure(devices, "virtual, one buffer, written by the first and read by all", [&] {
             for (MemoryId d = 0; d + 1 < devices; ++d) {
-                const Access access{buffers[0], 0, size, d == 0 ? AccessMode::write : AccessMode::read};
+                const Access access{buffers[0], 0, size,
+                                    d == 0 ? AccessMode::write : AccessMode::read};
                 schedule.decide({d, d, {&access, 1}, {}, false});
             }
             return devices - 1;
@@ -118,7 +123,8 @@ void commands(std::uint32_t devices) {
         measure(devices, "virtual, stencil: writes its part, reads it and its neighbours'", [&] {
             for (MemoryId d = 0; d + 1 < devices; ++d) {
                 const std::array<Access, 2> accesses{
-                    Access{buffers[step % 2], d == 0 ? 0 : d * size - 64, (d + 1) * size + 64, AccessMode::read},
+                    Access{buffers[step % 2], d == 0 ? 0 : d * size - 64, (d + 1) * size + 64,
+                           AccessMode::read},
                     Access{buffers[(step + 1) % 2], d * size, (d + 1) * size, AccessMode::write}};
                 schedule.decide({d, d, accesses, {}, false});
             }
@@ -168,17 +174,21 @@ void all_to_all(std::uint32_t devices, std::uint32_t rounds, bool by_target) {
             for (MemoryId j = 0; j < devices; ++j) {
                 if (j == i) continue;
                 const MemoryId device = by_target ? j : i;
-                const std::array<Access, 2> accesses{Access{buffers[i], 0, size, AccessMode::read},
-                                                     Access{buffers[j], 0, size, AccessMode::write}};
-                transfers += schedule.decide({device, device, accesses, {}, false}).transfers.size();
+                const std::array<Access, 2> accesses{
+                    Access{buffers[i], 0, size, AccessMode::read},
+                    Access{buffers[j], 0, size, AccessMode::write}};
+                transfers +=
+                    schedule.decide({device, device, accesses, {}, false}).transfers.size();
                 ++commands;
             }
         }
     }
     const double seconds = now() - start;
-    std::printf("%6u  %u rounds of N (N - 1) copies on the %s device: %.2f s, %.0f ns for each; own transfers: %llu\n",
-                devices, rounds, by_target ? "target's" : "source's", seconds,
-                seconds * 1e9 / static_cast<double>(commands), static_cast<unsigned long long>(transfers));
+    std::printf(
+        "%6u  %u rounds of N (N - 1) copies on the %s device: %.2f s, %.0f ns for each; own "
+        "transfers: %llu\n",
+        devices, rounds, by_target ? "target's" : "source's", seconds,
+        seconds * 1e9 / static_cast<double>(commands), static_cast<unsigned long long>(transfers));
 }
 
 }  // namespace

@@ -43,7 +43,8 @@ void wait_and_release(cl_event event) {
 
 bool has_ended(cl_event event) {
     cl_int status = CL_QUEUED;
-    check(clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status, nullptr), "clGetEventInfo");
+    check(clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status, nullptr),
+          "clGetEventInfo");
     return status <= CL_COMPLETE;
 }
 
@@ -109,8 +110,8 @@ void measure(const Options &options, const char *name, const std::function<doubl
         if (i >= 0) times.push_back(seconds * 1e6);
     }
     std::sort(times.begin(), times.end());
-    fmt::print("{:8.2f} {:8.2f} {:8.2f}  {}\n", median(times), times[times.size() / 10], times[times.size() * 9 / 10],
-               name);
+    fmt::print("{:8.2f} {:8.2f} {:8.2f}  {}\n", median(times), times[times.size() / 10],
+               times[times.size() * 9 / 10], name);
     std::fflush(stdout);
 }
 
@@ -132,21 +133,24 @@ struct Bench {
 
     cl_event marker() const {
         cl_event event = nullptr;
-        check(clEnqueueMarkerWithWaitList(queue, 0, nullptr, &event), "clEnqueueMarkerWithWaitList");
+        check(clEnqueueMarkerWithWaitList(queue, 0, nullptr, &event),
+              "clEnqueueMarkerWithWaitList");
         check(clFlush(queue), "clFlush");
         return event;
     }
     cl_event read(void *to) const {
         cl_event event = nullptr;
-        check(clEnqueueReadBuffer(queue, from, CL_FALSE, 0, bytes, to, 0, nullptr, &event), "clEnqueueReadBuffer");
+        check(clEnqueueReadBuffer(queue, from, CL_FALSE, 0, bytes, to, 0, nullptr, &event),
+              "clEnqueueReadBuffer");
         check(clFlush(queue), "clFlush");
         return event;
     }
     cl_event write(const void *data, cl_event behind = nullptr) const {
         cl_event event = nullptr;
-        check(clEnqueueWriteBuffer(queue, buffer, CL_FALSE, 0, bytes, data, behind != nullptr ? 1 : 0,
-                                   behind != nullptr ? &behind : nullptr, &event),
-              "clEnqueueWriteBuffer");
+        check(
+            clEnqueueWriteBuffer(queue, buffer, CL_FALSE, 0, bytes, data, behind != nullptr ? 1 : 0,
+                                 behind != nullptr ? &behind : nullptr, &event),
+            "clEnqueueWriteBuffer");
         check(clFlush(queue), "clFlush");
         return event;
     }
@@ -158,11 +162,14 @@ struct Bench {
     }
     cl_event barrier(cl_event behind) const {
         cl_event event = nullptr;
-        check(clEnqueueBarrierWithWaitList(queue, 1, &behind, &event), "clEnqueueBarrierWithWaitList");
+        check(clEnqueueBarrierWithWaitList(queue, 1, &behind, &event),
+              "clEnqueueBarrierWithWaitList");
         check(clFlush(queue), "clFlush");
         return event;
     }
-    static void set(cl_event event) { check(clSetUserEventStatus(event, CL_COMPLETE), "clSetUserEventStatus"); }
+    static void set(cl_event event) {
+        check(clSetUserEventStatus(event, CL_COMPLETE), "clSetUserEventStatus");
+    }
     void settle() const { check(clFinish(queue), "clFinish"); }
 
     /// Measures the call alone, then the time until its event is complete, by polling and by
@@ -189,21 +196,28 @@ struct Bench {
         enqueued("write of 8 B from pageable memory", [&] { return write(ordinary); });
         measure(options, "blocking read of 8 B, page-locked", [&] {
             return timed([&] {
-                check(clEnqueueReadBuffer(queue, from, CL_TRUE, 0, bytes, pinned, 0, nullptr, nullptr), "read");
+                check(clEnqueueReadBuffer(queue, from, CL_TRUE, 0, bytes, pinned, 0, nullptr,
+                                          nullptr),
+                      "read");
             });
         });
         measure(options, "blocking read of 8 B, ordinary", [&] {
             return timed([&] {
-                check(clEnqueueReadBuffer(queue, from, CL_TRUE, 0, bytes, ordinary, 0, nullptr, nullptr), "read");
+                check(clEnqueueReadBuffer(queue, from, CL_TRUE, 0, bytes, ordinary, 0, nullptr,
+                                          nullptr),
+                      "read");
             });
         });
         measure(options, "blocking write of 8 B, page-locked", [&] {
             return timed([&] {
-                check(clEnqueueWriteBuffer(queue, buffer, CL_TRUE, 0, bytes, pinned, 0, nullptr, nullptr), "write");
+                check(clEnqueueWriteBuffer(queue, buffer, CL_TRUE, 0, bytes, pinned, 0, nullptr,
+                                           nullptr),
+                      "write");
             });
         });
         measure(options, "clFinish of an empty queue", [&] { return timed([&] { settle(); }); });
-        measure(options, "clFlush of an empty queue", [&] { return timed([&] { clFlush(queue); }); });
+        measure(options, "clFlush of an empty queue",
+                [&] { return timed([&] { clFlush(queue); }); });
         measure(options, "clCreateUserEvent, set and released", [&] {
             return timed([&] {
                 const cl_event event = user_event();
@@ -215,7 +229,8 @@ struct Bench {
             measure(options, name, [&, writes, call] {
                 const cl_event user = user_event();
                 cl_event last = nullptr;
-                const double enqueueing = timed([&] { last = writes ? write(pinned, user) : barrier(user); });
+                const double enqueueing =
+                    timed([&] { last = writes ? write(pinned, user) : barrier(user); });
                 const double rest = timed([&] {
                     set(user);
                     poll_and_release(last);
@@ -225,15 +240,18 @@ struct Bench {
             });
         };
         behind_user_event("barrier behind a user event: the call and the flush", false, true);
-        behind_user_event("from setting the event until polling sees the barrier's status", false, false);
+        behind_user_event("from setting the event until polling sees the barrier's status", false,
+                          false);
         behind_user_event("write of 8 B behind a user event: the call and the flush", true, true);
-        behind_user_event("from setting the event until polling sees the write's status", true, false);
+        behind_user_event("from setting the event until polling sees the write's status", true,
+                          false);
         for (const bool sleeps : {true, false}) {
             Helper helper(sleeps);
             measure(options,
-                    sleeps
-                        ? "from setting the event in a thread that slept until clWaitForEvents of the write returns"
-                        : "from setting the event in a thread that polled until clWaitForEvents of the write returns",
+                    sleeps ? "from setting the event in a thread that slept until clWaitForEvents "
+                             "of the write returns"
+                           : "from setting the event in a thread that polled until clWaitForEvents "
+                             "of the write returns",
                     [&] {
                         const cl_event user = user_event();
                         const cl_event last = write(pinned, user);
@@ -269,15 +287,16 @@ struct Bench {
         measure(options, "MPI: 8 B to itself", [&] {
             return timed([&] {
                 char data[bytes] = {};
-                MPI_Sendrecv_replace(data, bytes, MPI_BYTE, 0, tag, 0, tag, MPI_COMM_SELF, MPI_STATUS_IGNORE);
+                MPI_Sendrecv_replace(data, bytes, MPI_BYTE, 0, tag, 0, tag, MPI_COMM_SELF,
+                                     MPI_STATUS_IGNORE);
             });
         });
     }
 
     cl_event send(cl_bool blocking, bool event) const {
         cl_event made = nullptr;
-        check(clEnqueueSendBuffer(queue, from, blocking, 0, bytes, 0, tag, MPI_COMM_SELF, 0, nullptr,
-                                  event ? &made : nullptr),
+        check(clEnqueueSendBuffer(queue, from, blocking, 0, bytes, 0, tag, MPI_COMM_SELF, 0,
+                                  nullptr, event ? &made : nullptr),
               "clEnqueueSendBuffer");
         return made;
     }
@@ -294,7 +313,8 @@ struct Bench {
         const std::array names{"wait", "match", "device", "message", "file"};
         cl_transfer_stage all[8];
         size_t size = 0;
-        if (clGetTransferInfo(event, CL_TRANSFER_STAGES, sizeof all, all, &size) != CL_SUCCESS) return "no stages";
+        if (clGetTransferInfo(event, CL_TRANSFER_STAGES, sizeof all, all, &size) != CL_SUCCESS)
+            return "no stages";
         std::string text;
         for (size_t i = 0; i < size / sizeof *all; ++i)
             text += fmt::format(" {} {:.1f}-{:.1f}", names.at(all[i].stage),
@@ -330,20 +350,24 @@ struct Bench {
             receive(other, CL_TRUE, false);
             return seconds;
         });
-        measure(options, "a non-blocking receive of a message that has arrived until clWaitForEvents returns", [&] {
-            send(CL_TRUE, false);
-            return timed([&] { wait_and_release(receive(other, CL_FALSE, true)); });
-        });
-        measure(options, "both enqueued, the receive first, until its clWaitForEvents returns", [&] {
-            cl_event sent = nullptr;
-            const double seconds = timed([&] {
-                const cl_event received = receive(other, CL_FALSE, true);
-                sent = send(CL_FALSE, true);
-                wait_and_release(received);
+        measure(
+            options,
+            "a non-blocking receive of a message that has arrived until clWaitForEvents returns",
+            [&] {
+                send(CL_TRUE, false);
+                return timed([&] { wait_and_release(receive(other, CL_FALSE, true)); });
             });
-            wait_and_release(sent);
-            return seconds;
-        });
+        measure(options, "both enqueued, the receive first, until its clWaitForEvents returns",
+                [&] {
+                    cl_event sent = nullptr;
+                    const double seconds = timed([&] {
+                        const cl_event received = receive(other, CL_FALSE, true);
+                        sent = send(CL_FALSE, true);
+                        wait_and_release(received);
+                    });
+                    wait_and_release(sent);
+                    return seconds;
+                });
         fmt::print("  The same, five times; us after the first call:\n");
         for (int i = 0; i < 5; ++i) {
             const double start = now();
@@ -354,9 +378,11 @@ struct Bench {
             check(clWaitForEvents(1, &received), "clWaitForEvents");
             const double end = now();
             check(clWaitForEvents(1, &sent), "clWaitForEvents");
-            fmt::print("  receive enqueued {:.1f}, send enqueued {:.1f}, received {:.1f}; send:{}; receive:{}\n",
-                       (first - start) * 1e6, (second - start) * 1e6, (end - start) * 1e6, stages(sent, start),
-                       stages(received, start));
+            fmt::print(
+                "  receive enqueued {:.1f}, send enqueued {:.1f}, received {:.1f}; send:{}; "
+                "receive:{}\n",
+                (first - start) * 1e6, (second - start) * 1e6, (end - start) * 1e6,
+                stages(sent, start), stages(received, start));
             clReleaseEvent(received);
             clReleaseEvent(sent);
         }
@@ -367,8 +393,8 @@ struct Bench {
 
 int main(int argc, char **argv) {
     Options options;
-    parse_options(argc, argv, options, {{"rounds", 1, nullptr, 'r'}, {"idle", 1, nullptr, 'i'}}, usage,
-                  [&](int letter) {
+    parse_options(argc, argv, options, {{"rounds", 1, nullptr, 'r'}, {"idle", 1, nullptr, 'i'}},
+                  usage, [&](int letter) {
                       if (letter == 'r') options.rounds = std::max(1, std::atoi(optarg));
                       if (letter == 'i') options.idle_ms = std::atof(optarg);
                   });
@@ -385,8 +411,11 @@ int main(int argc, char **argv) {
         const Pinned pinned(device, queue, 4096);
         const auto ordinary = std::make_unique<char[]>(4096);
         std::memset(pinned.data(), 1, 4096);
-        const Bench bench{options, device, queue, other, buffer, from, pinned.data(), ordinary.get()};
-        check(clEnqueueWriteBuffer(queue, from, CL_TRUE, 0, 4096, pinned.data(), 0, nullptr, nullptr), "write");
+        const Bench bench{options, device, queue,         other,
+                          buffer,  from,   pinned.data(), ordinary.get()};
+        check(
+            clEnqueueWriteBuffer(queue, from, CL_TRUE, 0, 4096, pinned.data(), 0, nullptr, nullptr),
+            "write");
         bench.driver();
         bench.threads();
         bench.library();

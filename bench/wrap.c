@@ -1,10 +1,10 @@
-/* Measures what linking with cldist costs a plain MPI program, with a ping-pong of 8 bytes. It is built as wrap and as
- * wrap-without-cldist, and wrap.py runs both in turn.
+/* Measures what linking with cldist costs a plain MPI program, with a ping-pong of 8 bytes. It is
+ * built as wrap and as wrap-without-cldist, and wrap.py runs both in turn.
  *
  *   wrap single|multiple    the thread level that the program requests (cldist raises it)
  *
- * Prints the medians of the one-way time in ns, with MPI_Send and MPI_Recv, and with the PMPI_ names, which no library
- * wraps. */
+ * Prints the medians of the one-way time in ns, with MPI_Send and MPI_Recv, and with the PMPI_
+ * names, which no library wraps. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -68,7 +68,8 @@ int main(int argc, char **argv) {
     MPI_Query_thread(&provided);
     if (rank == 0) {
         const double by_name = median(mpi);
-        printf("%.2f %.2f %s\n", by_name, median(pmpi), provided == MPI_THREAD_MULTIPLE ? "multiple" : "lower");
+        printf("%.2f %.2f %s\n", by_name, median(pmpi),
+               provided == MPI_THREAD_MULTIPLE ? "multiple" : "lower");
     }
     MPI_Finalize();
     return 0;

@@ -1,4 +1,5 @@
-// Himeno on MPI processes with OpenCL devices, which writes its field to HDF5 while it computes on, and restarts from it.
+// Himeno on MPI processes with OpenCL devices, which writes its field to HDF5 while it computes on,
+// and restarts from it.
 
 #include "field_file.hpp"
 #include "hosts.hpp"
@@ -83,11 +84,12 @@ void finish(const Write &write, int rank) {
     const double waited = MPI_Wtime() - start;
     cl_transfer_stage stages[5];
     std::size_t size;
-    check(clGetTransferInfo(write.event.get(), CL_TRANSFER_STAGES, sizeof stages, stages, &size), "clGetTransferInfo");
+    check(clGetTransferInfo(write.event.get(), CL_TRANSFER_STAGES, sizeof stages, stages, &size),
+          "clGetTransferInfo");
     for (std::size_t n = 0; n < size / sizeof *stages; ++n)
         if (stages[n].stage == CL_STAGE_FILE && rank == 0)
-            fmt::print("{}: {:.1f} ms in the file, {:.1f} ms of which nothing was computed\n", write.path,
-                       double(stages[n].end - stages[n].start) * 1e-6, waited * 1e3);
+            fmt::print("{}: {:.1f} ms in the file, {:.1f} ms of which nothing was computed\n",
+                       write.path, double(stages[n].end - stages[n].start) * 1e-6, waited * 1e3);
 }
 
 /// Advances the field from iteration `begin` by `options.iterations`, with checkpoints.
@@ -105,7 +107,8 @@ void run_with_checkpoints(Slab &slab, const Options &options, int begin) {
         if (every == 0 || now % every != 0) break;
         // One at a time: creating a file is collective, as the write is that may still be going on.
         finish(write, rank);
-        // The field is copied on the device; then its way to the file and the next iterations go on side by side.
+        // The field is copied on the device; then its way to the file and the next iterations go on
+        // side by side.
         check(clEnqueueCopyBuffer(queue.get(), slab.pressure(now), field.get(), 0, 0,
                                   slab.all().count * slab.face_size(), 0, nullptr, copied.put()),
               "clEnqueueCopyBuffer");
@@ -122,7 +125,8 @@ std::size_t differences(const std::vector<float> &left, const std::vector<float>
     return count;
 }
 
-/// Whether the field after `iterations` is that of a run in one go, and of the sequential reference. Collective.
+/// Whether the field after `iterations` is that of a run in one go, and of the sequential
+/// reference. Collective.
 bool agrees(Slab &slab, const Grid &grid, int iterations) {
     const double gosa = slab.gosa();
     const std::vector<float> field = slab.gather(iterations);
@@ -135,12 +139,15 @@ bool agrees(Slab &slab, const Grid &grid, int iterations) {
         const Reference reference = run_reference(grid, iterations);
         const std::size_t to_one_go = differences(field, in_one_go),
                           to_reference = differences(field, reference.pressure);
-        const bool gosa_well = std::bit_cast<std::uint64_t>(gosa) == std::bit_cast<std::uint64_t>(gosa_in_one_go) &&
-                               std::abs(gosa - reference.gosa) <= 1e-4 * reference.gosa;
+        const bool gosa_well =
+            std::bit_cast<std::uint64_t>(gosa) == std::bit_cast<std::uint64_t>(gosa_in_one_go) &&
+            std::abs(gosa - reference.gosa) <= 1e-4 * reference.gosa;
         well = to_one_go == 0 && to_reference == 0 && gosa_well;
         fmt::print(
-            "{} iterations in one go: {} points differ, gosa {:.9e}; reference: {} points differ, gosa {:.9e}: {}\n",
-            iterations, to_one_go, gosa_in_one_go, to_reference, reference.gosa, well ? "same bits" : "WRONG");
+            "{} iterations in one go: {} points differ, gosa {:.9e}; reference: {} points differ, "
+            "gosa {:.9e}: {}\n",
+            iterations, to_one_go, gosa_in_one_go, to_reference, reference.gosa,
+            well ? "same bits" : "WRONG");
     }
     MPI_Bcast(&well, 1, MPI_CXX_BOOL, 0, slab.comm());
     return well;
@@ -154,13 +161,14 @@ bool run(const Options &options) {
                            Slab::max_processes(options.grid), ranks));
     Slab slab(options.grid, Device::choose(options.device, MPI_COMM_WORLD), MPI_COMM_WORLD);
     slab.reset();
-    const int begin = options.restart.empty() ? 0 : read(slab, options.grid, slab.make_queue(), options.restart);
+    const int begin =
+        options.restart.empty() ? 0 : read(slab, options.grid, slab.make_queue(), options.restart);
     run_with_checkpoints(slab, options, begin);
     const int end = begin + options.iterations;
     const double gosa = slab.gosa();
     if (rank == 0)
-        fmt::print("Himeno {}, {} process{}: iterations {} to {}, gosa {:.9e}\n", options.grid.name, ranks,
-                   ranks > 1 ? "es" : "", begin, end, gosa);
+        fmt::print("Himeno {}, {} process{}: iterations {} to {}, gosa {:.9e}\n", options.grid.name,
+                   ranks, ranks > 1 ? "es" : "", begin, end, gosa);
     return !options.check || agrees(slab, options.grid, end);
 }
 

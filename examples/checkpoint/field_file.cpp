@@ -38,31 +38,36 @@ Id collective() {
 /// The grid as a dataspace with these planes selected.
 Id select(const Grid &grid, const Planes &planes) {
     const hsize_t extent[] = {hsize_t(grid.imax), hsize_t(grid.jmax), hsize_t(grid.kmax)};
-    const hsize_t start[] = {hsize_t(planes.in_grid), 0, 0}, count[] = {hsize_t(planes.count), extent[1], extent[2]};
+    const hsize_t start[] = {hsize_t(planes.in_grid), 0, 0},
+                  count[] = {hsize_t(planes.count), extent[1], extent[2]};
     Id space(H5Screate_simple(3, extent, nullptr), "a dataspace");
-    check_hdf5(H5Sselect_hyperslab(space, H5S_SELECT_SET, start, nullptr, count, nullptr), "H5Sselect_hyperslab");
+    check_hdf5(H5Sselect_hyperslab(space, H5S_SELECT_SET, start, nullptr, count, nullptr),
+               "H5Sselect_hyperslab");
     return space;
 }
 
 }  // namespace
 
-Event enqueue_write(const Slab &slab, const Grid &grid, int iteration, const Queue &queue, const Buffer &field,
-                    const Event &after, const std::string &path) {
+Event enqueue_write(const Slab &slab, const Grid &grid, int iteration, const Queue &queue,
+                    const Buffer &field, const Event &after, const std::string &path) {
     const Locked until_all_ids_are_released;
     const Id access = file_access(slab), list = collective(), space = select(grid, slab.own());
     const Id file(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access), path.c_str());
-    const Id dataset(H5Dcreate2(file, dataset_name, H5T_IEEE_F32LE, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT),
+    const Id dataset(H5Dcreate2(file, dataset_name, H5T_IEEE_F32LE, space, H5P_DEFAULT, H5P_DEFAULT,
+                                H5P_DEFAULT),
                      "creating the dataset");
     const Id scalar(H5Screate(H5S_SCALAR), "a dataspace");
-    const Id attribute(H5Acreate2(dataset, iteration_name, H5T_STD_I32LE, scalar, H5P_DEFAULT, H5P_DEFAULT),
-                       "creating the attribute");
+    const Id attribute(
+        H5Acreate2(dataset, iteration_name, H5T_STD_I32LE, scalar, H5P_DEFAULT, H5P_DEFAULT),
+        "creating the attribute");
     check_hdf5(H5Awrite(attribute, H5T_NATIVE_INT, &iteration), "writing the attribute");
 
     // The command keeps dataset and file open, and closes them when it is done.
     const cl_event wait = after.get();
     Event event;
-    check(clEnqueueReadBufferToHDF5Dataset(queue.get(), field.get(), CL_FALSE, slab.own().first * slab.face_size(),
-                                           dataset, H5T_NATIVE_FLOAT, space, list, 1, &wait, event.put()),
+    check(clEnqueueReadBufferToHDF5Dataset(queue.get(), field.get(), CL_FALSE,
+                                           slab.own().first * slab.face_size(), dataset,
+                                           H5T_NATIVE_FLOAT, space, list, 1, &wait, event.put()),
           "clEnqueueReadBufferToHDF5Dataset");
     return event;
 }
@@ -75,10 +80,11 @@ int read(const Slab &slab, const Grid &grid, const Queue &queue, const std::stri
     int iteration;
     check_hdf5(H5Aread(attribute, H5T_NATIVE_INT, &iteration), "reading the attribute");
 
-    // The surface never changes, but is read from both buffers. A grid of another size is refused here.
+    // The surface never changes, but is read from both buffers. A grid of another size is refused
+    // here.
     const cl_mem pressure = slab.pressure(iteration);
-    check(clEnqueueWriteBufferFromHDF5Dataset(queue.get(), pressure, CL_FALSE, 0, dataset, H5T_NATIVE_FLOAT, space,
-                                              list, 0, nullptr, nullptr),
+    check(clEnqueueWriteBufferFromHDF5Dataset(queue.get(), pressure, CL_FALSE, 0, dataset,
+                                              H5T_NATIVE_FLOAT, space, list, 0, nullptr, nullptr),
           "clEnqueueWriteBufferFromHDF5Dataset");
     check(clEnqueueCopyBuffer(queue.get(), pressure, slab.pressure(iteration + 1), 0, 0,
                               slab.all().count * slab.face_size(), 0, nullptr, nullptr),

@@ -28,13 +28,17 @@ struct Model {
 
 double reference(double price, double strike, int steps) {
     const Model model(steps);
-    const auto exercised = [&](int step, int node) { return strike - price * std::pow(model.up, 2 * node - step); };
+    const auto exercised = [&](int step, int node) {
+        return strike - price * std::pow(model.up, 2 * node - step);
+    };
     std::vector<double> value(std::size_t(steps) + 1);
-    for (int node = 0; node <= steps; ++node) value[std::size_t(node)] = std::max(exercised(steps, node), 0.0);
+    for (int node = 0; node <= steps; ++node)
+        value[std::size_t(node)] = std::max(exercised(steps, node), 0.0);
     for (int step = steps - 1; step >= 0; --step)
         for (int node = 0; node <= step; ++node) {
             const auto n = std::size_t(node);
-            value[n] = std::max(model.chance_up * value[n + 1] + model.chance_down * value[n], exercised(step, node));
+            value[n] = std::max(model.chance_up * value[n + 1] + model.chance_down * value[n],
+                                exercised(step, node));
         }
     return value[0];
 }
@@ -61,20 +65,25 @@ Result price(const Options &options) {
     for (int device = 0; device < devices.count(); ++device) {
         const Range range = devices.share(size, device);
         const std::size_t bytes = range.count * sizeof(float);
-        parts.push_back({range, devices.buffer(bytes, CL_MEM_READ_ONLY), devices.buffer(bytes, CL_MEM_READ_ONLY),
-                         devices.buffer(bytes, CL_MEM_WRITE_ONLY), make_kernel(program, "binomial_option")});
+        parts.push_back({range, devices.buffer(bytes, CL_MEM_READ_ONLY),
+                         devices.buffer(bytes, CL_MEM_READ_ONLY),
+                         devices.buffer(bytes, CL_MEM_WRITE_ONLY),
+                         make_kernel(program, "binomial_option")});
         const Part &part = parts.back();
         set_arguments(part.kernel, part.prices, part.strikes, part.values,
-                      Local{2 * (std::size_t(steps) + 1) * sizeof(float)}, cl_uint(steps), float(model.up),
-                      float(model.chance_up), float(model.chance_down));
+                      Local{2 * (std::size_t(steps) + 1) * sizeof(float)}, cl_uint(steps),
+                      float(model.up), float(model.chance_up), float(model.chance_down));
     }
 
     const double seconds = measure(devices, options.repeat, [&] {
         for (int device = 0; device < devices.count(); ++device) {
-            const auto &[range, price_part, strike_part, value_part, kernel] = parts[std::size_t(device)];
+            const auto &[range, price_part, strike_part, value_part, kernel] =
+                parts[std::size_t(device)];
             const cl_command_queue queue = devices.queue(device);
-            write(queue, price_part, std::span<const float>(prices).subspan(range.first, range.count));
-            write(queue, strike_part, std::span<const float>(strikes).subspan(range.first, range.count));
+            write(queue, price_part,
+                  std::span<const float>(prices).subspan(range.first, range.count));
+            write(queue, strike_part,
+                  std::span<const float>(strikes).subspan(range.first, range.count));
             launch(queue, kernel, {range.count * group}, {group});
             flush(queue);
         }

@@ -18,22 +18,25 @@ using Values = std::vector<std::array<float, 2>>;  ///< of calls and puts
 std::array<double, 2> reference(double price, double strike, double years) {
     const auto below = [](double x) { return 0.5 * std::erfc(-x * std::sqrt(0.5)); };
     const double deviation = double(volatility) * std::sqrt(years);
-    const double d1 = (std::log(price / strike) + (rate + 0.5 * volatility * volatility) * years) / deviation;
+    const double d1 =
+        (std::log(price / strike) + (rate + 0.5 * volatility * volatility) * years) / deviation;
     const double discounted = strike * std::exp(-rate * years);
     const double call = price * below(d1) - discounted * below(d1 - deviation);
     return {call, call - price + discounted};
 }
 
-void *map(cl_command_queue queue, const Buffer &buffer, cl_bool blocking, cl_map_flags flags, std::size_t bytes,
-          cl_event *event = nullptr) {
+void *map(cl_command_queue queue, const Buffer &buffer, cl_bool blocking, cl_map_flags flags,
+          std::size_t bytes, cl_event *event = nullptr) {
     cl_int status;
-    void *memory = clEnqueueMapBuffer(queue, buffer.get(), blocking, flags, 0, bytes, 0, nullptr, event, &status);
+    void *memory = clEnqueueMapBuffer(queue, buffer.get(), blocking, flags, 0, bytes, 0, nullptr,
+                                      event, &status);
     check(status, "clEnqueueMapBuffer");
     return memory;
 }
 
 void unmap(cl_command_queue queue, const Buffer &buffer, void *memory) {
-    check(clEnqueueUnmapMemObject(queue, buffer.get(), memory, 0, nullptr, nullptr), "clEnqueueUnmapMemObject");
+    check(clEnqueueUnmapMemObject(queue, buffer.get(), memory, 0, nullptr, nullptr),
+          "clEnqueueUnmapMemObject");
 }
 
 Result price(const Options &options) {
@@ -58,7 +61,8 @@ Result price(const Options &options) {
     for (int device = 0; device < devices.count(); ++device) {
         Part &part = parts[std::size_t(device)];
         part.range = devices.share(size, device);
-        for (Buffer &input : part.inputs) input = devices.buffer(part.range.count * sizeof(float), CL_MEM_READ_ONLY);
+        for (Buffer &input : part.inputs)
+            input = devices.buffer(part.range.count * sizeof(float), CL_MEM_READ_ONLY);
         part.values = devices.buffer(part.range.count * sizeof values[0], CL_MEM_WRITE_ONLY);
         part.kernel = make_kernel(program, "black_scholes");
         set_arguments(part.kernel, part.inputs[0], part.inputs[1], part.inputs[2], part.values,
@@ -74,12 +78,13 @@ Result price(const Options &options) {
                 // Fetches nothing from the device, because the program overwrites all of it.
                 void *memory = map(queue, part.inputs[n], CL_TRUE, CL_MAP_WRITE_INVALIDATE_REGION,
                                    part.range.count * sizeof(float));
-                std::copy_n(&inputs[n][part.range.first], part.range.count, static_cast<float *>(memory));
+                std::copy_n(&inputs[n][part.range.first], part.range.count,
+                            static_cast<float *>(memory));
                 unmap(queue, part.inputs[n], memory);
             }
             launch(queue, part.kernel, {round_up(part.range.count, 64)});
-            part.mapped =
-                map(queue, part.values, CL_FALSE, CL_MAP_READ, part.range.count * sizeof values[0], mapped.put());
+            part.mapped = map(queue, part.values, CL_FALSE, CL_MAP_READ,
+                              part.range.count * sizeof values[0], mapped.put());
             flush(queue);
         }
         mapped.wait();
@@ -92,10 +97,11 @@ Result price(const Options &options) {
     });
 
     if (options.check)
-        check_elements("value", {values.data()->data(), 2 * size}, 100'000, 1e-4, [&](std::size_t n) {
-            const std::size_t i = n / 2;
-            return reference(inputs[0][i], inputs[1][i], inputs[2][i])[n % 2];
-        });
+        check_elements("value", {values.data()->data(), 2 * size}, 100'000, 1e-4,
+                       [&](std::size_t n) {
+                           const std::size_t i = n / 2;
+                           return reference(inputs[0][i], inputs[1][i], inputs[2][i])[n % 2];
+                       });
     // Counts 25 operations per option; a root, logarithm, exponential or error function is one.
     // Deviation 2, d1 8, discount 3, d2 1, the two distributions 6, call 3, put 2.
     return {fmt::format("{}", size), devices.count(), seconds, 25.0 * double(size)};
@@ -104,6 +110,7 @@ Result price(const Options &options) {
 }  // namespace
 
 int main(int argc, char **argv) {
-    return run({"black_scholes", "Values European options.", "options", nullptr, {.size = "400000"}}, argc, argv,
-               price);
+    return run(
+        {"black_scholes", "Values European options.", "options", nullptr, {.size = "400000"}}, argc,
+        argv, price);
 }

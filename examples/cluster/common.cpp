@@ -17,11 +17,15 @@ T device_info(cl_device_id device, cl_device_info property) {
 
 std::string usage(const About &about) {
     std::string text = fmt::format("usage: {} [options]\n\n{}\n\n", about.name, about.what);
-    if (about.size) text += fmt::format("  --size N          {} (default {})\n", about.size, about.defaults.size);
+    if (about.size)
+        text +=
+            fmt::format("  --size N          {} (default {})\n", about.size, about.defaults.size);
     if (about.iterations)
-        text += fmt::format("  --iterations K    {} (default {})\n", about.iterations, about.defaults.iterations);
+        text += fmt::format("  --iterations K    {} (default {})\n", about.iterations,
+                            about.defaults.iterations);
     text += "  --devices N       the first N devices of the first platform (default: all)\n";
-    text += fmt::format("  --repeat R        measured runs, the median counts (default {})\n", about.defaults.repeat);
+    text += fmt::format("  --repeat R        measured runs, the median counts (default {})\n",
+                        about.defaults.repeat);
     if (about.defaults.check) text += "  --no-check        don't check the result\n";
     return text + "  --help\n";
 }
@@ -56,7 +60,8 @@ bool parse(const About &about, int argc, char **argv, Options &options) {
 
 }  // namespace
 
-int run_program(const About &about, int argc, char **argv, const std::function<void(const Options &)> &body) {
+int run_program(const About &about, int argc, char **argv,
+                const std::function<void(const Options &)> &body) {
     try {
         Options options = about.defaults;
         if (parse(about, argc, argv, options))
@@ -73,12 +78,13 @@ int run_program(const About &about, int argc, char **argv, const std::function<v
     }
 }
 
-int run(const About &about, int argc, char **argv, const std::function<Result(const Options &)> &body) {
+int run(const About &about, int argc, char **argv,
+        const std::function<Result(const Options &)> &body) {
     return run_program(about, argc, argv, [&](const Options &options) {
         const Result result = body(options);
-        fmt::print("{} {}, {} device{}: {:.6f} s, {:.3f} GFLOPS, {}\n", about.name, result.size, result.devices,
-                   result.devices > 1 ? "s" : "", result.seconds, result.flop / result.seconds * 1e-9,
-                   options.check ? "correct" : "not checked");
+        fmt::print("{} {}, {} device{}: {:.6f} s, {:.3f} GFLOPS, {}\n", about.name, result.size,
+                   result.devices, result.devices > 1 ? "s" : "", result.seconds,
+                   result.flop / result.seconds * 1e-9, options.check ? "correct" : "not checked");
     });
 }
 
@@ -87,9 +93,11 @@ std::vector<cl_device_id> find_devices(int wanted) {
     check(clGetPlatformIDs(1, &platform, nullptr), "clGetPlatformIDs");
     cl_uint count = 0;
     check(clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 0, nullptr, &count), "clGetDeviceIDs");
-    if (wanted > int(count)) refuse(fmt::format("the first platform has {} devices, not {}", count, wanted));
+    if (wanted > int(count))
+        refuse(fmt::format("the first platform has {} devices, not {}", count, wanted));
     std::vector<cl_device_id> devices(count);
-    check(clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, count, devices.data(), nullptr), "clGetDeviceIDs");
+    check(clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, count, devices.data(), nullptr),
+          "clGetDeviceIDs");
     if (wanted) devices.resize(std::size_t(wanted));
     return devices;
 }
@@ -97,7 +105,8 @@ std::vector<cl_device_id> find_devices(int wanted) {
 Devices::Devices(int wanted, std::size_t parts) : ids_(find_devices(wanted)) {
     ids_.resize(std::min(ids_.size(), parts));
     cl_int status;
-    context_ = Context(clCreateContext(nullptr, cl_uint(count()), ids_.data(), nullptr, nullptr, &status));
+    context_ =
+        Context(clCreateContext(nullptr, cl_uint(count()), ids_.data(), nullptr, nullptr, &status));
     check(status, "clCreateContext");
     for (int device = 0; device < count(); ++device) queues_.push_back(make_queue(device));
 }
@@ -117,7 +126,9 @@ void Devices::finish() const {
 
 Range Devices::share(std::size_t items, int device, std::size_t block) const {
     const std::size_t blocks = (items + block - 1) / block;
-    const auto begin = [&](int of) { return std::min(items, blocks * std::size_t(of) / ids_.size() * block); };
+    const auto begin = [&](int of) {
+        return std::min(items, blocks * std::size_t(of) / ids_.size() * block);
+    };
     return {begin(device), begin(device + 1) - begin(device)};
 }
 
@@ -130,12 +141,14 @@ std::size_t Devices::group_size(std::size_t most) const {
 void Devices::need_double_precision() const {
     for (std::size_t n = 0; n < ids_.size(); ++n)
         if (device_info<cl_device_fp_config>(ids_[n], CL_DEVICE_DOUBLE_FP_CONFIG) == 0)
-            throw std::runtime_error(fmt::format("device {} has no double precision (cl_khr_fp64)", n));
+            throw std::runtime_error(
+                fmt::format("device {} has no double precision (cl_khr_fp64)", n));
 }
 
 cl_uint Devices::largest(int wanted, cl_device_info property) {
     cl_uint value = 0;
-    for (cl_device_id device : find_devices(wanted)) value = std::max(value, device_info<cl_uint>(device, property));
+    for (cl_device_id device : find_devices(wanted))
+        value = std::max(value, device_info<cl_uint>(device, property));
     return value;
 }
 
@@ -143,14 +156,16 @@ Program Devices::build(const char *source, const std::string &options) const {
     cl_int status;
     Program program(clCreateProgramWithSource(context(), 1, &source, nullptr, &status));
     check(status, "clCreateProgramWithSource");
-    status = clBuildProgram(program.get(), cl_uint(count()), ids_.data(), options.c_str(), nullptr, nullptr);
+    status = clBuildProgram(program.get(), cl_uint(count()), ids_.data(), options.c_str(), nullptr,
+                            nullptr);
     if (status == CL_SUCCESS) return program;
     std::string logs;
     for (cl_device_id device : ids_) {
         std::size_t size = 0;
         clGetProgramBuildInfo(program.get(), device, CL_PROGRAM_BUILD_LOG, 0, nullptr, &size);
         std::string log(size, '\0');
-        clGetProgramBuildInfo(program.get(), device, CL_PROGRAM_BUILD_LOG, size, log.data(), nullptr);
+        clGetProgramBuildInfo(program.get(), device, CL_PROGRAM_BUILD_LOG, size, log.data(),
+                              nullptr);
         if (log.size() > 1) logs += '\n' + log.substr(0, log.find('\0'));
     }
     throw std::runtime_error(fmt::format("clBuildProgram: OpenCL error {}{}", status, logs));
@@ -172,14 +187,16 @@ Kernel make_kernel(const Program &program, const char *name) {
 
 void launch(cl_command_queue queue, const Kernel &kernel, std::initializer_list<std::size_t> global,
             std::initializer_list<std::size_t> local, const Events &after, cl_event *event) {
-    check(clEnqueueNDRangeKernel(queue, kernel.get(), cl_uint(global.size()), nullptr, global.begin(),
-                                 local.size() ? local.begin() : nullptr, after.count(), after.data(), event),
+    check(clEnqueueNDRangeKernel(queue, kernel.get(), cl_uint(global.size()), nullptr,
+                                 global.begin(), local.size() ? local.begin() : nullptr,
+                                 after.count(), after.data(), event),
           "clEnqueueNDRangeKernel");
 }
 
-void fill(cl_command_queue queue, const Buffer &buffer, float value, std::size_t first, std::size_t count) {
-    check(clEnqueueFillBuffer(queue, buffer.get(), &value, sizeof value, first * sizeof value, count * sizeof value, 0,
-                              nullptr, nullptr),
+void fill(cl_command_queue queue, const Buffer &buffer, float value, std::size_t first,
+          std::size_t count) {
+    check(clEnqueueFillBuffer(queue, buffer.get(), &value, sizeof value, first * sizeof value,
+                              count * sizeof value, 0, nullptr, nullptr),
           "clEnqueueFillBuffer");
 }
 
@@ -189,10 +206,11 @@ double median(std::vector<double> values) {
     return values.size() % 2 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
 }
 
-void expect_near(const char *what, std::size_t index, double got, double expected, double tolerance) {
+void expect_near(const char *what, std::size_t index, double got, double expected,
+                 double tolerance) {
     if (!(std::abs(got - expected) <= tolerance))  // also rejects NaN
-        throw std::runtime_error(
-            fmt::format("wrong result: {}[{}] is {:.9g}, expected {:.9g}", what, index, got, expected));
+        throw std::runtime_error(fmt::format("wrong result: {}[{}] is {:.9g}, expected {:.9g}",
+                                             what, index, got, expected));
 }
 
 }  // namespace cluster

@@ -51,9 +51,11 @@ struct Result {
 
 /// Runs a program as its main function. The exit status is 1 after an error or a wrong result, and
 /// 2 after a wrong command line.
-int run_program(const About &about, int argc, char **argv, const std::function<void(const Options &)> &body);
+int run_program(const About &about, int argc, char **argv,
+                const std::function<void(const Options &)> &body);
 /// The same for a `body` that computes and checks. Prints its result on one line.
-int run(const About &about, int argc, char **argv, const std::function<Result(const Options &)> &body);
+int run(const About &about, int argc, char **argv,
+        const std::function<Result(const Options &)> &body);
 
 // ---- Devices ----------------------------------------------------------------------------------
 
@@ -90,7 +92,8 @@ public:
     static cl_uint largest(int wanted, cl_device_info property);
 
     Program build(const char *source, const std::string &options = "") const;
-    Buffer buffer(std::size_t bytes, cl_mem_flags flags = CL_MEM_READ_WRITE, void *host = nullptr) const;
+    Buffer buffer(std::size_t bytes, cl_mem_flags flags = CL_MEM_READ_WRITE,
+                  void *host = nullptr) const;
 
 private:
     std::vector<cl_device_id> ids_;
@@ -120,7 +123,8 @@ void set_arguments(const Kernel &kernel, const Arguments &...arguments) {
             const cl_mem buffer = argument.get();
             check(clSetKernelArg(kernel.get(), index++, sizeof buffer, &buffer), "clSetKernelArg");
         } else {
-            check(clSetKernelArg(kernel.get(), index++, sizeof argument, &argument), "clSetKernelArg");
+            check(clSetKernelArg(kernel.get(), index++, sizeof argument, &argument),
+                  "clSetKernelArg");
         }
     };
     (set(arguments), ...);
@@ -156,28 +160,34 @@ private:
 
 /// Enqueues a kernel. `local` may be empty; then the platform chooses it.
 void launch(cl_command_queue queue, const Kernel &kernel, std::initializer_list<std::size_t> global,
-            std::initializer_list<std::size_t> local = {}, const Events &after = {}, cl_event *event = nullptr);
+            std::initializer_list<std::size_t> local = {}, const Events &after = {},
+            cl_event *event = nullptr);
 /// Enqueues a non-blocking write. `data` must exist until it is complete.
 template <class T>
-void write(cl_command_queue queue, const Buffer &buffer, std::span<const T> data, cl_event *event = nullptr) {
-    check(clEnqueueWriteBuffer(queue, buffer.get(), CL_FALSE, 0, data.size_bytes(), data.data(), 0, nullptr, event),
+void write(cl_command_queue queue, const Buffer &buffer, std::span<const T> data,
+           cl_event *event = nullptr) {
+    check(clEnqueueWriteBuffer(queue, buffer.get(), CL_FALSE, 0, data.size_bytes(), data.data(), 0,
+                               nullptr, event),
           "clEnqueueWriteBuffer");
 }
 /// Reads the start of a buffer. Waits if `blocking`.
 template <class T>
 void read(cl_command_queue queue, const Buffer &buffer, cl_bool blocking, std::span<T> data,
           cl_event *event = nullptr) {
-    check(clEnqueueReadBuffer(queue, buffer.get(), blocking, 0, data.size_bytes(), data.data(), 0, nullptr, event),
+    check(clEnqueueReadBuffer(queue, buffer.get(), blocking, 0, data.size_bytes(), data.data(), 0,
+                              nullptr, event),
           "clEnqueueReadBuffer");
 }
-void fill(cl_command_queue queue, const Buffer &buffer, float value, std::size_t first, std::size_t count);
+void fill(cl_command_queue queue, const Buffer &buffer, float value, std::size_t first,
+          std::size_t count);
 inline void flush(cl_command_queue queue) { check(clFlush(queue), "clFlush"); }
 
 // ---- Time -------------------------------------------------------------------------------------
 
 /// Returns the seconds of a monotonic clock.
 inline double now() {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
+        .count();
 }
 
 double median(std::vector<double> values);
@@ -214,16 +224,18 @@ inline float noise(std::uint32_t n) {
 }
 
 /// Throws if `got`, element `index` of `what`, differs from `expected` by more than `tolerance`.
-void expect_near(const char *what, std::size_t index, double got, double expected, double tolerance);
+void expect_near(const char *what, std::size_t index, double got, double expected,
+                 double tolerance);
 
 /// Compares about `most` elements with expected(index). They are evenly spread and include the
 /// first and the last one. Throws at the first wrong one.
 template <class Expected>
-void check_elements(const char *what, std::span<const float> got, std::size_t most, double tolerance,
-                    Expected &&expected) {
+void check_elements(const char *what, std::span<const float> got, std::size_t most,
+                    double tolerance, Expected &&expected) {
     // With an odd stride, all columns of a matrix are compared even if its width is a power of two.
     const std::size_t stride = got.size() <= most ? 1 : got.size() / most | 1;
-    for (std::size_t n = 0; n < got.size(); n += stride) expect_near(what, n, got[n], expected(n), tolerance);
+    for (std::size_t n = 0; n < got.size(); n += stride)
+        expect_near(what, n, got[n], expected(n), tolerance);
     expect_near(what, got.size() - 1, got.back(), expected(got.size() - 1), tolerance);
 }
 

@@ -72,12 +72,14 @@ class Solver {
 public:
     Solver(const Devices &devices, const Matrix &matrix) : devices_(devices) {
         group_ = devices.group_size(64);
-        const Program program = devices.build(conjugate_gradient_source, fmt::format("-DGROUP={}", group_));
+        const Program program =
+            devices.build(conjugate_gradient_source, fmt::format("-DGROUP={}", group_));
         const std::size_t whole = matrix.rows() * sizeof(float);
         for (int device = 0; device < devices.count(); ++device) {
             Part part{.rows = devices.share(matrix.rows(), device)};
             const std::size_t bytes = part.rows.count * sizeof(float);
-            const auto begin = std::span(matrix.row_begin).subspan(part.rows.first, part.rows.count + 1);
+            const auto begin =
+                std::span(matrix.row_begin).subspan(part.rows.first, part.rows.count + 1);
             const Range own{begin.front(), begin.back() - begin.front()};
             std::vector<cl_uint> row_begin(begin.begin(), begin.end());
             for (cl_uint &row : row_begin) row -= begin.front();
@@ -87,14 +89,16 @@ public:
             part.needed = {*least, *most + 1 - *least};
 
             const cl_command_queue queue = devices.queue(device);
-            part.row_begin = devices.buffer((part.rows.count + 1) * sizeof(cl_uint), CL_MEM_READ_ONLY);
+            part.row_begin =
+                devices.buffer((part.rows.count + 1) * sizeof(cl_uint), CL_MEM_READ_ONLY);
             part.columns = devices.buffer(columns.size_bytes(), CL_MEM_READ_ONLY);
             part.elements = devices.buffer(elements.size_bytes(), CL_MEM_READ_ONLY);
             write(queue, part.row_begin, std::span<const cl_uint>(row_begin));
             write(queue, part.columns, columns);
             write(queue, part.elements, elements);
             check(clFinish(queue), "clFinish");  // row_begin must exist until then
-            for (Buffer *buffer : {&part.x, &part.residual, &part.product}) *buffer = devices.buffer(bytes);
+            for (Buffer *buffer : {&part.x, &part.residual, &part.product})
+                *buffer = devices.buffer(bytes);
             part.p = devices.buffer(whole);
             part.partial = devices.buffer(group_ * sizeof(float));
             part.dot = devices.buffer(sizeof(float));
@@ -106,9 +110,11 @@ public:
             part.advance = make_kernel(program, "advance");
             part.turn = make_kernel(program, "turn");
             const auto first = cl_uint(part.rows.first), rows = cl_uint(part.rows.count);
-            set_arguments(part.multiply, part.row_begin, part.columns, part.elements, part.p, part.product, rows);
+            set_arguments(part.multiply, part.row_begin, part.columns, part.elements, part.p,
+                          part.product, rows);
             set_arguments(part.p_product, part.p, first, part.product, part.partial, rows);
-            set_arguments(part.square, part.residual, cl_uint{0}, part.residual, part.partial, rows);
+            set_arguments(part.square, part.residual, cl_uint{0}, part.residual, part.partial,
+                          rows);
             set_arguments(part.add_up, part.partial, part.dot);
             parts_.push_back(std::move(part));
         }
@@ -131,11 +137,13 @@ public:
         double square = start;
         for (int iteration = 0; iteration < iterations; ++iteration) {
             if (square <= goal * goal * start) return iteration;
-            for_all([&](const Part &part, cl_command_queue queue) { launch_rows(queue, part, part.multiply); });
+            for_all([&](const Part &part, cl_command_queue queue) {
+                launch_rows(queue, part, part.multiply);
+            });
             const auto alpha = float(square / dot(&Part::p_product));
             for_all([&](const Part &part, cl_command_queue queue) {
-                set_arguments(part.advance, part.x, part.residual, part.p, part.product, cl_uint(part.rows.first),
-                              cl_uint(part.rows.count), alpha);
+                set_arguments(part.advance, part.x, part.residual, part.p, part.product,
+                              cl_uint(part.rows.first), cl_uint(part.rows.count), alpha);
                 launch_rows(queue, part, part.advance);
             });
             const double last = std::exchange(square, dot(&Part::square));
@@ -147,7 +155,8 @@ public:
     void read_x(std::vector<float> &x) const {
         for (int device = 0; device < devices_.count(); ++device) {
             const Part &part = parts_[std::size_t(device)];
-            read(devices_.queue(device), part.x, CL_FALSE, std::span(x).subspan(part.rows.first, part.rows.count));
+            read(devices_.queue(device), part.x, CL_FALSE,
+                 std::span(x).subspan(part.rows.first, part.rows.count));
         }
         devices_.finish();
     }
@@ -155,7 +164,8 @@ public:
 private:
     struct Part {
         Range rows{}, needed{};  ///< `needed` is the range of p
-        Buffer row_begin{}, columns{}, elements{}, x{}, residual{}, p{}, product{}, partial{}, dot{};
+        Buffer row_begin{}, columns{}, elements{}, x{}, residual{}, p{}, product{}, partial{},
+            dot{};
         Kernel multiply{}, p_product{}, square{}, add_up{}, advance{}, turn{};
     };
 
@@ -165,7 +175,8 @@ private:
             enqueue(parts_[std::size_t(device)], devices_.queue(device));
     }
 
-    void launch_rows(cl_command_queue queue, const Part &part, const Kernel &kernel, cl_event *event = nullptr) const {
+    void launch_rows(cl_command_queue queue, const Part &part, const Kernel &kernel,
+                     cl_event *event = nullptr) const {
         launch(queue, kernel, {round_up(part.rows.count, 64)}, {}, {}, event);
     }
 
@@ -191,7 +202,8 @@ private:
         std::vector<Events> turned(parts_.size());
         std::size_t next = 0;
         for_all([&](const Part &part, cl_command_queue queue) {
-            set_arguments(part.turn, part.p, part.residual, cl_uint(part.rows.first), cl_uint(part.rows.count), beta);
+            set_arguments(part.turn, part.p, part.residual, cl_uint(part.rows.first),
+                          cl_uint(part.rows.count), beta);
             launch_rows(queue, part, part.turn, turned[next++].put());
             flush(queue);
         });
@@ -203,8 +215,9 @@ private:
                 const std::size_t first = std::max(from.rows.first, to.needed.first);
                 const std::size_t end = std::min(from.rows.end(), to.needed.end());
                 if (&from == &to || first >= end) continue;
-                check(clEnqueueCopyBuffer(queue, from.p.get(), to.p.get(), first * sizeof(float), first * sizeof(float),
-                                          (end - first) * sizeof(float), turned[n].count(), turned[n].data(), nullptr),
+                check(clEnqueueCopyBuffer(queue, from.p.get(), to.p.get(), first * sizeof(float),
+                                          first * sizeof(float), (end - first) * sizeof(float),
+                                          turned[n].count(), turned[n].data(), nullptr),
                       "clEnqueueCopyBuffer");
             }
         });
@@ -240,8 +253,8 @@ Result run_solver(const Options &options) {
     }
     // Counts, per iteration, 2 operations per element of the matrix, and 2 per row in two dot
     // products and three vector sums.
-    return {fmt::format("{0} x {0} points, {1} iterations", n, iterations), devices.count(), seconds,
-            iterations * (2.0 * double(matrix.elements.size()) + 10.0 * double(rows))};
+    return {fmt::format("{0} x {0} points, {1} iterations", n, iterations), devices.count(),
+            seconds, iterations * (2.0 * double(matrix.elements.size()) + 10.0 * double(rows))};
 }
 
 }  // namespace

@@ -19,9 +19,11 @@ Result potential(const Options &options) {
     const auto n = std::size_t(number(options.size.c_str(), 2));
     const std::size_t plane = n * n;
     const float spacing = box / float(n - 1);
-    std::vector<std::array<float, 4>> atoms(std::size_t(options.iterations) * batch);  // x, y, z, charge
+    // x, y, z, charge of each atom
+    std::vector<std::array<float, 4>> atoms(std::size_t(options.iterations) * batch);
     for (std::size_t i = 0; i < atoms.size(); ++i) {
-        for (std::size_t axis = 0; axis < 3; ++axis) atoms[i][axis] = box * noise(cl_uint(4 * i + axis));
+        for (std::size_t axis = 0; axis < 3; ++axis)
+            atoms[i][axis] = box * noise(cl_uint(4 * i + axis));
         atoms[i][3] = noise(cl_uint(4 * i + 3)) - 0.5f;
     }
     std::vector<float> grid(n * plane);
@@ -30,8 +32,8 @@ Result potential(const Options &options) {
     const Program program = devices.build(coulombic_potential_source);
     std::vector<Buffer> batches;
     for (std::size_t first = 0; first < atoms.size(); first += batch)
-        batches.push_back(
-            devices.buffer(batch * sizeof atoms[0], CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, &atoms[first]));
+        batches.push_back(devices.buffer(batch * sizeof atoms[0],
+                                         CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, &atoms[first]));
     struct Slice {
         Range planes;
         Buffer potential;
@@ -52,7 +54,8 @@ Result potential(const Options &options) {
                 set_arguments(kernel, some, cl_uint(batch), slice, cl_uint(planes.first), spacing);
                 launch(queue, kernel, {n, n, planes.count});
             }
-            read(queue, slice, CL_FALSE, std::span(grid).subspan(planes.first * plane, planes.count * plane));
+            read(queue, slice, CL_FALSE,
+                 std::span(grid).subspan(planes.first * plane, planes.count * plane));
             flush(queue);
         }
     });

@@ -34,7 +34,8 @@ public:
           grid_(grid),
           group_(devices.group_size(std::min<std::size_t>(std::size_t(grid.kmax), 256))) {
         const Program program = devices.build(
-            jacobi_source, fmt::format("-DROWS={} -DCOLUMNS={} -DGROUP={}", grid.jmax, grid.kmax, group_));
+            jacobi_source,
+            fmt::format("-DROWS={} -DCOLUMNS={} -DGROUP={}", grid.jmax, grid.kmax, group_));
         slabs_.resize(std::size_t(devices.count()));
         for (int device = 0; device < devices.count(); ++device) {
             Slab &slab = slabs_[std::size_t(device)];
@@ -52,7 +53,8 @@ public:
             field(slab.c, himeno::c_values);
             field(slab.wrk1, {&himeno::wrk1_value, 1});
             field(slab.bnd, {&himeno::bnd_value, 1});
-            for (Buffer &pressure : slab.pressure) pressure = devices.buffer(points * sizeof(float));
+            for (Buffer &pressure : slab.pressure)
+                pressure = devices.buffer(points * sizeof(float));
             slab.partial = devices.buffer(slab.planes.count * groups_per_plane() * sizeof(float));
             for (Kernel &kernel : slab.kernel) kernel = make_kernel(program, "jacobi");
         }
@@ -64,8 +66,9 @@ public:
             slab.fetched.clear();
             for (const Buffer &pressure : slab.pressure)
                 for (std::size_t i = 0; i < slab.stored(); ++i)
-                    fill(devices_.queue(device), pressure, grid_.initial_pressure(int(slab.planes.first - 1 + i)),
-                         i * grid_.plane(), grid_.plane());
+                    fill(devices_.queue(device), pressure,
+                         grid_.initial_pressure(int(slab.planes.first - 1 + i)), i * grid_.plane(),
+                         grid_.plane());
         }
     }
 
@@ -76,7 +79,8 @@ public:
             slab.high_computed.clear();
             compute(device, iteration, 1, 1, slab.fetched, slab.low_computed.put());
             if (slab.planes.count > 1)
-                compute(device, iteration, slab.planes.count, 1, slab.fetched, slab.high_computed.put());
+                compute(device, iteration, slab.planes.count, 1, slab.fetched,
+                        slab.high_computed.put());
             flush(devices_.queue(device));
         }
         // The copies overwrite halos that the outer planes of the previous iteration read. Those
@@ -84,12 +88,14 @@ public:
         for (std::size_t n = 0; n < slabs_.size(); ++n) {
             slabs_[n].fetched.clear();
             if (n > 0) fetch(slabs_[n - 1], true, slabs_[n], 0, iteration);
-            if (n + 1 < slabs_.size()) fetch(slabs_[n + 1], false, slabs_[n], slabs_[n].planes.count + 1, iteration);
+            if (n + 1 < slabs_.size())
+                fetch(slabs_[n + 1], false, slabs_[n], slabs_[n].planes.count + 1, iteration);
             flush(slabs_[n].copies.get());
         }
         for (int device = 0; device < devices_.count(); ++device) {
             const Slab &slab = slabs_[std::size_t(device)];
-            if (slab.planes.count > 2) compute(device, iteration, 2, slab.planes.count - 2, {}, nullptr);
+            if (slab.planes.count > 2)
+                compute(device, iteration, 2, slab.planes.count - 2, {}, nullptr);
             flush(devices_.queue(device));
         }
     }
@@ -116,8 +122,9 @@ public:
         std::vector<float> all(std::size_t(grid_.imax - 2) * plane);
         for (int device = 0; device < devices_.count(); ++device) {
             const Slab &slab = slabs_[std::size_t(device)];
-            check(clEnqueueReadBuffer(devices_.queue(device), slab.pressure[iterations % 2].get(), CL_TRUE,
-                                      plane * sizeof(float), slab.planes.count * plane * sizeof(float),
+            check(clEnqueueReadBuffer(devices_.queue(device), slab.pressure[iterations % 2].get(),
+                                      CL_TRUE, plane * sizeof(float),
+                                      slab.planes.count * plane * sizeof(float),
                                       &all[(slab.planes.first - 1) * plane], 0, nullptr, nullptr),
                   "clEnqueueReadBuffer");
         }
@@ -125,26 +132,32 @@ public:
     }
 
 private:
-    std::size_t groups_per_plane() const { return std::size_t(grid_.jmax - 2) * (std::size_t(grid_.kmax) / group_); }
+    std::size_t groups_per_plane() const {
+        return std::size_t(grid_.jmax - 2) * (std::size_t(grid_.kmax) / group_);
+    }
 
-    void compute(int device, int iteration, std::size_t first, std::size_t planes, const Events &after,
-                 cl_event *event) {
+    void compute(int device, int iteration, std::size_t first, std::size_t planes,
+                 const Events &after, cl_event *event) {
         const Slab &slab = slabs_[std::size_t(device)];
         const Kernel &kernel = slab.kernel[iteration % 2];
-        set_arguments(kernel, slab.a, slab.b, slab.c, slab.wrk1, slab.bnd, slab.pressure[iteration % 2],
-                      slab.pressure[(iteration + 1) % 2], slab.partial, cl_ulong(slab.stored() * grid_.plane()),
-                      cl_uint(first));
-        launch(devices_.queue(device), kernel, {std::size_t(grid_.kmax), std::size_t(grid_.jmax - 2), planes},
-               {group_, 1, 1}, after, event);
+        set_arguments(kernel, slab.a, slab.b, slab.c, slab.wrk1, slab.bnd,
+                      slab.pressure[iteration % 2], slab.pressure[(iteration + 1) % 2],
+                      slab.partial, cl_ulong(slab.stored() * grid_.plane()), cl_uint(first));
+        launch(devices_.queue(device), kernel,
+               {std::size_t(grid_.kmax), std::size_t(grid_.jmax - 2), planes}, {group_, 1, 1},
+               after, event);
     }
 
     /// Copies the highest or lowest plane of a neighbour into plane `halo`.
     void fetch(const Slab &from, bool highest, Slab &to, std::size_t halo, int iteration) {
-        const std::size_t bytes = grid_.plane() * sizeof(float), edge = highest ? from.planes.count : 1;
-        const Events &computed = highest && from.planes.count > 1 ? from.high_computed : from.low_computed;
+        const std::size_t bytes = grid_.plane() * sizeof(float),
+                          edge = highest ? from.planes.count : 1;
+        const Events &computed =
+            highest && from.planes.count > 1 ? from.high_computed : from.low_computed;
         const int next = (iteration + 1) % 2;
-        check(clEnqueueCopyBuffer(to.copies.get(), from.pressure[next].get(), to.pressure[next].get(), edge * bytes,
-                                  halo * bytes, bytes, computed.count(), computed.data(), to.fetched.put()),
+        check(clEnqueueCopyBuffer(to.copies.get(), from.pressure[next].get(),
+                                  to.pressure[next].get(), edge * bytes, halo * bytes, bytes,
+                                  computed.count(), computed.data(), to.fetched.put()),
               "clEnqueueCopyBuffer");
     }
 

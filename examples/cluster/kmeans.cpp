@@ -36,7 +36,8 @@ std::vector<cl_int> reference(const std::vector<cl_int> &points, int iterations)
             for (std::size_t cluster = 0; cluster < clusters; ++cluster) {
                 cl_long square = 0;
                 for (std::size_t axis = 0; axis < dimensions; ++axis) {
-                    const cl_long way = points[point + axis] - centroids[cluster * dimensions + axis];
+                    const cl_long way =
+                        points[point + axis] - centroids[cluster * dimensions + axis];
                     square += way * way;
                 }
                 if (square < least) {
@@ -59,9 +60,10 @@ Result find_clusters(const Options &options) {
     const std::vector<cl_int> points = make_points(count);
     const std::span start = std::span(points).first(clusters * dimensions);
     const Devices devices(options.devices, count);
-    const Program program =
-        devices.build(kmeans_source, fmt::format("-DCLUSTERS={} -DDIMENSIONS={}", clusters, dimensions));
-    const Kernel tally_points = make_kernel(program, "tally_points"), add_up = make_kernel(program, "add_up"),
+    const Program program = devices.build(
+        kmeans_source, fmt::format("-DCLUSTERS={} -DDIMENSIONS={}", clusters, dimensions));
+    const Kernel tally_points = make_kernel(program, "tally_points"),
+                 add_up = make_kernel(program, "add_up"),
                  move_centroids = make_kernel(program, "move_centroids");
     struct Part {
         Range range;
@@ -70,9 +72,10 @@ Result find_clusters(const Options &options) {
     std::vector<Part> parts;
     for (int device = 0; device < devices.count(); ++device) {
         const Range range = devices.share(count, device);
-        parts.push_back({range, devices.buffer(range.count * dimensions * sizeof(cl_int), CL_MEM_READ_ONLY),
-                         devices.buffer(start.size_bytes()), devices.buffer(items * tally * sizeof(cl_long)),
-                         devices.buffer(tally * sizeof(cl_long)), devices.buffer(tally * sizeof(cl_long))});
+        parts.push_back(
+            {range, devices.buffer(range.count * dimensions * sizeof(cl_int), CL_MEM_READ_ONLY),
+             devices.buffer(start.size_bytes()), devices.buffer(items * tally * sizeof(cl_long)),
+             devices.buffer(tally * sizeof(cl_long)), devices.buffer(tally * sizeof(cl_long))});
         write(devices.queue(device), parts.back().points,
               std::span(points).subspan(range.first * dimensions, range.count * dimensions));
     }
@@ -81,21 +84,24 @@ Result find_clusters(const Options &options) {
     const std::vector<cl_command_queue> all_queues = queues(devices);
     std::vector<cl_int> centroids(start.size());
     const auto prepare = [&] {
-        for (std::size_t i = 0; i < parts.size(); ++i) write(all_queues[i], parts[i].centroids, start);
+        for (std::size_t i = 0; i < parts.size(); ++i)
+            write(all_queues[i], parts[i].centroids, start);
     };
     const double seconds = measure(devices, options.repeat, prepare, [&] {
         for (int iteration = 0; iteration < options.iterations; ++iteration) {
             for (std::size_t i = 0; i < parts.size(); ++i) {
                 const Part &part = parts[i];
-                set_arguments(tally_points, part.points, cl_uint(part.range.count), part.centroids, part.tallies);
+                set_arguments(tally_points, part.points, cl_uint(part.range.count), part.centroids,
+                              part.tallies);
                 launch(all_queues[i], tally_points, {items}, {group});
                 set_arguments(add_up, part.tallies, cl_uint(items), part.own);
                 launch(all_queues[i], add_up, {tally});
                 flush(all_queues[i]);
             }
-            check(clEnqueueAllReduceBuffer(all_queues.data(), cl_uint(parts.size()), buffers(parts, &Part::own).data(),
-                                           buffers(parts, &Part::all).data(), nullptr, nullptr, tally * sizeof(cl_long),
-                                           CL_SIGNED_INT64_DIST, 0, nullptr, nullptr),
+            check(clEnqueueAllReduceBuffer(
+                      all_queues.data(), cl_uint(parts.size()), buffers(parts, &Part::own).data(),
+                      buffers(parts, &Part::all).data(), nullptr, nullptr, tally * sizeof(cl_long),
+                      CL_SIGNED_INT64_DIST, 0, nullptr, nullptr),
                   "clEnqueueAllReduceBuffer");
             for (std::size_t i = 0; i < parts.size(); ++i) {
                 set_arguments(move_centroids, parts[i].all, parts[i].centroids);
@@ -107,11 +113,12 @@ Result find_clusters(const Options &options) {
 
     if (options.check) {
         const std::vector<cl_int> expected = reference(points, options.iterations);
-        for (std::size_t i = 0; i < centroids.size(); ++i) expect_near("centroid", i, centroids[i], expected[i], 0);
+        for (std::size_t i = 0; i < centroids.size(); ++i)
+            expect_near("centroid", i, centroids[i], expected[i], 0);
     }
     // Counts 3 integer operations per coordinate of each point and centroid.
-    return {fmt::format("{} points, {} iterations", count, options.iterations), devices.count(), seconds,
-            3.0 * double(count * clusters * dimensions) * options.iterations};
+    return {fmt::format("{} points, {} iterations", count, options.iterations), devices.count(),
+            seconds, 3.0 * double(count * clusters * dimensions) * options.iterations};
 }
 
 }  // namespace

@@ -21,7 +21,8 @@ static Result multiply(const Options &options) {
     const Devices devices(options.devices, n);
     std::size_t tile = 16;
     while (tile * tile > devices.group_size(tile * tile)) tile /= 2;
-    const Program program = devices.build(matrix_multiplication_source, fmt::format("-DTILE={}", tile));
+    const Program program =
+        devices.build(matrix_multiplication_source, fmt::format("-DTILE={}", tile));
     const Kernel kernel = make_kernel(program, "matrix_multiplication");
     struct Part {
         Range rows;
@@ -34,9 +35,11 @@ static Result multiply(const Options &options) {
     for (int device = 0; device < devices.count(); ++device)
         most_rows = std::max(most_rows, devices.share(n, device).count);
     for (int device = 0; device < devices.count(); ++device) {
-        Part &part = parts.emplace_back(Part{devices.share(n, device), devices.make_queue(device), {}, {}, {}, {}});
+        Part &part = parts.emplace_back(
+            Part{devices.share(n, device), devices.make_queue(device), {}, {}, {}, {}});
         part.a = devices.buffer(part.rows.count * n * sizeof(float), CL_MEM_READ_ONLY);
-        for (Buffer *buffer : {&part.b, &part.c}) *buffer = devices.buffer(part.rows.count * n * sizeof(float));
+        for (Buffer *buffer : {&part.b, &part.c})
+            *buffer = devices.buffer(part.rows.count * n * sizeof(float));
         for (Buffer &panel : part.panels) panel = devices.buffer(most_rows * n * sizeof(float));
     }
     const auto rows_of = [n](auto &matrix, const Range &rows) {
@@ -60,16 +63,19 @@ static Result multiply(const Options &options) {
                 panels.push_back(to.panels[root % 2].get());
             }
             Events arrived;
-            check(clEnqueueBroadcastBuffer(queues.data(), parts[root].b.get(), cl_uint(parts.size()), panels.data(), 0,
-                                           nullptr, rows.count * n * sizeof(float), reading.count(), reading.data(),
-                                           arrived.put()),
-                  "clEnqueueBroadcastBuffer");
+            check(
+                clEnqueueBroadcastBuffer(queues.data(), parts[root].b.get(), cl_uint(parts.size()),
+                                         panels.data(), 0, nullptr, rows.count * n * sizeof(float),
+                                         reading.count(), reading.data(), arrived.put()),
+                "clEnqueueBroadcastBuffer");
             reading.clear();
             for (std::size_t i = 0; i < parts.size(); ++i) {
-                set_arguments(kernel, parts[i].a, parts[i].panels[root % 2], parts[i].c, cl_uint(parts[i].rows.count),
-                              cl_uint(n), cl_uint(rows.first), cl_uint(rows.count));
-                launch(devices.queue(int(i)), kernel, {round_up(n, tile), round_up(parts[i].rows.count, tile)},
-                       {tile, tile}, arrived, reading.put());
+                set_arguments(kernel, parts[i].a, parts[i].panels[root % 2], parts[i].c,
+                              cl_uint(parts[i].rows.count), cl_uint(n), cl_uint(rows.first),
+                              cl_uint(rows.count));
+                launch(devices.queue(int(i)), kernel,
+                       {round_up(n, tile), round_up(parts[i].rows.count, tile)}, {tile, tile},
+                       arrived, reading.put());
                 flush(devices.queue(int(i)));
             }
         }
@@ -85,7 +91,8 @@ static Result multiply(const Options &options) {
             return sum;
         });
     // Counts a multiplication and an addition for each k of each element.
-    return {fmt::format("{0} x {0}", n), devices.count(), seconds, 2.0 * double(n) * double(n) * double(n)};
+    return {fmt::format("{0} x {0}", n), devices.count(), seconds,
+            2.0 * double(n) * double(n) * double(n)};
 }
 
 int main(int argc, char **argv) {

@@ -25,7 +25,8 @@ static std::vector<Range> pieces(const Range &rows, std::size_t count) {
 static std::vector<Range> shrinking_pieces(const Range &rows, std::size_t least) {
     std::vector<Range> all;
     for (Range left = rows; left.count != 0;) {
-        const std::size_t count = left.count < 2 * least ? left.count : std::max(left.count / 4, least);
+        const std::size_t count =
+            left.count < 2 * least ? left.count : std::max(left.count / 4, least);
         all.push_back({left.first, count});
         left = {left.first + count, left.count - count};
     }
@@ -43,7 +44,8 @@ static Result multiply(const Options &options) {
     const Devices devices(options.devices, n);
     std::size_t tile = 16;
     while (tile * tile > devices.group_size(tile * tile)) tile /= 2;
-    const Program program = devices.build(matrix_multiplication_source, fmt::format("-DTILE={}", tile));
+    const Program program =
+        devices.build(matrix_multiplication_source, fmt::format("-DTILE={}", tile));
     constexpr std::size_t least = 512;
     const std::size_t panels = std::clamp<std::size_t>(n / least, 1, 16);
     struct Block {
@@ -65,15 +67,19 @@ static Result multiply(const Options &options) {
     std::vector<Device> parts;
     std::size_t most_blocks = 0;
     for (int device = 0; device < devices.count(); ++device) {
-        Device &part = parts.emplace_back(Device{
-            devices.queue(device), devices.make_queue(device), make_kernel(program, "matrix_multiplication"), {}, {}});
+        Device &part = parts.emplace_back(Device{devices.queue(device),
+                                                 devices.make_queue(device),
+                                                 make_kernel(program, "matrix_multiplication"),
+                                                 {},
+                                                 {}});
         for (const Range &rows : shrinking_pieces(devices.share(n, device), least))
             part.blocks.push_back({rows,
                                    devices.buffer(rows.count * n * sizeof(float), CL_MEM_READ_ONLY),
                                    devices.buffer(rows.count * n * sizeof(float)),
                                    {}});
         for (const Range &rows : pieces({0, n}, panels))
-            part.panels.push_back({rows, devices.buffer(rows.count * n * sizeof(float), CL_MEM_READ_ONLY)});
+            part.panels.push_back(
+                {rows, devices.buffer(rows.count * n * sizeof(float), CL_MEM_READ_ONLY)});
         most_blocks = std::max(most_blocks, part.blocks.size());
     }
     const auto rows_of = [n](auto &matrix, const Range &rows) {
@@ -90,19 +96,20 @@ static Result multiply(const Options &options) {
                 write<float>(part.copies.get(), panel.b, rows_of(b, panel.rows), written.put());
             }
             flush(part.copies.get());
-            set_arguments(part.kernel, block.a, panel.b, block.c, cl_uint(block.rows.count), cl_uint(n),
-                          cl_uint(panel.rows.first), cl_uint(panel.rows.count));
+            set_arguments(part.kernel, block.a, panel.b, block.c, cl_uint(block.rows.count),
+                          cl_uint(n), cl_uint(panel.rows.first), cl_uint(panel.rows.count));
             const bool is_last = &panel == &part.panels.back();
             // The copies are in order, so the data of earlier writes is also there.
-            launch(part.queue, part.kernel, {round_up(n, tile), round_up(block.rows.count, tile)}, {tile, tile},
-                   written, is_last ? block.computed.put() : nullptr);
+            launch(part.queue, part.kernel, {round_up(n, tile), round_up(block.rows.count, tile)},
+                   {tile, tile}, written, is_last ? block.computed.put() : nullptr);
             flush(part.queue);
         }
     };
     const auto fetch = [&](Device &part, Block &block) {
         const auto rows = rows_of(c, block.rows);
-        check(clEnqueueReadBuffer(part.copies.get(), block.c.get(), CL_FALSE, 0, rows.size_bytes(), rows.data(),
-                                  block.computed.count(), block.computed.data(), nullptr),
+        check(clEnqueueReadBuffer(part.copies.get(), block.c.get(), CL_FALSE, 0, rows.size_bytes(),
+                                  rows.data(), block.computed.count(), block.computed.data(),
+                                  nullptr),
               "clEnqueueReadBuffer");
         flush(part.copies.get());
     };
@@ -125,11 +132,15 @@ static Result multiply(const Options &options) {
             return sum;
         });
     // Counts a multiplication and an addition for each k of each element.
-    return {fmt::format("{0} x {0}", n), devices.count(), seconds, 2.0 * double(n) * double(n) * double(n)};
+    return {fmt::format("{0} x {0}", n), devices.count(), seconds,
+            2.0 * double(n) * double(n) * double(n)};
 }
 
 int main(int argc, char **argv) {
-    return run(
-        {"matrix_multiplication", "Multiplies two square matrices.", "rows and columns", nullptr, {.size = "512"}},
-        argc, argv, multiply);
+    return run({"matrix_multiplication",
+                "Multiplies two square matrices.",
+                "rows and columns",
+                nullptr,
+                {.size = "512"}},
+               argc, argv, multiply);
 }

@@ -31,10 +31,12 @@ std::vector<float> reference(const Positions &start, int steps) {
                     square += way[axis] * way[axis];
                 }
                 const double factor = step_seconds * start[k][3] / (square * std::sqrt(square));
-                for (std::size_t axis = 0; axis < 3; ++axis) velocity[i][axis] += factor * way[axis];
+                for (std::size_t axis = 0; axis < 3; ++axis)
+                    velocity[i][axis] += factor * way[axis];
             }
         for (std::size_t i = 0; i < bodies; ++i)
-            for (std::size_t axis = 0; axis < 3; ++axis) position[i][axis] += step_seconds * velocity[i][axis];
+            for (std::size_t axis = 0; axis < 3; ++axis)
+                position[i][axis] += step_seconds * velocity[i][axis];
     }
     std::vector<float> floats;
     for (std::size_t i = 0; i < bodies; ++i) {
@@ -55,7 +57,8 @@ Result simulate(const Options &options) {
 
     // The alignment of the devices limits where sub-buffers begin.
     constexpr std::size_t body_bytes = sizeof start[0];
-    const std::size_t alignment = Devices::largest(options.devices, CL_DEVICE_MEM_BASE_ADDR_ALIGN) / 8;
+    const std::size_t alignment =
+        Devices::largest(options.devices, CL_DEVICE_MEM_BASE_ADDR_ALIGN) / 8;
     const std::size_t block = std::max<std::size_t>(1, alignment / body_bytes);
     const Devices devices(options.devices, round_up(bodies, block) / block);
     const std::size_t group = devices.group_size(64);
@@ -74,17 +77,20 @@ Result simulate(const Options &options) {
         Part &part = parts[std::size_t(device)];
         part.range = devices.share(bodies, device, block);
         part.velocity = devices.buffer(part.range.count * body_bytes);
-        const cl_buffer_region region = {part.range.first * body_bytes, part.range.count * body_bytes};
+        const cl_buffer_region region = {part.range.first * body_bytes,
+                                         part.range.count * body_bytes};
         for (int n = 0; n < 2; ++n) {
             cl_int status;
-            part.next[n] = Buffer(clCreateSubBuffer(positions[n].get(), CL_MEM_WRITE_ONLY, CL_BUFFER_CREATE_TYPE_REGION,
-                                                    &region, &status));
+            part.next[n] =
+                Buffer(clCreateSubBuffer(positions[n].get(), CL_MEM_WRITE_ONLY,
+                                         CL_BUFFER_CREATE_TYPE_REGION, &region, &status));
             check(status, "clCreateSubBuffer");
         }
         for (int n = 0; n < 2; ++n) {
             part.kernel[n] = make_kernel(program, "move_bodies");
-            set_arguments(part.kernel[n], positions[n], part.velocity, part.next[1 - n], cl_uint(part.range.first),
-                          cl_uint(part.range.count), cl_uint(bodies), step_seconds);
+            set_arguments(part.kernel[n], positions[n], part.velocity, part.next[1 - n],
+                          cl_uint(part.range.first), cl_uint(part.range.count), cl_uint(bodies),
+                          step_seconds);
         }
     }
 
@@ -98,14 +104,15 @@ Result simulate(const Options &options) {
         // A step begins when all devices have completed the previous one. Only then are the
         // positions complete, and every device has read the old ones.
         Events before;
-        write(devices.queue(0), positions[0], std::span<const std::array<float, 4>>(start), before.put());
+        write(devices.queue(0), positions[0], std::span<const std::array<float, 4>>(start),
+              before.put());
         flush(devices.queue(0));
         for (int step = 0; step < steps; ++step) {
             Events after;
             for (int device = 0; device < devices.count(); ++device) {
                 const Part &part = parts[std::size_t(device)];
-                launch(devices.queue(device), part.kernel[step % 2], {round_up(part.range.count, group)}, {group},
-                       before, after.put());
+                launch(devices.queue(device), part.kernel[step % 2],
+                       {round_up(part.range.count, group)}, {group}, before, after.put());
                 flush(devices.queue(device));
             }
             before = std::move(after);
@@ -129,6 +136,10 @@ Result simulate(const Options &options) {
 }  // namespace
 
 int main(int argc, char **argv) {
-    return run({"nbody", "Moves bodies that attract each other.", "bodies", "steps", {.size = "2048", .iterations = 5}},
+    return run({"nbody",
+                "Moves bodies that attract each other.",
+                "bodies",
+                "steps",
+                {.size = "2048", .iterations = 5}},
                argc, argv, simulate);
 }

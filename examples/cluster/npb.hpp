@@ -33,19 +33,22 @@ const Class &find_class(const Class (&classes)[n], const std::string &name) {
 }
 
 /// Builds kernels in double precision, together with npb.cl.
-inline Program build(const Devices &devices, std::size_t group, const char *source, const std::string &options = "") {
+inline Program build(const Devices &devices, std::size_t group, const char *source,
+                     const std::string &options = "") {
     devices.need_double_precision();
     const std::string all = std::string(npb_source) + source;
     return devices.build(all.c_str(), fmt::format("-DGROUP={} {}", group, options));
 }
 
-inline void make_kernels(const Program &program, std::initializer_list<std::pair<Kernel *, const char *>> kernels) {
+inline void make_kernels(const Program &program,
+                         std::initializer_list<std::pair<Kernel *, const char *>> kernels) {
     for (const auto &[kernel, name] : kernels) *kernel = make_kernel(program, name);
 }
 
 /// Prints the values, NPB's values and the result. Throws if a difference is larger than
 /// `relative`.
-inline void verify(const char *what, std::span<const double> got, std::span<const double> expected, double relative) {
+inline void verify(const char *what, std::span<const double> got, std::span<const double> expected,
+                   double relative) {
     bool right = true;
     for (std::size_t i = 0; i < got.size(); ++i) {
         right = right && std::abs(got[i] - expected[i]) <= relative * std::abs(expected[i]);

@@ -48,12 +48,14 @@ Matrix make_matrix(const Class &size, std::size_t rows) {
     for (cl_uint i = 0; i < size.rows; ++i) {
         std::vector<Element> vector;
         const auto find = [&](std::size_t column) {
-            return std::find_if(vector.begin(), vector.end(), [&](const Element &e) { return e.column == column; });
+            return std::find_if(vector.begin(), vector.end(),
+                                [&](const Element &e) { return e.column == column; });
         };
         while (vector.size() < size.nonzeros) {
             const double value = random.next();
             const auto column = std::size_t(random.next() * double(std::bit_ceil(size.rows)));
-            if (column < size.rows && find(column) == vector.end()) vector.push_back({cl_uint(column), value});
+            if (column < size.rows && find(column) == vector.end())
+                vector.push_back({cl_uint(column), value});
         }
         if (const auto own = find(i); own != vector.end())
             own->value = 0.5;
@@ -63,7 +65,8 @@ Matrix make_matrix(const Class &size, std::size_t rows) {
             for (const Element &b : vector)
                 all[a.column].push_back(
                     {b.column,
-                     weight * a.value * b.value + (a.column == i && b.column == i ? condition - size.shift : 0.0)});
+                     weight * a.value * b.value +
+                         (a.column == i && b.column == i ? condition - size.shift : 0.0)});
         weight *= ratio;
     }
     Matrix matrix{{0}, {}, {}};
@@ -102,7 +105,8 @@ public:
 
         const Matrix matrix = make_matrix(size, rows_ * std::size_t(devices.count()));
         for (int device = 0; device < devices.count(); ++device) {
-            const auto begin = std::span(matrix.row_begin).subspan(std::size_t(device) * rows_, rows_ + 1);
+            const auto begin =
+                std::span(matrix.row_begin).subspan(std::size_t(device) * rows_, rows_ + 1);
             std::vector<cl_uint> row_begin(begin.begin(), begin.end());
             for (cl_uint &row : row_begin) row -= begin.front();
             const std::size_t count = row_begin.back();
@@ -116,7 +120,8 @@ public:
             write(queue, part.row_begin, std::span<const cl_uint>(row_begin));
             if (count > 0) {
                 write(queue, part.columns, std::span(matrix.columns).subspan(begin.front(), count));
-                write(queue, part.elements, std::span(matrix.elements).subspan(begin.front(), count));
+                write(queue, part.elements,
+                      std::span(matrix.elements).subspan(begin.front(), count));
             }
             check(clFinish(queue), "clFinish");  // row_begin must exist until then
             for (Buffer *vector : {&part.x, &part.z, &part.r, &part.p, &part.q})
@@ -132,7 +137,8 @@ public:
     void reset() {
         for (std::size_t device = 0; device < parts_.size(); ++device) {
             std::vector<double> ones(rows_);
-            for (std::size_t i = 0; i < rows_; ++i) ones[i] = device * rows_ + i < size_.rows ? 1 : 0;
+            for (std::size_t i = 0; i < rows_; ++i)
+                ones[i] = device * rows_ + i < size_.rows ? 1 : 0;
             write(queues_[device], parts_[device].x, std::span<const double>(ones));
             check(clFinish(queues_[device]), "clFinish");
         }
@@ -163,10 +169,12 @@ private:
 
     template <class Enqueue>
     void for_all(Enqueue &&enqueue) const {
-        for (std::size_t device = 0; device < parts_.size(); ++device) enqueue(parts_[device], queues_[device]);
+        for (std::size_t device = 0; device < parts_.size(); ++device)
+            enqueue(parts_[device], queues_[device]);
     }
     template <class... Arguments>
-    void launch_rows(cl_command_queue queue, const Kernel &kernel, const Arguments &...arguments) const {
+    void launch_rows(cl_command_queue queue, const Kernel &kernel,
+                     const Arguments &...arguments) const {
         set_arguments(kernel, arguments..., cl_uint(rows_));
         launch(queue, kernel, {round_up(rows_, group_)}, {group_});
     }
@@ -183,7 +191,8 @@ private:
             multiply(&Part::p);
             dot(&Part::p, &Part::q, &Part::dot);
             for_all([&](const Part &part, cl_command_queue queue) {
-                launch_rows(queue, advance_, part.z, part.r, part.p, part.q, part.*square, part.dot);
+                launch_rows(queue, advance_, part.z, part.r, part.p, part.q, part.*square,
+                            part.dot);
             });
             std::swap(square, last_square);
             dot(&Part::r, &Part::r, square);
@@ -192,19 +201,23 @@ private:
             });
         }
         multiply(&Part::z);
-        for_all([&](const Part &part, cl_command_queue queue) { launch_rows(queue, subtract_, part.x, part.q); });
+        for_all([&](const Part &part, cl_command_queue queue) {
+            launch_rows(queue, subtract_, part.x, part.q);
+        });
         dot(&Part::q, &Part::q, &Part::dot);
         residual_ = std::sqrt(number(&Part::dot));
     }
 
     /// q = A v
     void multiply(Buffer Part::*v) const {
-        check(clEnqueueAllGatherBuffer(queues_.data(), cl_uint(queues_.size()), buffers(parts_, v).data(),
-                                       buffers(parts_, &Part::whole).data(), nullptr, nullptr, rows_ * sizeof(double),
-                                       0, nullptr, nullptr),
+        check(clEnqueueAllGatherBuffer(queues_.data(), cl_uint(queues_.size()),
+                                       buffers(parts_, v).data(),
+                                       buffers(parts_, &Part::whole).data(), nullptr, nullptr,
+                                       rows_ * sizeof(double), 0, nullptr, nullptr),
               "clEnqueueAllGatherBuffer");
         for_all([&](const Part &part, cl_command_queue queue) {
-            launch_rows(queue, multiply_, part.row_begin, part.columns, part.elements, part.whole, part.q);
+            launch_rows(queue, multiply_, part.row_begin, part.columns, part.elements, part.whole,
+                        part.q);
         });
     }
 
@@ -216,9 +229,10 @@ private:
             set_arguments(add_up_, part.partial, part.own);
             launch(queue, add_up_, {group_}, {group_});
         });
-        check(clEnqueueAllReduceBuffer(queues_.data(), cl_uint(queues_.size()), buffers(parts_, &Part::own).data(),
-                                       buffers(parts_, result).data(), nullptr, nullptr, sizeof(double), CL_DOUBLE_DIST,
-                                       0, nullptr, nullptr),
+        check(clEnqueueAllReduceBuffer(queues_.data(), cl_uint(queues_.size()),
+                                       buffers(parts_, &Part::own).data(),
+                                       buffers(parts_, result).data(), nullptr, nullptr,
+                                       sizeof(double), CL_DOUBLE_DIST, 0, nullptr, nullptr),
               "clEnqueueAllReduceBuffer");
     }
 
@@ -246,21 +260,24 @@ Result run_cg(const Options &options) {
     const double seconds = measure(
         devices, options.repeat, [&] { solver.reset(); },
         [&] {
-            for (int iteration = 0; iteration < size.iterations; ++iteration) zeta = solver.iterate();
+            for (int iteration = 0; iteration < size.iterations; ++iteration)
+                zeta = solver.iterate();
         });
     fmt::print("|x - A z| = {:.5e}\n", solver.residual());
     if (options.check) npb::verify("zeta", {&zeta, 1}, {&size.zeta, 1}, 1e-10);
     // Counts operations like NPB.
     const double products = double(size.nonzeros * (size.nonzeros + 1));
     return {fmt::format("class {}", size.name), devices.count(), seconds,
-            2.0 * size.iterations * double(size.rows) * (3 + products + inner_iterations * (5 + products) + 3)};
+            2.0 * size.iterations * double(size.rows) *
+                (3 + products + inner_iterations * (5 + products) + 3)};
 }
 
 }  // namespace
 
 int main(int argc, char **argv) {
     return run({"npb_cg",
-                "NPB's CG: an eigenvalue of a sparse matrix by conjugate gradients, with NPB's verification.",
+                "NPB's CG: an eigenvalue of a sparse matrix by conjugate gradients, with NPB's "
+                "verification.",
                 "S, W or A: the class, 1400, 7000 or 14000 rows",
                 nullptr,
                 {.size = "S"}},

@@ -28,12 +28,14 @@ Result run_ep(const Options &options) {
     const std::size_t most_devices = items / 64;
     const Devices devices(options.devices, most_devices);
     const std::size_t group = devices.group_size(64);
-    const Program program = npb::build(devices, group, npb_ep_source,
-                                       fmt::format("-DPAIRS={}UL -DTALLY={}", pairs_per_item, Tally().size()));
+    const Program program =
+        npb::build(devices, group, npb_ep_source,
+                   fmt::format("-DPAIRS={}UL -DTALLY={}", pairs_per_item, Tally().size()));
     const Kernel kernel = make_kernel(program, "gaussian_pairs");
     std::vector<Buffer> buffers;
     for (int device = 0; device < devices.count(); ++device)
-        buffers.push_back(devices.buffer(devices.share(items, device, group).count / group * sizeof(Tally)));
+        buffers.push_back(
+            devices.buffer(devices.share(items, device, group).count / group * sizeof(Tally)));
 
     std::vector<Tally> tallies(items / group);
     const double seconds = measure(devices, options.repeat, [&] {
@@ -57,14 +59,16 @@ Result run_ep(const Options &options) {
         fmt::print("{:.0f} pairs between {} and {}\n", all[2 + ring], ring, ring + 1);
     if (options.check) npb::verify("sum", std::span(all).first(2), size.sums, 1e-8);
     // Like NPB, counts one operation per random number.
-    return {fmt::format("class {}", size.name), devices.count(), seconds, std::ldexp(2.0, int(size.log_pairs))};
+    return {fmt::format("class {}", size.name), devices.count(), seconds,
+            std::ldexp(2.0, int(size.log_pairs))};
 }
 
 }  // namespace
 
 int main(int argc, char **argv) {
     return run({"npb_ep",
-                "NPB's EP: Gaussian deviates, with NPB's verification. Counts random numbers as operations.",
+                "NPB's EP: Gaussian deviates, with NPB's verification. Counts random numbers as "
+                "operations.",
                 "S, W or A: the class, 2^24, 2^25 or 2^28 pairs",
                 nullptr,
                 {.size = "S"}},

@@ -20,27 +20,28 @@ struct Class {
     double checksums[2 * steps];  ///< real and imaginary parts
     double points() const { return double(nx * ny * nz); }
 };
-constexpr Class classes[] = {{'S',
-                              64,
-                              64,
-                              64,
-                              {5.546087004964e+02, 4.845363331978e+02, 5.546385409189e+02, 4.865304269511e+02,
-                               5.546148406171e+02, 4.883910722336e+02, 5.545423607415e+02, 4.901273169046e+02,
-                               5.544255039624e+02, 4.917475857993e+02, 5.542683411902e+02, 4.932597244941e+02}},
-                             {'W',
-                              128,
-                              128,
-                              32,
-                              {5.673612178944e+02, 5.293246849175e+02, 5.631436885271e+02, 5.282149986629e+02,
-                               5.594024089970e+02, 5.270996558037e+02, 5.560698047020e+02, 5.260027904925e+02,
-                               5.530898991250e+02, 5.249400845633e+02, 5.504159734538e+02, 5.239212247086e+02}},
-                             {'A',
-                              256,
-                              256,
-                              128,
-                              {5.046735008193e+02, 5.114047905510e+02, 5.059412319734e+02, 5.098809666433e+02,
-                               5.069376896287e+02, 5.098144042213e+02, 5.077892868474e+02, 5.101336130759e+02,
-                               5.085233095391e+02, 5.104914655194e+02, 5.091487099959e+02, 5.107917842803e+02}}};
+constexpr Class classes[] = {
+    {'S',
+     64,
+     64,
+     64,
+     {5.546087004964e+02, 4.845363331978e+02, 5.546385409189e+02, 4.865304269511e+02,
+      5.546148406171e+02, 4.883910722336e+02, 5.545423607415e+02, 4.901273169046e+02,
+      5.544255039624e+02, 4.917475857993e+02, 5.542683411902e+02, 4.932597244941e+02}},
+    {'W',
+     128,
+     128,
+     32,
+     {5.673612178944e+02, 5.293246849175e+02, 5.631436885271e+02, 5.282149986629e+02,
+      5.594024089970e+02, 5.270996558037e+02, 5.560698047020e+02, 5.260027904925e+02,
+      5.530898991250e+02, 5.249400845633e+02, 5.504159734538e+02, 5.239212247086e+02}},
+    {'A',
+     256,
+     256,
+     128,
+     {5.046735008193e+02, 5.114047905510e+02, 5.059412319734e+02, 5.098809666433e+02,
+      5.069376896287e+02, 5.098144042213e+02, 5.077892868474e+02, 5.101336130759e+02,
+      5.085233095391e+02, 5.104914655194e+02, 5.091487099959e+02, 5.107917842803e+02}}};
 
 using Complex = std::array<double, 2>;
 constexpr std::size_t lines = 4;  ///< lines that a work-group transforms
@@ -50,9 +51,10 @@ public:
     Solver(const Devices &devices, const Class &size)
         : size_(size), group_(devices.group_size(64)), queues_(queues(devices)) {
         const std::size_t longest = std::max({size.nx, size.ny, size.nz});
-        const Program program = npb::build(
-            devices, group_, npb_ft_source,
-            fmt::format("-DNX={} -DNY={} -DNZ={} -DLONGEST={} -DLINES={}", size.nx, size.ny, size.nz, longest, lines));
+        const Program program =
+            npb::build(devices, group_, npb_ft_source,
+                       fmt::format("-DNX={} -DNY={} -DNZ={} -DLONGEST={} -DLINES={}", size.nx,
+                                   size.ny, size.nz, longest, lines));
         npb::make_kernels(program, {{&fill_rows_, "fill_rows"},
                                     {&along_x_, "along_x"},
                                     {&along_y_, "along_y"},
@@ -69,17 +71,20 @@ public:
         for (const std::size_t n : {size.nx, size.ny, size.nz})
             for (std::size_t k = 0; k < n; ++k) {
                 const double wave = double(k) - (k < n / 2 ? 0 : double(n));
-                damping.push_back(std::exp(-4e-6 * std::numbers::pi * std::numbers::pi * wave * wave));
+                damping.push_back(
+                    std::exp(-4e-6 * std::numbers::pi * std::numbers::pi * wave * wave));
             }
         for (int device = 0; device < devices.count(); ++device) {
-            Part part{.planes = devices.share(size.nz, device), .rows = devices.share(size.ny, device)};
+            Part part{.planes = devices.share(size.nz, device),
+                      .rows = devices.share(size.ny, device)};
             for (Buffer *buffer : {&part.field, &part.blocks})
                 *buffer = devices.buffer(part.planes.count * size.ny * size.nx * sizeof(Complex));
             for (Buffer *buffer : {&part.waves, &part.copy})
                 *buffer = devices.buffer(size.nz * part.rows.count * size.nx * sizeof(Complex));
             part.roots = devices.buffer(roots.size() * sizeof(Complex), CL_MEM_READ_ONLY);
             part.damping = devices.buffer(damping.size() * sizeof(double), CL_MEM_READ_ONLY);
-            for (Buffer *buffer : {&part.sums, &part.total}) *buffer = devices.buffer(steps * sizeof(Complex));
+            for (Buffer *buffer : {&part.sums, &part.total})
+                *buffer = devices.buffer(steps * sizeof(Complex));
             write(devices.queue(device), part.roots, std::span<const Complex>(roots));
             write(devices.queue(device), part.damping, std::span<const double>(damping));
             parts_.push_back(std::move(part));
@@ -106,15 +111,17 @@ public:
     std::array<double, 2 * steps> run() const {
         for_all([&](const Part &part, cl_command_queue queue) {
             const std::size_t rows = part.planes.count * size_.ny;
-            set_arguments(fill_rows_, part.field, cl_ulong(part.planes.first * size_.ny), cl_uint(rows));
+            set_arguments(fill_rows_, part.field, cl_ulong(part.planes.first * size_.ny),
+                          cl_uint(rows));
             launch(queue, fill_rows_, {round_up(rows, group_)}, {group_});
         });
         transform();
         for (std::size_t step = 0; step < steps; ++step) {
             for_all([&](const Part &part, cl_command_queue queue) {
-                set_arguments(evolve_, part.waves, part.copy, part.damping, cl_uint(part.rows.first),
-                              cl_uint(part.rows.count));
-                launch(queue, evolve_, {size_.nx, part.rows.count, size_.nz}, {std::min(group_, size_.nx), 1, 1});
+                set_arguments(evolve_, part.waves, part.copy, part.damping,
+                              cl_uint(part.rows.first), cl_uint(part.rows.count));
+                launch(queue, evolve_, {size_.nx, part.rows.count, size_.nz},
+                       {std::min(group_, size_.nx), 1, 1});
             });
             transform_back();
             for_all([&](const Part &part, cl_command_queue queue) {
@@ -124,9 +131,10 @@ public:
             });
         }
         std::array<double, 2 * steps> checksums;
-        check(clEnqueueReduceBuffer(queues_.front(), cl_uint(parts_.size()), buffers(parts_, &Part::sums).data(),
-                                    parts_.front().total.get(), nullptr, 0, sizeof checksums, CL_DOUBLE_DIST, 0,
-                                    nullptr, nullptr),
+        check(clEnqueueReduceBuffer(queues_.front(), cl_uint(parts_.size()),
+                                    buffers(parts_, &Part::sums).data(), parts_.front().total.get(),
+                                    nullptr, 0, sizeof checksums, CL_DOUBLE_DIST, 0, nullptr,
+                                    nullptr),
               "clEnqueueReduceBuffer");
         read(queues_.front(), parts_.front().total, CL_TRUE, std::span<double>(checksums));
         return checksums;
@@ -147,7 +155,8 @@ private:
 
     template <class Enqueue>
     void for_all(Enqueue &&enqueue) const {
-        for (std::size_t device = 0; device < parts_.size(); ++device) enqueue(parts_[device], queues_[device]);
+        for (std::size_t device = 0; device < parts_.size(); ++device)
+            enqueue(parts_[device], queues_[device]);
     }
     void launch_lines(cl_command_queue queue, const Kernel &kernel, std::size_t count) const {
         launch(queue, kernel, {count, group_ / lines}, {lines, group_ / lines});
@@ -159,8 +168,9 @@ private:
         launch_lines(queue, along_x_, part.planes.count * size_.ny);
     }
     void along_y(const Part &part, cl_command_queue queue, cl_uint inverse) const {
-        set_arguments(along_y_, inverse ? part.blocks : part.field, inverse ? part.field : part.blocks, part.roots,
-                      memory(size_.ny), cl_uint(part.planes.count), cl_uint(parts_.size()), inverse);
+        set_arguments(along_y_, inverse ? part.blocks : part.field,
+                      inverse ? part.field : part.blocks, part.roots, memory(size_.ny),
+                      cl_uint(part.planes.count), cl_uint(parts_.size()), inverse);
         launch_lines(queue, along_y_, part.planes.count * size_.nx);
     }
     void along_z(const Part &part, cl_command_queue queue, cl_uint inverse) const {
@@ -175,18 +185,20 @@ private:
             along_x(part, queue, 0);
             along_y(part, queue, 0);
         });
-        check(clEnqueueAlltoAllVBuffer(queues_.data(), cl_uint(parts_.size()), buffers(parts_, &Part::blocks).data(),
-                                       buffers(parts_, &Part::waves).data(), exchange_.in_blocks.data(),
-                                       exchange_.in_waves.data(), exchange_.sizes.data(), 0, nullptr, nullptr),
+        check(clEnqueueAlltoAllVBuffer(
+                  queues_.data(), cl_uint(parts_.size()), buffers(parts_, &Part::blocks).data(),
+                  buffers(parts_, &Part::waves).data(), exchange_.in_blocks.data(),
+                  exchange_.in_waves.data(), exchange_.sizes.data(), 0, nullptr, nullptr),
               "clEnqueueAlltoAllVBuffer");
         for_all([&](const Part &part, cl_command_queue queue) { along_z(part, queue, 0); });
     }
     /// Transforms the copy of the waves back to the field.
     void transform_back() const {
         for_all([&](const Part &part, cl_command_queue queue) { along_z(part, queue, 1); });
-        check(clEnqueueAlltoAllVBuffer(queues_.data(), cl_uint(parts_.size()), buffers(parts_, &Part::copy).data(),
-                                       buffers(parts_, &Part::blocks).data(), back_.in_waves.data(),
-                                       back_.in_blocks.data(), back_.sizes.data(), 0, nullptr, nullptr),
+        check(clEnqueueAlltoAllVBuffer(
+                  queues_.data(), cl_uint(parts_.size()), buffers(parts_, &Part::copy).data(),
+                  buffers(parts_, &Part::blocks).data(), back_.in_waves.data(),
+                  back_.in_blocks.data(), back_.sizes.data(), 0, nullptr, nullptr),
               "clEnqueueAlltoAllVBuffer");
         for_all([&](const Part &part, cl_command_queue queue) {
             along_y(part, queue, 1);
@@ -219,7 +231,8 @@ Result run_ft(const Options &options) {
 
 int main(int argc, char **argv) {
     return run({"npb_ft",
-                "NPB's FT: three-dimensional Fourier transforms with an all-to-all, with NPB's verification.",
+                "NPB's FT: three-dimensional Fourier transforms with an all-to-all, with NPB's "
+                "verification.",
                 "S, W or A: the class, 64 x 64 x 64, 128 x 128 x 32 or 256 x 256 x 128 points",
                 nullptr,
                 {.size = "S"}},

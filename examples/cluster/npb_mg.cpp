@@ -43,7 +43,8 @@ std::vector<std::pair<std::size_t, double>> charges(std::size_t points) {
     for (std::size_t point = 0; point < points; ++point) {
         const Charge charge{random.next(), point};
         keep(largest, charge, [](const Charge &a, const Charge &b) { return a.random > b.random; });
-        keep(smallest, charge, [](const Charge &a, const Charge &b) { return a.random < b.random; });
+        keep(smallest, charge,
+             [](const Charge &a, const Charge &b) { return a.random < b.random; });
     }
     std::vector<std::pair<std::size_t, double>> all;
     for (const Charge &charge : largest) all.emplace_back(charge.point, 1.0);
@@ -89,7 +90,8 @@ public:
         const auto count = std::size_t(devices.count());
         const int whole = std::max(int(std::bit_width(count - 1)), std::min(4, size.levels - 1));
         for (int level = 1; level <= size.levels; ++level) {
-            Level &added = levels_.emplace_back(Level{.n = std::size_t{1} << level, .shared = level > whole});
+            Level &added =
+                levels_.emplace_back(Level{.n = std::size_t{1} << level, .shared = level > whole});
             for (int device = 0; device < devices.count(); ++device) {
                 Grid grid{.planes = {0, added.n}};
                 if (added.shared) {
@@ -119,8 +121,9 @@ public:
                 const std::size_t z = point / finest.plane();
                 if (z < planes.first || z >= planes.end()) continue;
                 const std::size_t at = point - planes.first * finest.plane() + finest.plane();
-                check(clEnqueueFillBuffer(queues_[device], parts_[device].v.get(), &value, sizeof value,
-                                          at * sizeof value, sizeof value, 0, nullptr, nullptr),
+                check(clEnqueueFillBuffer(queues_[device], parts_[device].v.get(), &value,
+                                          sizeof value, at * sizeof value, sizeof value, 0, nullptr,
+                                          nullptr),
                       "clEnqueueFillBuffer");
             }
     }
@@ -155,17 +158,19 @@ private:
     }
     void zero(std::size_t device, const Buffer &buffer, std::size_t count) const {
         const double value = 0;
-        check(clEnqueueFillBuffer(queues_[device], buffer.get(), &value, sizeof value, 0, count * sizeof value, 0,
-                                  nullptr, nullptr),
+        check(clEnqueueFillBuffer(queues_[device], buffer.get(), &value, sizeof value, 0,
+                                  count * sizeof value, 0, nullptr, nullptr),
               "clEnqueueFillBuffer");
     }
 
     void plan_exchange(Level &level) const {
         const std::size_t count = level.grids.size(), plane = level.plane() * sizeof(double);
         for (Level::Exchange *exchange : {&level.up, &level.down})
-            for (auto *list : {&exchange->from, &exchange->to, &exchange->sizes}) list->resize(count * count);
+            for (auto *list : {&exchange->from, &exchange->to, &exchange->sizes})
+                list->resize(count * count);
         for (std::size_t i = 0; i < count; ++i) {
-            const std::size_t above = i * count + (i + 1) % count, below = i * count + (i + count - 1) % count;
+            const std::size_t above = i * count + (i + 1) % count,
+                              below = i * count + (i + count - 1) % count;
             level.up.from[above] = level.grids[i].planes.count * plane;
             level.up.sizes[above] = plane;
             level.down.from[below] = plane;
@@ -177,8 +182,9 @@ private:
         if (!level.shared) return;
         const std::vector<cl_mem> list = buffers(level.grids, buffer);
         for (const Level::Exchange *way : {&level.up, &level.down})
-            check(clEnqueueAlltoAllVBuffer(queues_.data(), cl_uint(list.size()), list.data(), list.data(),
-                                           way->from.data(), way->to.data(), way->sizes.data(), 0, nullptr, nullptr),
+            check(clEnqueueAlltoAllVBuffer(queues_.data(), cl_uint(list.size()), list.data(),
+                                           list.data(), way->from.data(), way->to.data(),
+                                           way->sizes.data(), 0, nullptr, nullptr),
                   "clEnqueueAlltoAllVBuffer");
     }
 
@@ -205,15 +211,16 @@ private:
         for (std::size_t device = 0; device < parts_.size(); ++device) {
             const Grid &grid = level.grids[device];
             launch_points(device, residual_, grid.planes.count * level.plane(), grid.u,
-                          finest ? parts_[device].v : grid.r, grid.r, cl_uint(level.n), level.mask());
+                          finest ? parts_[device].v : grid.r, grid.r, cl_uint(level.n),
+                          level.mask());
         }
         exchange(level, &Grid::r);
     }
     void smooth(const Level &level, bool add) const {
         for (std::size_t device = 0; device < parts_.size(); ++device) {
             const Grid &grid = level.grids[device];
-            launch_points(device, smooth_, grid.planes.count * level.plane(), grid.r, grid.u, cl_uint(add),
-                          cl_uint(level.n), level.mask());
+            launch_points(device, smooth_, grid.planes.count * level.plane(), grid.r, grid.u,
+                          cl_uint(add), cl_uint(level.n), level.mask());
         }
         exchange(level, &Grid::u);
     }
@@ -226,10 +233,11 @@ private:
                           cl_uint(gather ? from.planes.first / 2 : 0), cl_uint(coarse.n));
         }
         if (gather)  // the planes of other devices are zeros here
-            check(clEnqueueAllReduceBuffer(
-                      queues_.data(), cl_uint(parts_.size()), buffers(parts_, &Part::own_planes).data(),
-                      buffers(coarse.grids, &Grid::r).data(), nullptr, nullptr,
-                      coarse.stored(coarse.grids.front()) * sizeof(double), CL_DOUBLE_DIST, 0, nullptr, nullptr),
+            check(clEnqueueAllReduceBuffer(queues_.data(), cl_uint(parts_.size()),
+                                           buffers(parts_, &Part::own_planes).data(),
+                                           buffers(coarse.grids, &Grid::r).data(), nullptr, nullptr,
+                                           coarse.stored(coarse.grids.front()) * sizeof(double),
+                                           CL_DOUBLE_DIST, 0, nullptr, nullptr),
                   "clEnqueueAllReduceBuffer");
         else
             exchange(coarse, &Grid::r);
@@ -238,8 +246,9 @@ private:
         const bool scatter = fine.shared && !coarse.shared;
         for (std::size_t device = 0; device < parts_.size(); ++device) {
             const Grid &from = coarse.grids[device], &to = fine.grids[device];
-            launch_points(device, refine_, to.planes.count * fine.plane(), from.u, to.u, coarse.mask(),
-                          cl_uint(scatter ? to.planes.first / 2 : 0), cl_uint(add), cl_uint(fine.n));
+            launch_points(device, refine_, to.planes.count * fine.plane(), from.u, to.u,
+                          coarse.mask(), cl_uint(scatter ? to.planes.first / 2 : 0), cl_uint(add),
+                          cl_uint(fine.n));
         }
         exchange(fine, &Grid::u);
     }
@@ -255,10 +264,11 @@ private:
             set_arguments(add_up_, part.partial, part.own);
             launch(queues_[device], add_up_, {group_}, {group_});
         }
-        check(clEnqueueReduceBuffer(queues_.front(), cl_uint(parts_.size()), buffers(parts_, &Part::own).data(),
-                                    parts_.front().sum.get(), nullptr, 0, sizeof(double), CL_DOUBLE_DIST, 0, nullptr,
-                                    nullptr),
-              "clEnqueueReduceBuffer");
+        check(
+            clEnqueueReduceBuffer(queues_.front(), cl_uint(parts_.size()),
+                                  buffers(parts_, &Part::own).data(), parts_.front().sum.get(),
+                                  nullptr, 0, sizeof(double), CL_DOUBLE_DIST, 0, nullptr, nullptr),
+            "clEnqueueReduceBuffer");
         double sum;
         read(queues_.front(), parts_.front().sum, CL_TRUE, std::span(&sum, 1));
         return std::sqrt(sum / double(finest.n * finest.plane()));
@@ -282,7 +292,8 @@ Result run_mg(const Options &options) {
         devices, options.repeat, [&] { solver.reset(); }, [&] { norm = solver.run(); });
     if (options.check) npb::verify("norm", {&norm, 1}, {&size.norm, 1}, 1e-8);
     // Counts operations like NPB.
-    return {fmt::format("class {}", size.name), devices.count(), seconds, 58.0 * cycles * double(n * n * n)};
+    return {fmt::format("class {}", size.name), devices.count(), seconds,
+            58.0 * cycles * double(n * n * n)};
 }
 
 }  // namespace

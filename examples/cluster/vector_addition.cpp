@@ -24,8 +24,10 @@ static Result add(const Options &options) {
     for (int device = 0; device < devices.count(); ++device) {
         const Range range = devices.share(size, device);
         const std::size_t bytes = range.count * sizeof(float);
-        pieces.push_back({range, devices.buffer(bytes, CL_MEM_READ_ONLY), devices.buffer(bytes, CL_MEM_READ_ONLY),
-                          devices.buffer(bytes, CL_MEM_WRITE_ONLY), make_kernel(program, "vector_addition")});
+        pieces.push_back({range, devices.buffer(bytes, CL_MEM_READ_ONLY),
+                          devices.buffer(bytes, CL_MEM_READ_ONLY),
+                          devices.buffer(bytes, CL_MEM_WRITE_ONLY),
+                          make_kernel(program, "vector_addition")});
         const Piece &piece = pieces.back();
         set_arguments(piece.kernel, piece.a, piece.b, piece.c, cl_uint(range.count));
     }
@@ -41,7 +43,8 @@ static Result add(const Options &options) {
         }
         for (int device = 0; device < devices.count(); ++device) {
             const Piece &piece = pieces[std::size_t(device)];
-            read(devices.queue(device), piece.c, CL_TRUE, std::span(c).subspan(piece.range.first, piece.range.count));
+            read(devices.queue(device), piece.c, CL_TRUE,
+                 std::span(c).subspan(piece.range.first, piece.range.count));
         }
     });
 
@@ -51,5 +54,6 @@ static Result add(const Options &options) {
 }
 
 int main(int argc, char **argv) {
-    return run({"vector_addition", "Adds two vectors.", "elements", nullptr, {.size = "4000000"}}, argc, argv, add);
+    return run({"vector_addition", "Adds two vectors.", "elements", nullptr, {.size = "4000000"}},
+               argc, argv, add);
 }

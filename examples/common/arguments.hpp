@@ -9,7 +9,9 @@
 namespace examples {
 
 /// For what is wrong with the command line: found by all processes alike, so one of them says it.
-[[noreturn]] inline void refuse(const std::string &problem) { throw std::invalid_argument(problem); }
+[[noreturn]] inline void refuse(const std::string &problem) {
+    throw std::invalid_argument(problem);
+}
 
 inline int number(const char *text, int least) {
     char *end;

@@ -10,7 +10,8 @@
 namespace examples {
 
 inline void check(cl_int status, const char *what) {
-    if (status != CL_SUCCESS) throw std::runtime_error(fmt::format("{}: OpenCL error {}", what, status));
+    if (status != CL_SUCCESS)
+        throw std::runtime_error(fmt::format("{}: OpenCL error {}", what, status));
 }
 
 /// Owns one reference to an OpenCL object.

@@ -14,7 +14,8 @@ std::vector<cl_device_id> devices_of(cl_device_type type) {
     for (cl_platform_id platform : platforms) {
         if (clGetDeviceIDs(platform, type, 0, nullptr, &count) != CL_SUCCESS) continue;
         devices.resize(devices.size() + count);
-        check(clGetDeviceIDs(platform, type, count, &*devices.end() - count, nullptr), "clGetDeviceIDs");
+        check(clGetDeviceIDs(platform, type, count, &*devices.end() - count, nullptr),
+              "clGetDeviceIDs");
     }
     return devices;
 }
@@ -45,11 +46,13 @@ Device Device::choose(int index, MPI_Comm comm) {
         MPI_Comm_free(&host);
     }
     if (index >= int(devices.size()))
-        throw std::runtime_error(fmt::format("there is no device {}, only {}", index, devices.size()));
+        throw std::runtime_error(
+            fmt::format("there is no device {}, only {}", index, devices.size()));
     std::size_t size;
     check(clGetDeviceInfo(devices[index], CL_DEVICE_NAME, 0, nullptr, &size), "clGetDeviceInfo");
     std::string name(size, '\0');
-    check(clGetDeviceInfo(devices[index], CL_DEVICE_NAME, size, name.data(), nullptr), "clGetDeviceInfo");
+    check(clGetDeviceInfo(devices[index], CL_DEVICE_NAME, size, name.data(), nullptr),
+          "clGetDeviceInfo");
     name.pop_back();  // the terminating zero
     return {devices[index], is_gpu, name};
 }
@@ -69,12 +72,13 @@ Queue make_queue(const Context &context, const Device &device) {
     return queue;
 }
 
-Kernel build_kernel(const Context &context, const Device &device, const char *source, const std::string &options,
-                    const char *name) {
+Kernel build_kernel(const Context &context, const Device &device, const char *source,
+                    const std::string &options, const char *name) {
     cl_int status;
     const Program program(clCreateProgramWithSource(context.get(), 1, &source, nullptr, &status));
     check(status, "clCreateProgramWithSource");
-    check(clBuildProgram(program.get(), 1, &device.id, options.c_str(), nullptr, nullptr), "clBuildProgram");
+    check(clBuildProgram(program.get(), 1, &device.id, options.c_str(), nullptr, nullptr),
+          "clBuildProgram");
     Kernel kernel(clCreateKernel(program.get(), name, &status));
     check(status, "clCreateKernel");
     return kernel;
@@ -88,10 +92,12 @@ Buffer make_buffer(const Context &context, std::size_t bytes, cl_mem_flags flags
 }
 
 PinnedMemory::PinnedMemory(const Context &context, const Device &device, std::size_t bytes)
-    : queue_(make_queue(context, device)), buffer_(make_buffer(context, bytes, CL_MEM_ALLOC_HOST_PTR)) {
+    : queue_(make_queue(context, device)),
+      buffer_(make_buffer(context, bytes, CL_MEM_ALLOC_HOST_PTR)) {
     cl_int status;
-    data_ = static_cast<std::byte *>(clEnqueueMapBuffer(
-        queue_.get(), buffer_.get(), CL_TRUE, CL_MAP_READ | CL_MAP_WRITE, 0, bytes, 0, nullptr, nullptr, &status));
+    data_ = static_cast<std::byte *>(clEnqueueMapBuffer(queue_.get(), buffer_.get(), CL_TRUE,
+                                                        CL_MAP_READ | CL_MAP_WRITE, 0, bytes, 0,
+                                                        nullptr, nullptr, &status));
     check(status, "mapping page-locked memory");
 }
 

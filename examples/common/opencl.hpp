@@ -10,13 +10,15 @@
 
 namespace examples {
 
-/// An OpenCL device, as a process of an MPI job picks it: the ranks of one host share its devices evenly.
+/// An OpenCL device, as a process of an MPI job picks it: the ranks of one host share its devices
+/// evenly.
 struct Device {
     cl_device_id id;
     bool is_gpu;
     std::string name;
 
-    /// GPUs if there are any, else CPUs; `index` counts them over all platforms, -1 picks by the rank on this host.
+    /// GPUs if there are any, else CPUs; `index` counts them over all platforms, -1 picks by the
+    /// rank on this host.
     static Device choose(int index, MPI_Comm comm);
 };
 
@@ -24,9 +26,10 @@ Context make_context(const Device &device);
 /// An in-order queue with profiling.
 Queue make_queue(const Context &context, const Device &device);
 /// The only kernel of a program.
-Kernel build_kernel(const Context &context, const Device &device, const char *source, const std::string &options,
-                    const char *name);
-Buffer make_buffer(const Context &context, std::size_t bytes, cl_mem_flags flags = CL_MEM_READ_WRITE);
+Kernel build_kernel(const Context &context, const Device &device, const char *source,
+                    const std::string &options, const char *name);
+Buffer make_buffer(const Context &context, std::size_t bytes,
+                   cl_mem_flags flags = CL_MEM_READ_WRITE);
 
 /// Page-locked host memory.
 class PinnedMemory {

@@ -16,8 +16,8 @@ inline void write_text(const std::string &path, const std::string &text) {
         throw std::runtime_error("cannot write " + path);
 }
 
-/// The main of an MPI program: `body` gives its exit status, knowing the rank. A refusal is said once and ends with 2; any
-/// other error ends the job.
+/// The main of an MPI program: `body` gives its exit status, knowing the rank. A refusal is said
+/// once and ends with 2; any other error ends the job.
 template <typename Body>
 int run_program(const char *name, int argc, char **argv, Body &&body) {
     MPI_Init(&argc, &argv);

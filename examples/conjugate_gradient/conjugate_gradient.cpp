@@ -101,17 +101,18 @@ public:
     Commands(cl_command_queue queue, const Neighbours &n) : queue_(queue), n_(n) {}
     void halo(cl_mem p) override {
         const std::size_t last = n_.rows * n_.row;
-        check(clEnqueueSendrecvBuffer(queue_, p, CL_FALSE, n_.row, n_.row, n_.before, 0, p, last + n_.row, n_.row,
-                                      n_.behind, 0, MPI_COMM_WORLD, 0, nullptr, nullptr),
+        check(clEnqueueSendrecvBuffer(queue_, p, CL_FALSE, n_.row, n_.row, n_.before, 0, p,
+                                      last + n_.row, n_.row, n_.behind, 0, MPI_COMM_WORLD, 0,
+                                      nullptr, nullptr),
               "clEnqueueSendrecvBuffer");
-        check(clEnqueueSendrecvBuffer(queue_, p, CL_FALSE, last, n_.row, n_.behind, 1, p, 0, n_.row, n_.before, 1,
-                                      MPI_COMM_WORLD, 0, nullptr, nullptr),
+        check(clEnqueueSendrecvBuffer(queue_, p, CL_FALSE, last, n_.row, n_.behind, 1, p, 0, n_.row,
+                                      n_.before, 1, MPI_COMM_WORLD, 0, nullptr, nullptr),
               "clEnqueueSendrecvBuffer");
     }
     void sum(cl_mem s, std::size_t at) override {
         const std::size_t offset = at * sizeof(double);
-        check(clEnqueueAllreduceBufferMPI(queue_, s, CL_FALSE, offset, s, offset, 1, MPI_DOUBLE, MPI_SUM,
-                                          MPI_COMM_WORLD, 0, nullptr, nullptr),
+        check(clEnqueueAllreduceBufferMPI(queue_, s, CL_FALSE, offset, s, offset, 1, MPI_DOUBLE,
+                                          MPI_SUM, MPI_COMM_WORLD, 0, nullptr, nullptr),
               "clEnqueueAllreduceBufferMPI");
     }
 
@@ -132,10 +133,12 @@ public:
     void sum(cl_mem s, std::size_t at) override {
         double mine = 0;
         double all = 0;
-        check(clEnqueueReadBuffer(queue_, s, CL_TRUE, at * sizeof mine, sizeof mine, &mine, 0, nullptr, nullptr),
+        check(clEnqueueReadBuffer(queue_, s, CL_TRUE, at * sizeof mine, sizeof mine, &mine, 0,
+                                  nullptr, nullptr),
               "clEnqueueReadBuffer");
         MPI_Allreduce(&mine, &all, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
-        check(clEnqueueWriteBuffer(queue_, s, CL_TRUE, at * sizeof all, sizeof all, &all, 0, nullptr, nullptr),
+        check(clEnqueueWriteBuffer(queue_, s, CL_TRUE, at * sizeof all, sizeof all, &all, 0,
+                                   nullptr, nullptr),
               "clEnqueueWriteBuffer");
     }
 
@@ -143,12 +146,14 @@ private:
     void swap(cl_mem p, std::size_t from, int to_rank, std::size_t to, int from_rank) {
         const int count = int(out_.size());
         if (to_rank != MPI_PROC_NULL)
-            check(clEnqueueReadBuffer(queue_, p, CL_TRUE, from, n_.row, out_.data(), 0, nullptr, nullptr),
+            check(clEnqueueReadBuffer(queue_, p, CL_TRUE, from, n_.row, out_.data(), 0, nullptr,
+                                      nullptr),
                   "clEnqueueReadBuffer");
-        MPI_Sendrecv(out_.data(), count, MPI_DOUBLE, to_rank, 0, in_.data(), count, MPI_DOUBLE, from_rank, 0,
-                     MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        MPI_Sendrecv(out_.data(), count, MPI_DOUBLE, to_rank, 0, in_.data(), count, MPI_DOUBLE,
+                     from_rank, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         if (from_rank != MPI_PROC_NULL)
-            check(clEnqueueWriteBuffer(queue_, p, CL_TRUE, to, n_.row, in_.data(), 0, nullptr, nullptr),
+            check(clEnqueueWriteBuffer(queue_, p, CL_TRUE, to, n_.row, in_.data(), 0, nullptr,
+                                       nullptr),
                   "clEnqueueWriteBuffer");
     }
 
@@ -176,8 +181,8 @@ public:
           device_(Device::choose(options.device, MPI_COMM_WORLD)),
           context_(make_context(device_)),
           queue_(make_queue(context_, device_)) {
-        neighbours_ = {rank > 0 ? rank - 1 : MPI_PROC_NULL, rank + 1 < ranks ? rank + 1 : MPI_PROC_NULL,
-                       n_ * sizeof(double), rows_};
+        neighbours_ = {rank > 0 ? rank - 1 : MPI_PROC_NULL,
+                       rank + 1 < ranks ? rank + 1 : MPI_PROC_NULL, n_ * sizeof(double), rows_};
         items_ = (rows_ * n_ + group - 1) / group * group;
         const std::size_t bytes = rows_ * n_ * sizeof(double), halo = 2 * n_ * sizeof(double);
         x_ = make_buffer(context_, bytes);
@@ -186,7 +191,9 @@ public:
         p_ = make_buffer(context_, bytes + halo);
         s_ = make_buffer(context_, 3 * sizeof(double));
         parts_ = make_buffer(context_, items_ / group * sizeof(double));
-        const auto kernel = [&](const char *name) { return build_kernel(context_, device_, source, "", name); };
+        const auto kernel = [&](const char *name) {
+            return build_kernel(context_, device_, source, "", name);
+        };
         multiply_ = kernel("multiply");
         sum_ = kernel("sum");
         step_ = kernel("advance");
@@ -247,8 +254,8 @@ public:
     /// Returns the largest difference to the expected solution.
     double error() {
         std::vector<double> x(rows_ * n_);
-        check(clEnqueueReadBuffer(queue_.get(), x_.get(), CL_TRUE, 0, x.size() * sizeof(double), x.data(), 0, nullptr,
-                                  nullptr),
+        check(clEnqueueReadBuffer(queue_.get(), x_.get(), CL_TRUE, 0, x.size() * sizeof(double),
+                                  x.data(), 0, nullptr, nullptr),
               "clEnqueueReadBuffer");
         double mine = 0, all = 0;
         for (std::size_t i = 0; i < x.size(); ++i)
@@ -259,13 +266,14 @@ public:
 
 private:
     void write(const Buffer &buffer, const double *data, std::size_t count) {
-        check(clEnqueueWriteBuffer(queue_.get(), buffer.get(), CL_TRUE, 0, count * sizeof(double), data, 0, nullptr,
-                                   nullptr),
+        check(clEnqueueWriteBuffer(queue_.get(), buffer.get(), CL_TRUE, 0, count * sizeof(double),
+                                   data, 0, nullptr, nullptr),
               "clEnqueueWriteBuffer");
     }
     void launch(const Kernel &kernel, std::size_t items) {
         const std::size_t local = items == 1 ? 1 : group;
-        check(clEnqueueNDRangeKernel(queue_.get(), kernel.get(), 1, nullptr, &items, &local, 0, nullptr, nullptr),
+        check(clEnqueueNDRangeKernel(queue_.get(), kernel.get(), 1, nullptr, &items, &local, 0,
+                                     nullptr, nullptr),
               "clEnqueueNDRangeKernel");
     }
     void dot(cl_uint to, Exchange &exchange) {
@@ -299,10 +307,10 @@ Options options_of(int argc, char **argv) {
         else if (name == "--variant")
             options.variant = argv[i + 1];
         else
-            refuse(
-                fmt::format("no option {} (--size N, --iterations N, --rounds N, --device N, --variant "
-                            "command|by-hand|both)",
-                            name));
+            refuse(fmt::format(
+                "no option {} (--size N, --iterations N, --rounds N, --device N, --variant "
+                "command|by-hand|both)",
+                name));
     }
     const std::string_view variants[] = {"command", "by-hand", "both"};
     if (std::find(std::begin(variants), std::end(variants), options.variant) == std::end(variants))
@@ -328,7 +336,8 @@ int main(int argc, char **argv) {
                 const double error = solver.error();
                 if (error < 1e-6) continue;
                 status = 1;
-                if (rank == 0) fmt::print(stderr, "{}: off by {}\n", commands ? "command" : "by-hand", error);
+                if (rank == 0)
+                    fmt::print(stderr, "{}: off by {}\n", commands ? "command" : "by-hand", error);
             }
         }
         for (const bool commands : {true, false}) {

@@ -12,7 +12,8 @@ namespace himeno {
 // An exchange is enqueued after the kernel that hides it. Both become ready at the same moment. On
 // a device that copies with the cores it computes on, the exchange must come first, and PoCL starts
 // with the command that was enqueued last.
-void run_event_chained(Slab &slab, int iterations, int iterations_per_wait, int begin, cl_event after) {
+void run_event_chained(Slab &slab, int iterations, int iterations_per_wait, int begin,
+                       cl_event after) {
     const Half first = slab.first(), second = slab.second();
     const int end = begin + iterations;
     const Queue first_queue = slab.make_queue(), second_queue = slab.make_queue();
@@ -20,21 +21,24 @@ void run_event_chained(Slab &slab, int iterations, int iterations_per_wait, int 
 
     const auto exchange = [&](const Queue &queue, const Face &face, int iteration) {
         const cl_mem pressure = slab.pressure(iteration + 1);
-        check(clEnqueueSendrecvBuffer(queue.get(), pressure, CL_FALSE, face.edge, face.size, face.neighbour, Slab::tag,
-                                      pressure, face.halo, face.size, face.neighbour, Slab::tag, slab.comm(), 0,
-                                      nullptr, nullptr),
+        check(clEnqueueSendrecvBuffer(queue.get(), pressure, CL_FALSE, face.edge, face.size,
+                                      face.neighbour, Slab::tag, pressure, face.halo, face.size,
+                                      face.neighbour, Slab::tag, slab.comm(), 0, nullptr, nullptr),
               "clEnqueueSendrecvBuffer");
-        // Not after the kernels: NVIDIA's driver (580) then overlaps nothing while the queue contains an exchange.
+        // Not after the kernels: NVIDIA's driver (580) then overlaps nothing while the queue
+        // contains an exchange.
         check(clFlush(queue.get()), "clFlush");
     };
 
     for (int n = begin; n < end; ++n) {
-        first_done = slab.enqueue_jacobi(first_queue.get(), first.part, n, {n == begin ? after : second_done.get()});
+        first_done = slab.enqueue_jacobi(first_queue.get(), first.part, n,
+                                         {n == begin ? after : second_done.get()});
         if (n > begin) exchange(second_queue, second.face, n - 1);
         second_done = slab.enqueue_jacobi(second_queue.get(), second.part, n, {first_done.get()});
         exchange(first_queue, first.face, n);
 
-        // Waiting for the first half only: the second keeps the device busy until the host has enqueued more.
+        // Waiting for the first half only: the second keeps the device busy until the host has
+        // enqueued more.
         if ((n + 1 - begin) % iterations_per_wait == 0) wait(first_done);
     }
     exchange(second_queue, second.face, end - 1);

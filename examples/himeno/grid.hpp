@@ -21,8 +21,11 @@ struct Grid {
     float initial_pressure(int i) const { return float(i * i) / float((imax - 1) * (imax - 1)); }
 };
 
-inline constexpr Grid grids[] = {
-    {"XS", 32, 32, 64}, {"S", 64, 64, 128}, {"M", 128, 128, 256}, {"L", 256, 256, 512}, {"XL", 512, 512, 1024}};
+inline constexpr Grid grids[] = {{"XS", 32, 32, 64},
+                                 {"S", 64, 64, 128},
+                                 {"M", 128, 128, 256},
+                                 {"L", 256, 256, 512},
+                                 {"XL", 512, 512, 1024}};
 
 inline std::optional<Grid> find_grid(std::string_view name) {
     for (const Grid &grid : grids)

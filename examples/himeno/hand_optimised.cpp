@@ -3,7 +3,8 @@
 namespace himeno {
 namespace {
 
-/// One half of the slab, its in-order queue, and the exchange of its face through page-locked memory.
+/// One half of the slab, its in-order queue, and the exchange of its face through page-locked
+/// memory.
 class HalfByHand {
 public:
     HalfByHand(Slab &slab, const Half &half, int first_pinned_face)
@@ -17,14 +18,14 @@ public:
     void compute(int iteration) {
         slab_.enqueue_jacobi(queue_.get(), half_.part, iteration, {});
         if (!alone())
-            check(clEnqueueReadBuffer(queue_.get(), slab_.pressure(iteration + 1), CL_FALSE, half_.face.edge,
-                                      half_.face.size, edge_, 0, nullptr, nullptr),
+            check(clEnqueueReadBuffer(queue_.get(), slab_.pressure(iteration + 1), CL_FALSE,
+                                      half_.face.edge, half_.face.size, edge_, 0, nullptr, nullptr),
                   "reading an edge");
         check(clFlush(queue_.get()), "clFlush");
     }
 
-    /// Exchanges the planes and enqueues the write of the one received; the next kernel follows it in the queue. After
-    /// finish(), so that the edge has been read, and the halo before written.
+    /// Exchanges the planes and enqueues the write of the one received; the next kernel follows it
+    /// in the queue. After finish(), so that the edge has been read, and the halo before written.
     void exchange(int iteration) {
         if (alone()) return;
         const int size = int(half_.face.size), neighbour = half_.face.neighbour;
@@ -32,8 +33,8 @@ public:
         MPI_Irecv(halo_, size, MPI_BYTE, neighbour, Slab::tag, slab_.comm(), &requests[0]);
         MPI_Isend(edge_, size, MPI_BYTE, neighbour, Slab::tag, slab_.comm(), &requests[1]);
         MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
-        check(clEnqueueWriteBuffer(queue_.get(), slab_.pressure(iteration + 1), CL_FALSE, half_.face.halo,
-                                   half_.face.size, halo_, 0, nullptr, nullptr),
+        check(clEnqueueWriteBuffer(queue_.get(), slab_.pressure(iteration + 1), CL_FALSE,
+                                   half_.face.halo, half_.face.size, halo_, 0, nullptr, nullptr),
               "writing a halo");
         check(clFlush(queue_.get()), "clFlush");
     }

@@ -3,8 +3,8 @@
 namespace himeno {
 namespace {
 
-/// One half of the slab, its in-order queue, and the exchange of its face through page-locked memory, by persistent
-/// requests.
+/// One half of the slab, its in-order queue, and the exchange of its face through page-locked
+/// memory, by persistent requests.
 class TunedHalf {
 public:
     TunedHalf(Slab &slab, const Half &half, int first_pinned_face)
@@ -17,41 +17,45 @@ public:
         const int size = int(face_.size);
         MPI_Send_init(edge_, size, MPI_BYTE, face_.neighbour, Slab::tag, slab.comm(), &send_);
         for (const int n : {0, 1})
-            MPI_Recv_init(halo_[n], size, MPI_BYTE, face_.neighbour, Slab::tag, slab.comm(), &receive_[n]);
+            MPI_Recv_init(halo_[n], size, MPI_BYTE, face_.neighbour, Slab::tag, slab.comm(),
+                          &receive_[n]);
     }
     ~TunedHalf() {
         for (MPI_Request *request : {&send_, &receive_[0], &receive_[1]}) MPI_Request_free(request);
     }
     TunedHalf(const TunedHalf &) = delete;
 
-    /// Enqueues the kernel, once `turn` is complete, and the read of the plane that the neighbour waits for. The receive
-    /// is posted long before its message, into the one of two buffers from which no write can be in flight.
+    /// Enqueues the kernel, once `turn` is complete, and the read of the plane that the neighbour
+    /// waits for. The receive is posted long before its message, into the one of two buffers from
+    /// which no write can be in flight.
     void compute(int iteration, const Event &turn) {
         kernel_ = slab_.enqueue_jacobi(queue_.get(), part_, iteration, {turn.get()});
         if (!alone()) {
             MPI_Start(&receive_[iteration % 2]);
-            check(clEnqueueReadBuffer(queue_.get(), slab_.pressure(iteration + 1), CL_FALSE, face_.edge, face_.size,
-                                      edge_, 0, nullptr, read_.put()),
+            check(clEnqueueReadBuffer(queue_.get(), slab_.pressure(iteration + 1), CL_FALSE,
+                                      face_.edge, face_.size, edge_, 0, nullptr, read_.put()),
                   "reading an edge");
         }
         check(clFlush(queue_.get()), "clFlush");
     }
 
-    /// Exchanges the planes and enqueues the write of the one received; the next kernel follows it in the queue.
+    /// Exchanges the planes and enqueues the write of the one received; the next kernel follows it
+    /// in the queue.
     void exchange(int iteration) {
         if (alone()) return;
         wait(read_);
         MPI_Start(&send_);
         MPI_Wait(&receive_[iteration % 2], MPI_STATUS_IGNORE);
-        check(clEnqueueWriteBuffer(queue_.get(), slab_.pressure(iteration + 1), CL_FALSE, face_.halo, face_.size,
-                                   halo_[iteration % 2], 0, nullptr, nullptr),
-              "writing a halo");
+        check(
+            clEnqueueWriteBuffer(queue_.get(), slab_.pressure(iteration + 1), CL_FALSE, face_.halo,
+                                 face_.size, halo_[iteration % 2], 0, nullptr, nullptr),
+            "writing a halo");
         check(clFlush(queue_.get()), "clFlush");
         MPI_Wait(&send_, MPI_STATUS_IGNORE);
     }
 
-    /// When the other half's kernel may run. A device that copies with the cores it computes on must have read the edge
-    /// before, or the exchange would have to wait for that kernel.
+    /// When the other half's kernel may run. A device that copies with the cores it computes on
+    /// must have read the edge before, or the exchange would have to wait for that kernel.
     const Event &turn() const { return alone() || slab_.copies_beside_kernels() ? kernel_ : read_; }
 
     void finish() { check(clFinish(queue_.get()), "clFinish"); }

@@ -1,4 +1,5 @@
-// The Himeno benchmark on MPI processes with OpenCL devices, as five host programs around one kernel.
+// The Himeno benchmark on MPI processes with OpenCL devices, as five host programs around one
+// kernel.
 
 #include "hosts.hpp"
 #include "reference.hpp"
@@ -57,8 +58,9 @@ struct Variant {
     /// The run with the median time.
     const Run &median() {
         const auto middle = runs.begin() + std::ptrdiff_t(runs.size() / 2);
-        std::nth_element(runs.begin(), middle, runs.end(),
-                         [](const Run &left, const Run &right) { return left.seconds < right.seconds; });
+        std::nth_element(runs.begin(), middle, runs.end(), [](const Run &left, const Run &right) {
+            return left.seconds < right.seconds;
+        });
         return *middle;
     }
 };
@@ -110,7 +112,8 @@ std::vector<Variant> variants_of(const Options &options) {
         {"chained", [](Slab &slab, int iterations) { run_event_chained(slab, iterations, 1); }},
         {"chained-k", [k](Slab &slab, int iterations) { run_event_chained(slab, iterations, k); }}};
     if (options.variant != "all")
-        std::erase_if(variants, [&](const Variant &variant) { return variant.name != options.variant; });
+        std::erase_if(variants,
+                      [&](const Variant &variant) { return variant.name != options.variant; });
     if (variants.empty()) refuse(fmt::format("there is no variant '{}'", options.variant));
     return variants;
 }
@@ -133,49 +136,62 @@ Run measure(const Variant &variant, Slab &slab, int iterations) {
 }
 
 /// Whether the last run gave what the reference has; what differs is printed. Rank 0 only.
-bool agrees(const Variant &variant, const std::vector<float> &pressure, const Reference &reference) {
+bool agrees(const Variant &variant, const std::vector<float> &pressure,
+            const Reference &reference) {
     const double gosa = variant.runs.back().gosa;
     const bool gosa_agrees = std::abs(gosa - reference.gosa) <= 1e-4 * reference.gosa;
-    if (!gosa_agrees) fmt::print("{}: gosa is {:.9e}, the reference has {:.9e}\n", variant.name, gosa, reference.gosa);
+    if (!gosa_agrees)
+        fmt::print("{}: gosa is {:.9e}, the reference has {:.9e}\n", variant.name, gosa,
+                   reference.gosa);
     std::size_t different = 0;
     for (std::size_t n = 0; n < pressure.size(); ++n)
-        different += std::bit_cast<std::uint32_t>(pressure[n]) != std::bit_cast<std::uint32_t>(reference.pressure[n]);
+        different += std::bit_cast<std::uint32_t>(pressure[n]) !=
+                     std::bit_cast<std::uint32_t>(reference.pressure[n]);
     if (different)
-        fmt::print("{}: {} of {} points differ from the reference\n", variant.name, different, pressure.size());
+        fmt::print("{}: {} of {} points differ from the reference\n", variant.name, different,
+                   pressure.size());
     return gosa_agrees && different == 0;
 }
 
 void print(const Options &options, std::vector<Variant> &variants) {
     const double flop = options.grid.flop_per_iteration() * options.iterations;
-    const double serial = variants.front().name == "serial" ? variants.front().median().seconds : 0.0;
-    fmt::print("{:<10} {:>9} {:>10} {:>13} {:>13}  {:<12}{}\n", "", "MFLOPS", "to serial", "computing", "exposed",
-               "gosa", options.check ? "  against the reference" : "");
+    const double serial =
+        variants.front().name == "serial" ? variants.front().median().seconds : 0.0;
+    fmt::print("{:<10} {:>9} {:>10} {:>13} {:>13}  {:<12}{}\n", "", "MFLOPS", "to serial",
+               "computing", "exposed", "gosa", options.check ? "  against the reference" : "");
     for (Variant &variant : variants) {
         const Run &run = variant.median();
         fmt::print("{:<10} {:>9.0f} {:>10} {:>10.3f} ms {:>10.3f} ms  {:.6e}{}\n", variant.name,
-                   flop / run.seconds * 1e-6, serial > 0 ? fmt::format("{:.3f}", serial / run.seconds) : "-",
-                   run.computing / options.iterations * 1e3, run.exposed() / options.iterations * 1e3, run.gosa,
+                   flop / run.seconds * 1e-6,
+                   serial > 0 ? fmt::format("{:.3f}", serial / run.seconds) : "-",
+                   run.computing / options.iterations * 1e3,
+                   run.exposed() / options.iterations * 1e3, run.gosa,
                    !options.check    ? ""
                    : variant.correct ? "  same bits"
                                      : "  WRONG");
     }
-    fmt::print("computing: kernels ran, per iteration, mean of all ranks; exposed: the rest of the iteration.\n");
+    fmt::print(
+        "computing: kernels ran, per iteration, mean of all ranks; exposed: the rest of the "
+        "iteration.\n");
 }
 
-void write_json(const Options &options, std::vector<Variant> &variants, int ranks, const std::string &device) {
-    std::string text =
-        fmt::format(R"({{"size": "{}", "processes": {}, "device": "{}", "iterations": {}, "rounds": {}, )"
-                    R"("k": {}, "variants": [)",
-                    options.grid.name, ranks, device, options.iterations, options.rounds, options.k);
+void write_json(const Options &options, std::vector<Variant> &variants, int ranks,
+                const std::string &device) {
+    std::string text = fmt::format(
+        R"({{"size": "{}", "processes": {}, "device": "{}", "iterations": {}, "rounds": {}, )"
+        R"("k": {}, "variants": [)",
+        options.grid.name, ranks, device, options.iterations, options.rounds, options.k);
     const char *separator = "";
     for (Variant &variant : variants) {
         const Run &run = variant.median();
         text += fmt::format(
-            "{}\n  {{\"name\": \"{}\", \"mflops\": {:.1f}, \"computing\": {:.9f}, \"exposed\": {:.9f}, "
+            "{}\n  {{\"name\": \"{}\", \"mflops\": {:.1f}, \"computing\": {:.9f}, \"exposed\": "
+            "{:.9f}, "
             "\"gosa\": {:.9e}, \"checked\": {}, \"correct\": {}}}",
-            separator, variant.name, options.grid.flop_per_iteration() * options.iterations / run.seconds * 1e-6,
-            run.computing / options.iterations, run.exposed() / options.iterations, run.gosa, options.check,
-            variant.correct);
+            separator, variant.name,
+            options.grid.flop_per_iteration() * options.iterations / run.seconds * 1e-6,
+            run.computing / options.iterations, run.exposed() / options.iterations, run.gosa,
+            options.check, variant.correct);
         separator = ",";
     }
     text += "\n]}\n";
@@ -184,7 +200,8 @@ void write_json(const Options &options, std::vector<Variant> &variants, int rank
 
 void dump(const std::string &path, const std::vector<float> &pressure) {
     std::FILE *file = std::fopen(path.c_str(), "wb");
-    if (!file || std::fwrite(pressure.data(), sizeof(float), pressure.size(), file) != pressure.size() ||
+    if (!file ||
+        std::fwrite(pressure.data(), sizeof(float), pressure.size(), file) != pressure.size() ||
         std::fclose(file) != 0)
         throw std::runtime_error("cannot write " + path);
 }
@@ -195,22 +212,24 @@ bool run(const Options &options, std::vector<Variant> variants) {
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     if (ranks > Slab::max_processes(options.grid))
-        refuse(fmt::format("size {} has {} inner planes, enough for {} processes, not for {}", options.grid.name,
-                           options.grid.imax - 2, Slab::max_processes(options.grid), ranks));
+        refuse(fmt::format("size {} has {} inner planes, enough for {} processes, not for {}",
+                           options.grid.name, options.grid.imax - 2,
+                           Slab::max_processes(options.grid), ranks));
 
     const Device device = Device::choose(options.device, MPI_COMM_WORLD);
     Slab slab(options.grid, device, MPI_COMM_WORLD);
     Reference reference;
     if (rank == 0) {
-        fmt::print("Himeno {} ({} x {} x {}), {} process{} on {}, {} iterations, median of {}\n", options.grid.name,
-                   options.grid.imax, options.grid.jmax, options.grid.kmax, ranks, ranks > 1 ? "es" : "", device.name,
-                   options.iterations, options.rounds);
+        fmt::print("Himeno {} ({} x {} x {}), {} process{} on {}, {} iterations, median of {}\n",
+                   options.grid.name, options.grid.imax, options.grid.jmax, options.grid.kmax,
+                   ranks, ranks > 1 ? "es" : "", device.name, options.iterations, options.rounds);
         std::fflush(stdout);
         if (options.check) reference = run_reference(options.grid, options.iterations);
     }
 
     for (const Variant &variant : variants)
-        measure(variant, slab, std::min(options.iterations, 3));  // compiles the kernel, connects MPI
+        // Compiles the kernel, connects MPI.
+        measure(variant, slab, std::min(options.iterations, 3));
     for (int round = 0; round < options.rounds; ++round)
         for (std::size_t turn = 0; turn < variants.size(); ++turn) {
             Variant &variant = variants[(round + turn) % variants.size()];
@@ -229,7 +248,8 @@ bool run(const Options &options, std::vector<Variant> variants) {
     if (rank == 0) {
         print(options, variants);
         if (!options.json.empty()) write_json(options, variants, ranks, device.name);
-        correct = std::all_of(variants.begin(), variants.end(), [](const Variant &variant) { return variant.correct; });
+        correct = std::all_of(variants.begin(), variants.end(),
+                              [](const Variant &variant) { return variant.correct; });
     }
     MPI_Bcast(&correct, 1, MPI_CXX_BOOL, 0, MPI_COMM_WORLD);
     return correct;

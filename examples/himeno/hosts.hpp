@@ -21,6 +21,7 @@ void run_hand_tuned(Slab &slab, int iterations);
 /// The same order of work, as commands chained by events. The host waits every
 /// `iterations_per_wait` iterations. The first iteration has the number `first`, and waits for
 /// `after` unless it is null.
-void run_event_chained(Slab &slab, int iterations, int iterations_per_wait, int first = 0, cl_event after = nullptr);
+void run_event_chained(Slab &slab, int iterations, int iterations_per_wait, int first = 0,
+                       cl_event after = nullptr);
 
 }  // namespace himeno

@@ -4,7 +4,8 @@
 
 namespace himeno {
 
-// Compiled without contraction of multiply and add, as the kernel is, so that the fields can be compared bit by bit.
+// Compiled without contraction of multiply and add, as the kernel is, so that the fields can be
+// compared bit by bit.
 Reference run_reference(const Grid &grid, int iterations) {
     const std::size_t row = grid.kmax, plane = grid.plane(), points = grid.points();
     std::vector<float> a[4], b[3], c[3];
@@ -24,13 +25,16 @@ Reference run_reference(const Grid &grid, int iterations) {
             for (int j = 1; j < grid.jmax - 1; ++j)
                 for (int k = 1; k < grid.kmax - 1; ++k) {
                     const std::size_t at = i * plane + j * row + k;
-                    const float s0 =
-                        a[0][at] * p[at + plane] + a[1][at] * p[at + row] + a[2][at] * p[at + 1] +
-                        b[0][at] *
-                            (p[at + plane + row] - p[at + plane - row] - p[at - plane + row] + p[at - plane - row]) +
-                        b[1][at] * (p[at + row + 1] - p[at - row + 1] - p[at + row - 1] + p[at - row - 1]) +
-                        b[2][at] * (p[at + plane + 1] - p[at - plane + 1] - p[at + plane - 1] + p[at - plane - 1]) +
-                        c[0][at] * p[at - plane] + c[1][at] * p[at - row] + c[2][at] * p[at - 1] + wrk1[at];
+                    const float s0 = a[0][at] * p[at + plane] + a[1][at] * p[at + row] +
+                                     a[2][at] * p[at + 1] +
+                                     b[0][at] * (p[at + plane + row] - p[at + plane - row] -
+                                                 p[at - plane + row] + p[at - plane - row]) +
+                                     b[1][at] * (p[at + row + 1] - p[at - row + 1] -
+                                                 p[at + row - 1] + p[at - row - 1]) +
+                                     b[2][at] * (p[at + plane + 1] - p[at - plane + 1] -
+                                                 p[at + plane - 1] + p[at - plane - 1]) +
+                                     c[0][at] * p[at - plane] + c[1][at] * p[at - row] +
+                                     c[2][at] * p[at - 1] + wrk1[at];
                     const float ss = (s0 * a[3][at] - p[at]) * bnd[at];
                     gosa += double(ss) * ss;
                     wrk2[at] = p[at] + omega * ss;

@@ -11,7 +11,8 @@ struct Reference {
     double gosa;  ///< of the last iteration
 };
 
-/// The benchmark as plain sequential loops, without OpenCL and MPI: what all host programs must reproduce.
+/// The benchmark as plain sequential loops, without OpenCL and MPI: what all host programs must
+/// reproduce.
 Reference run_reference(const Grid &grid, int iterations);
 
 }  // namespace himeno

@@ -10,12 +10,14 @@ void run_serial(Slab &slab, int iterations) {
 
     const auto read = [&](cl_mem pressure, const Face &face, std::byte *edge) {
         if (face.neighbour != MPI_PROC_NULL)
-            check(clEnqueueReadBuffer(queue.get(), pressure, CL_TRUE, face.edge, face.size, edge, 0, nullptr, nullptr),
+            check(clEnqueueReadBuffer(queue.get(), pressure, CL_TRUE, face.edge, face.size, edge, 0,
+                                      nullptr, nullptr),
                   "reading an edge");
     };
     const auto write = [&](cl_mem pressure, const Face &face, const std::byte *halo) {
         if (face.neighbour != MPI_PROC_NULL)
-            check(clEnqueueWriteBuffer(queue.get(), pressure, CL_TRUE, face.halo, face.size, halo, 0, nullptr, nullptr),
+            check(clEnqueueWriteBuffer(queue.get(), pressure, CL_TRUE, face.halo, face.size, halo,
+                                       0, nullptr, nullptr),
                   "writing a halo");
     };
 
@@ -27,10 +29,10 @@ void run_serial(Slab &slab, int iterations) {
         read(pressure, lower, lower_edge);
         read(pressure, upper, upper_edge);
         const int size = int(lower.size);
-        MPI_Sendrecv(lower_edge, size, MPI_BYTE, lower.neighbour, Slab::tag, upper_halo, size, MPI_BYTE,
-                     upper.neighbour, Slab::tag, slab.comm(), MPI_STATUS_IGNORE);
-        MPI_Sendrecv(upper_edge, size, MPI_BYTE, upper.neighbour, Slab::tag, lower_halo, size, MPI_BYTE,
-                     lower.neighbour, Slab::tag, slab.comm(), MPI_STATUS_IGNORE);
+        MPI_Sendrecv(lower_edge, size, MPI_BYTE, lower.neighbour, Slab::tag, upper_halo, size,
+                     MPI_BYTE, upper.neighbour, Slab::tag, slab.comm(), MPI_STATUS_IGNORE);
+        MPI_Sendrecv(upper_edge, size, MPI_BYTE, upper.neighbour, Slab::tag, lower_halo, size,
+                     MPI_BYTE, lower.neighbour, Slab::tag, slab.comm(), MPI_STATUS_IGNORE);
         write(pressure, lower, lower_halo);
         write(pressure, upper, upper_halo);
     }

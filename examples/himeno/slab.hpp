@@ -19,8 +19,9 @@ struct Part {
     const char *name;
 };
 
-/// Where a half of the slab meets the neighbour's: this process sends its `edge` plane and receives into `halo`.
-/// Offsets and size are in bytes. At the ends of the grid the neighbour is MPI_PROC_NULL.
+/// Where a half of the slab meets the neighbour's: this process sends its `edge` plane and receives
+/// into `halo`. Offsets and size are in bytes. At the ends of the grid the neighbour is
+/// MPI_PROC_NULL.
 struct Face {
     int neighbour;
     std::size_t edge, halo, size;
@@ -36,12 +37,14 @@ struct Planes {
     int first, count, in_grid;
 };
 
-/// The planes of the grid that this process computes, with one halo plane on either side, on its device.
+/// The planes of the grid that this process computes, with one halo plane on either side, on its
+/// device.
 ///
 ///        rank - 1  |  lower half  |  upper half  |  rank + 1          i grows to the right
 ///                halo                          halo
 ///
-/// Iteration n reads pressure(n) and writes pressure(n + 1); there are only two buffers, used in turns.
+/// Iteration n reads pressure(n) and writes pressure(n + 1); there are only two buffers, used in
+/// turns.
 class Slab {
 public:
     static constexpr int tag = 0;
@@ -59,7 +62,8 @@ public:
     std::size_t face_size() const { return grid_.plane() * sizeof(float); }
     /// All planes here, halos included.
     Planes all() const { return {0, planes_ + 2, begin_ - 1}; }
-    /// The planes that are this process's alone: those it computes and, at the ends, the grid's first or last one.
+    /// The planes that are this process's alone: those it computes and, at the ends, the grid's
+    /// first or last one.
     Planes own() const {
         const int first = rank_ == 0 ? 0 : 1;
         return {first, planes_ + (rank_ == 0) + (rank_ == ranks_ - 1), begin_ - 1 + first};
@@ -67,11 +71,13 @@ public:
     Part whole() const { return {1, planes_, "jacobi"}; }
     Half lower() const { return {{1, planes_ / 2, "jacobi lower"}, face(lower_neighbour_, 1, 0)}; }
     Half upper() const {
-        return {{1 + planes_ / 2, planes_ - planes_ / 2, "jacobi upper"}, face(upper_neighbour_, planes_, planes_ + 1)};
+        return {{1 + planes_ / 2, planes_ - planes_ / 2, "jacobi upper"},
+                face(upper_neighbour_, planes_, planes_ + 1)};
     }
 
-    /// The half that this process computes first, and the other. Neighbours begin with the halves in which they meet, or
-    /// end with them: so both sides have a face ready at the same time, and half an iteration to exchange it.
+    /// The half that this process computes first, and the other. Neighbours begin with the halves
+    /// in which they meet, or end with them: so both sides have a face ready at the same time, and
+    /// half an iteration to exchange it.
     Half first() const { return lower_first_ ? lower() : upper(); }
     Half second() const { return lower_first_ ? upper() : lower(); }
 
@@ -84,8 +90,10 @@ public:
     bool copies_beside_kernels() const { return device_.is_gpu; }
     cl_mem pressure(int iteration) const { return pressure_[iteration % 2].get(); }
 
-    /// Enqueues the kernel over `part` for one iteration; the event is shown in the trace and counted in computing().
-    Event enqueue_jacobi(cl_command_queue queue, const Part &part, int iteration, const WaitList &after);
+    /// Enqueues the kernel over `part` for one iteration; the event is shown in the trace and
+    /// counted in computing().
+    Event enqueue_jacobi(cl_command_queue queue, const Part &part, int iteration,
+                         const WaitList &after);
 
     /// Back to the initial pressure.
     void reset();
@@ -97,11 +105,15 @@ public:
     std::vector<float> gather(int iteration) const;
 
 private:
-    std::size_t groups_per_plane() const { return std::size_t(grid_.jmax - 2) * (std::size_t(grid_.kmax) / group_); }
+    std::size_t groups_per_plane() const {
+        return std::size_t(grid_.jmax - 2) * (std::size_t(grid_.kmax) / group_);
+    }
     Face face(int neighbour, int edge, int halo) const {
         return {neighbour, edge * face_size(), halo * face_size(), face_size()};
     }
-    Buffer make_buffer(std::size_t floats) const { return examples::make_buffer(context_, floats * sizeof(float)); }
+    Buffer make_buffer(std::size_t floats) const {
+        return examples::make_buffer(context_, floats * sizeof(float));
+    }
     void fill(const Buffer &buffer, std::size_t first, std::size_t count, float value) const;
 
     Grid grid_;

@@ -45,9 +45,11 @@ cl_kernel make_kernel(cl_program program, const char *name, cl_mem buffer) {
     return kernel;
 }
 
-void launch(cl_command_queue queue, cl_kernel kernel, cl_uint waits, const cl_event *wait_list, cl_event *event) {
-    check(clEnqueueNDRangeKernel(queue, kernel, 1, nullptr, &count, nullptr, waits, wait_list, event),
-          "clEnqueueNDRangeKernel");
+void launch(cl_command_queue queue, cl_kernel kernel, cl_uint waits, const cl_event *wait_list,
+            cl_event *event) {
+    check(
+        clEnqueueNDRangeKernel(queue, kernel, 1, nullptr, &count, nullptr, waits, wait_list, event),
+        "clEnqueueNDRangeKernel");
 }
 
 }  // namespace
@@ -77,7 +79,8 @@ int main(int argc, char **argv) {
     check(code, "clCreateCommandQueue");
     cl_command_queue independent = clCreateCommandQueue(context, device, 0, &code);
     check(code, "clCreateCommandQueue");
-    cl_program program = clCreateProgramWithSource(context, 1, const_cast<const char **>(&source), nullptr, &code);
+    cl_program program =
+        clCreateProgramWithSource(context, 1, const_cast<const char **>(&source), nullptr, &code);
     check(code, "clCreateProgramWithSource");
     check(clBuildProgram(program, 1, &device, nullptr, nullptr, nullptr), "clBuildProgram");
     cl_mem data = clCreateBuffer(context, CL_MEM_READ_WRITE, size, nullptr, &code);
@@ -92,15 +95,18 @@ int main(int argc, char **argv) {
     std::vector<float> host(count);
     if (rank == 0) {
         launch(dependent, fill, 0, nullptr, nullptr);
-        check(clEnqueueSendBuffer(dependent, data, CL_TRUE, 0, size, 1, tag, MPI_COMM_WORLD, 0, nullptr, nullptr),
+        check(clEnqueueSendBuffer(dependent, data, CL_TRUE, 0, size, 1, tag, MPI_COMM_WORLD, 0,
+                                  nullptr, nullptr),
               "clEnqueueSendBuffer");
     } else {
         MPI_Request request = MPI_REQUEST_NULL;
-        MPI_Irecv(host.data(), static_cast<int>(size), MPI_CL_MEM, 0, tag, MPI_COMM_WORLD, &request);
+        MPI_Irecv(host.data(), static_cast<int>(size), MPI_CL_MEM, 0, tag, MPI_COMM_WORLD,
+                  &request);
         cl_event received = clCreateEventFromMPIRequest(context, &request, &code);
         check(code, "clCreateEventFromMPIRequest");
 
-        check(clEnqueueWriteBuffer(dependent, data, CL_FALSE, 0, size, host.data(), 1, &received, nullptr),
+        check(clEnqueueWriteBuffer(dependent, data, CL_FALSE, 0, size, host.data(), 1, &received,
+                                   nullptr),
               "clEnqueueWriteBuffer");
         launch(dependent, twice, 0, nullptr, nullptr);
         check(clFlush(dependent), "clFlush");
@@ -108,7 +114,8 @@ int main(int argc, char **argv) {
         check(clFlush(independent), "clFlush");
 
         std::vector<float> result(count);
-        check(clEnqueueReadBuffer(dependent, data, CL_TRUE, 0, size, result.data(), 0, nullptr, nullptr),
+        check(clEnqueueReadBuffer(dependent, data, CL_TRUE, 0, size, result.data(), 0, nullptr,
+                                  nullptr),
               "clEnqueueReadBuffer");
         MPI_Wait(&request, MPI_STATUS_IGNORE);  // the request is complete; this call releases it
         check(clFinish(independent), "clFinish");

@@ -16,7 +16,8 @@ constexpr int rows_at_once = 64;
 
 // Sutherland's law.
 double viscosity(double temperature) {
-    return 2.125e-5 * std::pow(temperature / 273.15, 1.5) * (273.15 + 144.4) / (temperature + 144.4);
+    return 2.125e-5 * std::pow(temperature / 273.15, 1.5) * (273.15 + 144.4) /
+           (temperature + 144.4);
 }
 
 }  // namespace
@@ -24,13 +25,15 @@ double viscosity(double temperature) {
 Gas::Gas(double temperature) {
     constexpr double pi = std::numbers::pi;
     const double scale = Aerosol::atoms * Aerosol::time_step;
-    mean_free_path_ =
-        viscosity(temperature) / Aerosol::pressure * std::sqrt(pi * gas_constant * temperature / (2.0 * argon_mass));
+    mean_free_path_ = viscosity(temperature) / Aerosol::pressure *
+                      std::sqrt(pi * gas_constant * temperature / (2.0 * argon_mass));
     free_molecular = scale * std::sqrt(pi * boltzmann * temperature / (2.0 * iron_atom));
     continuum = scale * 2.0 * boltzmann * temperature / (3.0 * viscosity(temperature));
 }
 
-double Gas::diameter(int size) const { return std::cbrt(6.0 * iron_atom * size / (std::numbers::pi * iron_density)); }
+double Gas::diameter(int size) const {
+    return std::cbrt(6.0 * iron_atom * size / (std::numbers::pi * iron_density));
+}
 
 double Gas::slip(int size) const {
     const double knudsen = 2.0 * mean_free_path_ / diameter(size);
@@ -51,8 +54,8 @@ std::vector<float> Aerosol::initial() const {
     return concentrations;
 }
 
-// Compiled without contraction, and divisions and roots are exact to the last bit: the matrix is the same on every host of
-// one kind, whatever the compiler makes of the loops.
+// Compiled without contraction, and divisions and roots are exact to the last bit: the matrix is
+// the same on every host of one kind, whatever the compiler makes of the loops.
 void Aerosol::collisions(int step, float *matrix, const std::function<void()> &meanwhile) const {
     const Gas gas(temperature(step));
     const float free_molecular = float(gas.free_molecular), continuum = float(gas.continuum);
@@ -68,7 +71,8 @@ void Aerosol::collisions(int step, float *matrix, const std::function<void()> &m
         row[0] = 0.0f;
         for (int j = 1; j < bins; ++j) {
             const float reach = diameter[i] + diameter[j];
-            const float fast = free_molecular * std::sqrt(per_atom[i] + per_atom[j]) * (reach * reach);
+            const float fast =
+                free_molecular * std::sqrt(per_atom[i] + per_atom[j]) * (reach * reach);
             const float slow = continuum * (slip[i] + slip[j]) * reach;
             row[j] = fast * slow / (fast + slow);
         }

@@ -7,7 +7,9 @@ void lead(Powder &powder, int steps) {
     const Queue copies = powder.make_queue();
     const int size = int(powder.matrix_size());
     std::vector<MPI_Request> sends(powder.ranks() - 1, MPI_REQUEST_NULL);
-    const auto wait_for_sends = [&] { MPI_Waitall(int(sends.size()), sends.data(), MPI_STATUSES_IGNORE); };
+    const auto wait_for_sends = [&] {
+        MPI_Waitall(int(sends.size()), sends.data(), MPI_STATUSES_IGNORE);
+    };
 
     const auto compute_and_send = [&](int step) {
         // Messages move only while somebody is in MPI.
@@ -17,7 +19,8 @@ void lead(Powder &powder, int steps) {
         });
         wait_for_sends();  // one matrix at a time: two on their way would share the link
         for (int rank = 1; rank < powder.ranks(); ++rank)
-            MPI_Isend(powder.host_matrix(step), size, MPI_BYTE, rank, Powder::tag, powder.comm(), &sends[rank - 1]);
+            MPI_Isend(powder.host_matrix(step), size, MPI_BYTE, rank, Powder::tag, powder.comm(),
+                      &sends[rank - 1]);
     };
 
     compute_and_send(0);
@@ -37,7 +40,8 @@ void follow(Powder &powder, int steps) {
 
     const auto receive = [&](int step) {
         if (step < steps)
-            MPI_Irecv(powder.host_matrix(step), size, MPI_BYTE, 0, Powder::tag, powder.comm(), &receives[step % 2]);
+            MPI_Irecv(powder.host_matrix(step), size, MPI_BYTE, 0, Powder::tag, powder.comm(),
+                      &receives[step % 2]);
     };
 
     receive(0);

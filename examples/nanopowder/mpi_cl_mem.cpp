@@ -9,13 +9,16 @@ void lead(Powder &powder, int steps) {
     const Queue copies = powder.make_queue();
     const int size = int(powder.matrix_size());
     std::vector<MPI_Request> sends(powder.ranks() - 1, MPI_REQUEST_NULL);
-    const auto wait_for_sends = [&] { MPI_Waitall(int(sends.size()), sends.data(), MPI_STATUSES_IGNORE); };
+    const auto wait_for_sends = [&] {
+        MPI_Waitall(int(sends.size()), sends.data(), MPI_STATUSES_IGNORE);
+    };
 
     const auto compute_and_send = [&](int step) {
         powder.compute_matrix(step);
         wait_for_sends();  // one matrix at a time: two messages would share the link
         for (int rank = 1; rank < powder.ranks(); ++rank)
-            MPI_Isend(powder.host_matrix(step), size, MPI_CL_MEM, rank, Powder::tag, powder.comm(), &sends[rank - 1]);
+            MPI_Isend(powder.host_matrix(step), size, MPI_CL_MEM, rank, Powder::tag, powder.comm(),
+                      &sends[rank - 1]);
     };
 
     compute_and_send(0);
@@ -38,8 +41,9 @@ void follow(Powder &powder, int steps) {
     const auto receive = [&](int step, const Event &free) {
         if (step >= steps) return;
         const WaitList after{free.get()};
-        check(clEnqueueRecvBuffer(messages[step % 2].get(), powder.matrix(step), CL_FALSE, 0, powder.matrix_size(), 0,
-                                  Powder::tag, powder.comm(), after.count(), after.data(), received[step % 2].put()),
+        check(clEnqueueRecvBuffer(messages[step % 2].get(), powder.matrix(step), CL_FALSE, 0,
+                                  powder.matrix_size(), 0, Powder::tag, powder.comm(),
+                                  after.count(), after.data(), received[step % 2].put()),
               "clEnqueueRecvBuffer");
     };
 

@@ -1,5 +1,5 @@
-// Growth of a nanopowder by coagulation, on MPI processes with OpenCL devices. Every step needs a large matrix, which the
-// host of rank 0 computes and sends to all devices.
+// Growth of a nanopowder by coagulation, on MPI processes with OpenCL devices. Every step needs a
+// large matrix, which the host of rank 0 computes and sends to all devices.
 
 #include "hosts.hpp"
 #include "reference.hpp"
@@ -108,14 +108,16 @@ Options parse(int argc, char **argv) {
     // The count of an MPI call is an int.
     constexpr int most_bins = 23168;
     static_assert(4.0 * most_bins * most_bins <= std::numeric_limits<int>::max());
-    if (options.bins > most_bins) refuse(fmt::format("--bins {} is more than {}", options.bins, most_bins));
+    if (options.bins > most_bins)
+        refuse(fmt::format("--bins {} is more than {}", options.bins, most_bins));
     return options;
 }
 
 std::vector<Version> versions_of(const Options &options) {
     std::vector<Version> versions = {{"baseline", run_baseline}, {"mpi-cl-mem", run_mpi_cl_mem}};
     if (options.version != "all")
-        std::erase_if(versions, [&](const Version &version) { return version.name != options.version; });
+        std::erase_if(versions,
+                      [&](const Version &version) { return version.name != options.version; });
     if (versions.empty()) refuse(fmt::format("there is no version '{}'", options.version));
     return versions;
 }
@@ -141,7 +143,8 @@ Run measure(const Version &version, Powder &powder, const Aerosol &aerosol, int 
 /// FNV-1a of the bits.
 std::uint64_t fingerprint(const std::vector<float> &values) {
     std::uint64_t hash = 0xcbf29ce484222325;
-    for (const float value : values) hash = (hash ^ std::bit_cast<std::uint32_t>(value)) * 0x100000001b3;
+    for (const float value : values)
+        hash = (hash ^ std::bit_cast<std::uint32_t>(value)) * 0x100000001b3;
     return hash;
 }
 
@@ -149,9 +152,11 @@ std::uint64_t fingerprint(const std::vector<float> &values) {
 bool same(const Version &version, const Run &run, const std::vector<float> &expected) {
     std::size_t different = 0;
     for (std::size_t i = 0; i < expected.size(); ++i)
-        different += std::bit_cast<std::uint32_t>(run.concentrations[i]) != std::bit_cast<std::uint32_t>(expected[i]);
+        different += std::bit_cast<std::uint32_t>(run.concentrations[i]) !=
+                     std::bit_cast<std::uint32_t>(expected[i]);
     if (different)
-        fmt::print("{}: {} of {} bins have not the bits of the first run\n", version.name, different, expected.size());
+        fmt::print("{}: {} of {} bins have not the bits of the first run\n", version.name,
+                   different, expected.size());
     return different == 0;
 }
 
@@ -165,7 +170,8 @@ bool agrees(const std::vector<float> &concentrations, const Aerosol &aerosol, in
         error = std::max(error, difference);
         all_near &= difference <= reference_tolerance;  // not so if it is NaN
     }
-    fmt::print("largest difference to the reference: {:.1e}, allowed: {:.0e}\n", error, reference_tolerance);
+    fmt::print("largest difference to the reference: {:.1e}, allowed: {:.0e}\n", error,
+               reference_tolerance);
     return all_near;
 }
 
@@ -174,20 +180,23 @@ void describe(const std::vector<float> &before, const std::vector<float> &after)
     const auto particles = [](const std::vector<float> &sizes) {
         return std::accumulate(sizes.begin(), sizes.end(), 0.0);
     };
-    fmt::print("particles: {:.1f} % of those at the start are left; atoms of a particle: {:.1f}, {:.1f} at the start\n",
-               100.0 * particles(after) / particles(before), mass(after) / particles(after),
-               mass(before) / particles(before));
+    fmt::print(
+        "particles: {:.1f} % of those at the start are left; atoms of a particle: {:.1f}, {:.1f} "
+        "at the start\n",
+        100.0 * particles(after) / particles(before), mass(after) / particles(after),
+        mass(before) / particles(before));
 }
 
 /// Rank 0 only.
-bool all_correct(const std::vector<Version> &versions, const Options &options, const Aerosol &aerosol) {
+bool all_correct(const std::vector<Version> &versions, const Options &options,
+                 const Aerosol &aerosol) {
     bool correct = true;
     const std::vector<float> &first = versions.front().runs.front().concentrations;
     for (const Version &version : versions)
         for (const Run &run : version.runs) {
             if (!(run.mass_error <= mass_tolerance)) {
-                fmt::print("{}: mass is wrong by {:.1e}, at most {:.0e} is allowed\n", version.name, run.mass_error,
-                           mass_tolerance);
+                fmt::print("{}: mass is wrong by {:.1e}, at most {:.0e} is allowed\n", version.name,
+                           run.mass_error, mass_tolerance);
                 correct = false;
             }
             correct &= same(version, run, first);
@@ -199,26 +208,31 @@ bool all_correct(const std::vector<Version> &versions, const Options &options, c
 }
 
 void print(const Options &options, const std::vector<Version> &versions, int ranks) {
-    const double baseline = versions.front().name == "baseline" ? versions.front().median().seconds : 0.0;
-    fmt::print("{:<12} {:>9} {:>6} {:>12} {:>12} {:>12} {:>12} {:>11} {:>11}\n", "version", "processes", "steps",
-               "step", "matrix", "kernel", "exposed", "to baseline", "mass error");
+    const double baseline =
+        versions.front().name == "baseline" ? versions.front().median().seconds : 0.0;
+    fmt::print("{:<12} {:>9} {:>6} {:>12} {:>12} {:>12} {:>12} {:>11} {:>11}\n", "version",
+               "processes", "steps", "step", "matrix", "kernel", "exposed", "to baseline",
+               "mass error");
     for (const Version &version : versions) {
         const Run &run = version.median();
         const double scale = 1e3 / options.steps;
-        fmt::print("{:<12} {:>9} {:>6} {:>9.3f} ms {:>9.3f} ms {:>9.3f} ms {:>9.3f} ms {:>11} {:>11.1e}\n",
-                   version.name, ranks, options.steps, run.seconds * scale, run.matrices * scale, run.kernels * scale,
-                   run.exposed() * scale, baseline > 0 ? fmt::format("{:.3f}", baseline / run.seconds) : "-",
-                   version.mass_error());
+        fmt::print(
+            "{:<12} {:>9} {:>6} {:>9.3f} ms {:>9.3f} ms {:>9.3f} ms {:>9.3f} ms {:>11} {:>11.1e}\n",
+            version.name, ranks, options.steps, run.seconds * scale, run.matrices * scale,
+            run.kernels * scale, run.exposed() * scale,
+            baseline > 0 ? fmt::format("{:.3f}", baseline / run.seconds) : "-",
+            version.mass_error());
     }
     fmt::print(
         "matrix: rank 0 computed it; kernel: devices computed, mean of all ranks;\n"
         "exposed: what a step takes beyond the longer of the two, for all that moves.\n");
 }
 
-void write_json(const Options &options, const std::vector<Version> &versions, int ranks, const std::string &device) {
-    std::string text =
-        fmt::format(R"({{"bins": {}, "processes": {}, "device": "{}", "steps": {}, "rounds": {}, "versions": [)",
-                    options.bins, ranks, device, options.steps, options.rounds);
+void write_json(const Options &options, const std::vector<Version> &versions, int ranks,
+                const std::string &device) {
+    std::string text = fmt::format(
+        R"({{"bins": {}, "processes": {}, "device": "{}", "steps": {}, "rounds": {}, "versions": [)",
+        options.bins, ranks, device, options.steps, options.rounds);
     const char *separator = "";
     for (const Version &version : versions) {
         const Run &run = version.median();
@@ -244,14 +258,17 @@ bool run(const Options &options, std::vector<Version> versions) {
     const Device device = Device::choose(options.device, MPI_COMM_WORLD);
     Powder powder(aerosol, device, MPI_COMM_WORLD);
     if (rank == 0) {
-        fmt::print("Nanopowder, {} bins, a matrix of {:.1f} MB, {} process{} on {}, {} steps, median of {}\n",
-                   options.bins, double(powder.matrix_size()) * 1e-6, ranks, ranks > 1 ? "es" : "", device.name,
-                   options.steps, options.rounds);
+        fmt::print(
+            "Nanopowder, {} bins, a matrix of {:.1f} MB, {} process{} on {}, {} steps, median of "
+            "{}\n",
+            options.bins, double(powder.matrix_size()) * 1e-6, ranks, ranks > 1 ? "es" : "",
+            device.name, options.steps, options.rounds);
         std::fflush(stdout);
     }
 
     for (const Version &version : versions)
-        measure(version, powder, aerosol, std::min(options.steps, 2));  // compiles the kernel, connects MPI
+        // Compiles the kernel, connects MPI.
+        measure(version, powder, aerosol, std::min(options.steps, 2));
     for (int round = 0; round < options.rounds; ++round)
         for (std::size_t turn = 0; turn < versions.size(); ++turn) {
             Version &version = versions[(round + turn) % versions.size()];
@@ -274,7 +291,8 @@ bool run(const Options &options, std::vector<Version> versions) {
 int main(int argc, char **argv) {
     return examples::run_program("nanopowder", argc, argv, [&](int rank) {
         const nanopowder::Options options = nanopowder::parse(argc, argv);
-        if (!options.help) return nanopowder::run(options, nanopowder::versions_of(options)) ? 0 : 1;
+        if (!options.help)
+            return nanopowder::run(options, nanopowder::versions_of(options)) ? 0 : 1;
         if (rank == 0) fmt::print("{}", nanopowder::usage);
         return 0;
     });

@@ -14,11 +14,13 @@ namespace nanopowder {
 
 using namespace examples;
 
-/// The part of the bins that this process computes, on its device: every n-th block of 8 bins, with n processes.
+/// The part of the bins that this process computes, on its device: every n-th block of 8 bins, with
+/// n processes.
 ///
-/// A step needs the matrix of its temperature, which is computed on rank 0, on every device. Two matrices take turns, on
-/// the device and in page-locked host memory, so that one can be on its way while the other is used. A step also needs
-/// the concentrations of all bins, which are gathered after the step before.
+/// A step needs the matrix of its temperature, which is computed on rank 0, on every device. Two
+/// matrices take turns, on the device and in page-locked host memory, so that one can be on its way
+/// while the other is used. A step also needs the concentrations of all bins, which are gathered
+/// after the step before.
 class Powder {
 public:
     static constexpr int tag = 0;
@@ -34,7 +36,9 @@ public:
     int ranks() const { return ranks_; }
 
     Queue make_queue() const { return examples::make_queue(context_, device_); }
-    std::size_t matrix_size() const { return std::size_t(aerosol_.bins) * aerosol_.bins * sizeof(float); }
+    std::size_t matrix_size() const {
+        return std::size_t(aerosol_.bins) * aerosol_.bins * sizeof(float);
+    }
     cl_mem matrix(int step) const { return matrix_[step % 2].get(); }
     std::byte *host_matrix(int step) const { return host_matrix_[step % 2].data(); }
 
@@ -46,8 +50,8 @@ public:
 
     /// Enqueues the kernel of a step, once `matrix_there` is complete, and the read of its result.
     Event enqueue_step(int step, const Event &matrix_there);
-    /// Waits for the step's result, exchanges it with the other processes, and enqueues the write of all concentrations for
-    /// the next step. Collective.
+    /// Waits for the step's result, exchanges it with the other processes, and enqueues the write
+    /// of all concentrations for the next step. Collective.
     void gather();
     /// Waits for all that was enqueued here.
     void finish() const { check(clFinish(queue_.get()), "clFinish"); }
@@ -63,8 +67,11 @@ public:
     double outgrown() const;
 
 private:
-    int blocks_of(int rank) const { return (aerosol_.bins / Aerosol::block - rank + ranks_ - 1) / ranks_; }
-    std::size_t part() const { return std::size_t(blocks_of(0)) * Aerosol::block; }  ///< bins, of the largest share
+    int blocks_of(int rank) const {
+        return (aerosol_.bins / Aerosol::block - rank + ranks_ - 1) / ranks_;
+    }
+    /// Bins, of the largest share.
+    std::size_t part() const { return std::size_t(blocks_of(0)) * Aerosol::block; }
     /// From the shares of all ranks, one after another, to the order of the bins.
     void sort(const float *shares, float *bins) const;
 

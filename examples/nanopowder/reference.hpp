@@ -4,8 +4,8 @@
 
 namespace nanopowder {
 
-/// Smoluchowski's equation as plain loops in double precision, without OpenCL, MPI and the matrix: what all host programs
-/// must come close to.
+/// Smoluchowski's equation as plain loops in double precision, without OpenCL, MPI and the matrix:
+/// what all host programs must come close to.
 std::vector<double> run_reference(const Aerosol &aerosol, int steps);
 
 }  // namespace nanopowder

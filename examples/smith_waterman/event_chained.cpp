@@ -11,8 +11,9 @@ namespace {
 void add(Times &sum, const Event &transfer) {
     std::array<cl_transfer_stage, 8> stages;
     std::size_t size;
-    check(clGetTransferInfo(transfer.get(), CL_TRANSFER_STAGES, sizeof stages, stages.data(), &size),
-          "clGetTransferInfo");
+    check(
+        clGetTransferInfo(transfer.get(), CL_TRANSFER_STAGES, sizeof stages, stages.data(), &size),
+        "clGetTransferInfo");
     for (std::size_t n = 0; n < size / sizeof stages[0]; ++n) {
         const double seconds = double(stages[n].end - stages[n].start) * 1e-9;
         if (stages[n].stage == CL_STAGE_FILE) sum.file += seconds;
@@ -22,9 +23,10 @@ void add(Times &sum, const Event &transfer) {
 
 }  // namespace
 
-// One in-order queue reads the file, chunk after chunk, another computes. A chunk is computed once it has been read, and
-// read once its buffer's last chunk has been computed. The host enqueues all of that, and waits at the end; of many chunks,
-// it also waits now and then for some that were enqueued long ago.
+// One in-order queue reads the file, chunk after chunk, another computes. A chunk is computed once
+// it has been read, and read once its buffer's last chunk has been computed. The host enqueues all
+// of that, and waits at the end; of many chunks, it also waits now and then for some that were
+// enqueued long ago.
 Times run_event_chained(Search &search, std::FILE *file) {
     const Queue files = search.make_queue(), kernels = search.make_queue();
     const std::size_t chunks = search.chunks().size();
@@ -44,9 +46,11 @@ Times run_event_chained(Search &search, std::FILE *file) {
 
     for (std::size_t n = 0; n < chunks; ++n) {
         if (n % in_a_round == 0 && n > in_a_round) wait_for(n - in_a_round);
-        const WaitList buffer_free{n < search.buffers() ? nullptr : computed[n - search.buffers()].get()};
-        check(clEnqueueWriteBufferFromStdioFile(files.get(), search.buffer(n), CL_FALSE, 0, search.size_of(n), file,
-                                                buffer_free.count(), buffer_free.data(), read[n].put()),
+        const WaitList buffer_free{n < search.buffers() ? nullptr
+                                                        : computed[n - search.buffers()].get()};
+        check(clEnqueueWriteBufferFromStdioFile(files.get(), search.buffer(n), CL_FALSE, 0,
+                                                search.size_of(n), file, buffer_free.count(),
+                                                buffer_free.data(), read[n].put()),
               "clEnqueueWriteBufferFromStdioFile");
         computed[n] = search.enqueue_kernel(kernels, n, {read[n].get()});
     }

@@ -15,7 +15,8 @@ constexpr std::size_t line_length = 60;
 
 std::string shown(char letter) {
     const auto byte = static_cast<unsigned char>(letter);
-    return byte > ' ' && byte < 0x7f ? fmt::format("'{}'", letter) : fmt::format("byte 0x{:02x}", byte);
+    return byte > ' ' && byte < 0x7f ? fmt::format("'{}'", letter)
+                                     : fmt::format("byte 0x{:02x}", byte);
 }
 
 class Reader {
@@ -34,7 +35,8 @@ public:
                 residues(line);
         }
         if (file_.bad() || !file_.eof()) throw std::invalid_argument(path_ + ": reading failed");
-        if (proteins_.empty()) throw std::invalid_argument(path_ + ": has no protein, a line that begins with '>'");
+        if (proteins_.empty())
+            throw std::invalid_argument(path_ + ": has no protein, a line that begins with '>'");
         check_last();
         return std::move(proteins_);
     }
@@ -77,8 +79,10 @@ private:
 
 std::vector<Protein> read_fasta(const std::string &path) { return Reader(path).all(); }
 
-FastaWriter::FastaWriter(std::string path) : path_(std::move(path)), file_(std::fopen(path_.c_str(), "wb")) {
-    if (!file_) throw std::runtime_error(fmt::format("cannot write {}: {}", path_, std::strerror(errno)));
+FastaWriter::FastaWriter(std::string path)
+    : path_(std::move(path)), file_(std::fopen(path_.c_str(), "wb")) {
+    if (!file_)
+        throw std::runtime_error(fmt::format("cannot write {}: {}", path_, std::strerror(errno)));
 }
 
 FastaWriter::~FastaWriter() {

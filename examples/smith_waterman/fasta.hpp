@@ -16,8 +16,8 @@ namespace smith_waterman {
 /// residue like others.
 ///
 /// Throws std::invalid_argument with the file and line if a character is no letter of a residue, or
-/// residues precede the first '>'. It also throws if a '>' has no name, a protein has no residues, or
-/// the file can't be read or contains no protein.
+/// residues precede the first '>'. It also throws if a '>' has no name, a protein has no residues,
+/// or the file can't be read or contains no protein.
 std::vector<Protein> read_fasta(const std::string &path);
 
 /// Writes proteins, with 60 residues per line.

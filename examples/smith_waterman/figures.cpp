@@ -15,22 +15,26 @@ double median_of(std::vector<double> values) {
 
 /// The series that the others of its block size are compared with.
 const Series *serial_of(const std::vector<Series> &all, std::size_t block) {
-    const auto found = std::find_if(
-        all.begin(), all.end(), [&](const Series &series) { return series.block == block && series.host == "serial"; });
+    const auto found = std::find_if(all.begin(), all.end(), [&](const Series &series) {
+        return series.block == block && series.host == "serial";
+    });
     return found == all.end() ? nullptr : &*found;
 }
 
 void print_best(const std::vector<Series> &all) {
     const Series *best = nullptr;
     for (const Series &series : all)
-        if (series.host == "event-chained" && (!best || series.total() < best->total())) best = &series;
+        if (series.host == "event-chained" && (!best || series.total() < best->total()))
+            best = &series;
     const Series *serial = best ? serial_of(all, best->block) : nullptr;
     if (!serial) return;
     fmt::print(
-        "event-chained is fastest with chunks of {}: {:.2f} ms exposed, {:+.0f} % against serial's {:.2f} ms; in all "
+        "event-chained is fastest with chunks of {}: {:.2f} ms exposed, {:+.0f} % against serial's "
+        "{:.2f} ms; in all "
         "{:.2f} ms, {:+.1f} %\n",
-        size_name(best->block), best->exposed() * 1e3, -saved(*best, *serial) * 100, serial->exposed() * 1e3,
-        best->total() * 1e3, (best->total() / serial->total() - 1.0) * 100);
+        size_name(best->block), best->exposed() * 1e3, -saved(*best, *serial) * 100,
+        serial->exposed() * 1e3, best->total() * 1e3,
+        (best->total() / serial->total() - 1.0) * 100);
 }
 
 }  // namespace
@@ -72,19 +76,24 @@ std::string size_name(std::size_t bytes) {
 }
 
 void print(const std::vector<Series> &all, double cells) {
-    fmt::print("{:>7} {:>7}  {:<14} {:>11} {:>11} {:>11} {:>11} {:>11} {:>8} {:>7}\n", "block", "chunks", "host",
-               "total", "kernels", "exposed", "file", "copy", "GCUPS", "saved");
+    fmt::print("{:>7} {:>7}  {:<14} {:>11} {:>11} {:>11} {:>11} {:>11} {:>8} {:>7}\n", "block",
+               "chunks", "host", "total", "kernels", "exposed", "file", "copy", "GCUPS", "saved");
     for (const Series &series : all) {
         const Series *serial = serial_of(all, series.block);
         const auto ms = [](double seconds) { return fmt::format("{:.2f} ms", seconds * 1e3); };
-        fmt::print("{:>7} {:>7}  {:<14} {:>11} {:>11} {:>11} {:>11} {:>11} {:>8.3f} {:>7}\n", size_name(series.block),
-                   series.chunks, series.host, ms(series.total()), ms(series.kernels()), ms(series.exposed()),
-                   ms(series.file()), ms(series.copy()), cells / series.total() * 1e-9,
-                   serial && serial != &series ? fmt::format("{:.0f} %", saved(series, *serial) * 100) : "");
+        fmt::print("{:>7} {:>7}  {:<14} {:>11} {:>11} {:>11} {:>11} {:>11} {:>8.3f} {:>7}\n",
+                   size_name(series.block), series.chunks, series.host, ms(series.total()),
+                   ms(series.kernels()), ms(series.exposed()), ms(series.file()), ms(series.copy()),
+                   cells / series.total() * 1e-9,
+                   serial && serial != &series
+                       ? fmt::format("{:.0f} %", saved(series, *serial) * 100)
+                       : "");
     }
     fmt::print(
-        "exposed: the data transfer time, in which no kernel ran; file, copy: during which the file was read, and\n"
-        "residues were on their way to the device, hidden or not; saved: exposed time, compared with serial.\n");
+        "exposed: the data transfer time, in which no kernel ran; file, copy: during which the "
+        "file was read, and\n"
+        "residues were on their way to the device, hidden or not; saved: exposed time, compared "
+        "with serial.\n");
     print_best(all);
 }
 
@@ -93,10 +102,11 @@ std::string to_json(const std::string &head, const std::vector<Series> &all, dou
     const char *separator = "";
     for (const Series &series : all) {
         text += fmt::format(
-            "{}\n  {{\"host\": \"{}\", \"block\": {}, \"chunks\": {}, \"total\": {:.9f}, \"kernels\": {:.9f}, "
+            "{}\n  {{\"host\": \"{}\", \"block\": {}, \"chunks\": {}, \"total\": {:.9f}, "
+            "\"kernels\": {:.9f}, "
             "\"exposed\": {:.9f}, \"file\": {:.9f}, \"copy\": {:.9f}, \"gcups\": {:.4f}",
-            separator, series.host, series.block, series.chunks, series.total(), series.kernels(), series.exposed(),
-            series.file(), series.copy(), cells / series.total() * 1e-9);
+            separator, series.host, series.block, series.chunks, series.total(), series.kernels(),
+            series.exposed(), series.file(), series.copy(), cells / series.total() * 1e-9);
         if (const Series *serial = serial_of(all, series.block); serial && serial != &series)
             text += fmt::format(", \"saved\": {:.4f}", saved(series, *serial));
         text += "}";

@@ -73,7 +73,8 @@ private:
 
 }  // namespace
 
-void generate(const std::string &path, std::uint64_t residues, std::uint64_t seed, const Protein &query) {
+void generate(const std::string &path, std::uint64_t residues, std::uint64_t seed,
+              const Protein &query) {
     Nature nature(seed);
     FastaWriter file(path);
     std::uint64_t written = 0;

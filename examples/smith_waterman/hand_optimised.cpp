@@ -5,8 +5,9 @@
 
 namespace smith_waterman {
 
-// The host reads chunks into two blocks of memory that take turns, while the device computes those before. It waits when a
-// block is still on its way to the device, and now and then for chunks of long ago, as event-chained does.
+// The host reads chunks into two blocks of memory that take turns, while the device computes those
+// before. It waits when a block is still on its way to the device, and now and then for chunks of
+// long ago, as event-chained does.
 Times run_hand_optimised(Search &search, std::FILE *file) {
     using Clock = std::chrono::steady_clock;
     const Queue writes = search.make_queue(), kernels = search.make_queue();
@@ -33,10 +34,12 @@ Times run_hand_optimised(Search &search, std::FILE *file) {
         if (std::fread(block, 1, search.size_of(n), file) != search.size_of(n))
             throw std::runtime_error("the database ended early");
         times.file += std::chrono::duration<double>(Clock::now() - start).count();
-        const WaitList buffer_free{n < search.buffers() ? nullptr : computed[n - search.buffers()].get()};
-        check(clEnqueueWriteBuffer(writes.get(), search.buffer(n), CL_FALSE, 0, search.size_of(n), block,
-                                   buffer_free.count(), buffer_free.data(), written[n].put()),
-              "writing a chunk");
+        const WaitList buffer_free{n < search.buffers() ? nullptr
+                                                        : computed[n - search.buffers()].get()};
+        check(
+            clEnqueueWriteBuffer(writes.get(), search.buffer(n), CL_FALSE, 0, search.size_of(n),
+                                 block, buffer_free.count(), buffer_free.data(), written[n].put()),
+            "writing a chunk");
         check(clFlush(writes.get()), "clFlush");
         computed[n] = search.enqueue_kernel(kernels, n, {written[n].get()});
     }

@@ -16,7 +16,8 @@
 namespace smith_waterman {
 namespace {
 
-/// The beginning of the file. Then come the starts, then the names, each ended by LF. Numbers are those of the machine.
+/// The beginning of the file. Then come the starts, then the names, each ended by LF. Numbers are
+/// those of the machine.
 struct Header {
     char magic[8];
     std::uint64_t proteins, residues, names_size, residues_at;
@@ -46,10 +47,12 @@ std::ifstream open_for_reading(const std::string &path) {
 void pack(const std::string &fasta, const std::string &packed) {
     std::vector<Protein> proteins = read_fasta(fasta);
     if (proteins.size() > std::numeric_limits<std::uint32_t>::max())
-        throw std::invalid_argument(fmt::format("{}: {} proteins are too many", fasta, proteins.size()));
-    std::stable_sort(proteins.begin(), proteins.end(), [](const Protein &left, const Protein &right) {
-        return left.residues.size() < right.residues.size();
-    });
+        throw std::invalid_argument(
+            fmt::format("{}: {} proteins are too many", fasta, proteins.size()));
+    std::stable_sort(proteins.begin(), proteins.end(),
+                     [](const Protein &left, const Protein &right) {
+                         return left.residues.size() < right.residues.size();
+                     });
 
     std::vector<std::uint64_t> starts{0};
     std::string names;
@@ -58,7 +61,11 @@ void pack(const std::string &fasta, const std::string &packed) {
         names += protein.name + '\n';
     }
     const std::uint64_t index = sizeof(Header) + starts.size() * sizeof starts[0] + names.size();
-    Header header{{}, proteins.size(), starts.back(), names.size(), (index + alignment - 1) / alignment * alignment};
+    Header header{{},
+                  proteins.size(),
+                  starts.back(),
+                  names.size(),
+                  (index + alignment - 1) / alignment * alignment};
     std::copy(std::begin(magic), std::end(magic), header.magic);
 
     std::ofstream file(packed, std::ios::binary);
@@ -66,14 +73,18 @@ void pack(const std::string &fasta, const std::string &packed) {
     write(file, starts.data(), starts.size());
     write(file, names.data(), names.size());
     file.seekp(std::streamoff(header.residues_at));
-    for (const Protein &protein : proteins) write(file, protein.residues.data(), protein.residues.size());
+    for (const Protein &protein : proteins)
+        write(file, protein.residues.data(), protein.residues.size());
     file.close();
-    if (!file) throw std::runtime_error(fmt::format("cannot write {}: {}", packed, std::strerror(errno)));
+    if (!file)
+        throw std::runtime_error(fmt::format("cannot write {}: {}", packed, std::strerror(errno)));
 }
 
 Database Database::open(const std::string &path) {
     std::ifstream file = open_for_reading(path);
-    const auto refuse = [&](const char *problem) { throw std::invalid_argument(fmt::format("{}: {}", path, problem)); };
+    const auto refuse = [&](const char *problem) {
+        throw std::invalid_argument(fmt::format("{}: {}", path, problem));
+    };
     file.seekg(0, std::ios::end);
     const auto size = std::uint64_t(file.tellg());
     file.seekg(0);
@@ -81,8 +92,9 @@ Database Database::open(const std::string &path) {
     read(file, &header, 1);
     if (!file || !std::equal(std::begin(magic), std::end(magic), header.magic))
         refuse("is not a packed database; 'smith_waterman pack' makes one of a FASTA file");
-    if (header.proteins == 0 || header.proteins >= size / sizeof(std::uint64_t) || header.names_size > size ||
-        header.residues > size || header.residues_at > size - header.residues)
+    if (header.proteins == 0 || header.proteins >= size / sizeof(std::uint64_t) ||
+        header.names_size > size || header.residues > size ||
+        header.residues_at > size - header.residues)
         refuse("is not a whole packed database");
 
     Database database;
@@ -93,8 +105,8 @@ Database Database::open(const std::string &path) {
     std::string names(header.names_size, '\0');
     read(file, names.data(), names.size());
     if (!file || database.starts.front() != 0 || database.starts.back() != header.residues ||
-        std::adjacent_find(database.starts.begin(), database.starts.end(), std::greater_equal<>()) !=
-            database.starts.end())
+        std::adjacent_find(database.starts.begin(), database.starts.end(),
+                           std::greater_equal<>()) != database.starts.end())
         refuse("has a damaged index");
     std::istringstream lines(names);
     for (std::string name; std::getline(lines, name);) database.names.push_back(name);
@@ -108,8 +120,8 @@ Residues Database::read_residues() const {
     Residues all(residues());
     read(file, all.data(), all.size());
     if (!file) throw std::runtime_error(path + ": reading failed");
-    const auto wrong =
-        std::find_if(all.begin(), all.end(), [](std::uint8_t residue) { return residue >= letters.size(); });
+    const auto wrong = std::find_if(all.begin(), all.end(),
+                                    [](std::uint8_t residue) { return residue >= letters.size(); });
     if (wrong != all.end())
         throw std::invalid_argument(
             fmt::format("{}: byte {} is no residue", path, residues_at + (wrong - all.begin())));

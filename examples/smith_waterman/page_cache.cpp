@@ -16,7 +16,8 @@ namespace {
 
 class Descriptor {
 public:
-    explicit Descriptor(const std::string &path) : path_(path), fd_(open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+    explicit Descriptor(const std::string &path)
+        : path_(path), fd_(open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
         if (fd_ < 0) fail(errno);
     }
     Descriptor(const Descriptor &) = delete;
@@ -43,7 +44,8 @@ double share_in_memory(const Descriptor &file) {
     const int error = mincore(map, std::size_t(size), pages.data()) == 0 ? 0 : errno;
     munmap(map, std::size_t(size));
     if (error) file.fail(error);
-    const auto there = std::count_if(pages.begin(), pages.end(), [](unsigned char flags) { return flags & 1; });
+    const auto there =
+        std::count_if(pages.begin(), pages.end(), [](unsigned char flags) { return flags & 1; });
     return double(there) / double(pages.size());
 }
 

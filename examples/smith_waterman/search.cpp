@@ -27,8 +27,8 @@ T info(const Device &device, cl_device_info name) {
 template <typename T>
 Buffer make_filled(const Context &context, const T *data, std::size_t count) {
     cl_int status;
-    Buffer buffer(clCreateBuffer(context.get(), CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, count * sizeof(T),
-                                 const_cast<T *>(data), &status));
+    Buffer buffer(clCreateBuffer(context.get(), CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR,
+                                 count * sizeof(T), const_cast<T *>(data), &status));
     check(status, "clCreateBuffer");
     return buffer;
 }
@@ -37,7 +37,8 @@ Buffer make_filled(const Context &context, const T *data, std::size_t count) {
 std::vector<signed char> matrix() {
     std::vector<signed char> all((letters.size() + 1) * pitch, worst);
     for (std::size_t row = 0; row < letters.size(); ++row)
-        std::copy(blosum62[row].begin(), blosum62[row].end(), all.begin() + std::ptrdiff_t(row * pitch));
+        std::copy(blosum62[row].begin(), blosum62[row].end(),
+                  all.begin() + std::ptrdiff_t(row * pitch));
     return all;
 }
 
@@ -51,34 +52,40 @@ long highest_score(const Residues &query) {
 
 }  // namespace
 
-Search::Search(const Database &database, const Device &device, const Residues &query, Gap gap, int lanes, int buffers)
+Search::Search(const Database &database, const Device &device, const Residues &query, Gap gap,
+               int lanes, int buffers)
     : database_(database), device_(device), query_(query), residues_(std::size_t(buffers)) {
     const auto constant = info<cl_ulong>(device_, CL_DEVICE_MAX_CONSTANT_BUFFER_SIZE);
     if (query_.size() > constant)
         throw std::invalid_argument(
-            fmt::format("the query has {} residues, more than the {} that the device can hold in constant memory",
+            fmt::format("the query has {} residues, more than the {} that the device can hold in "
+                        "constant memory",
                         query_.size(), constant));
     is_wide_ = lanes == 0 ? !device_.is_gpu : lanes == wide;
     // 16 bits are enough for most queries, and the vectors then fit a CPU's vector size. The lowest
     // number is 0 minus the cost of a gap.
-    const bool is_short = is_wide_ && highest_score(query_) + gap.open < std::numeric_limits<short>::max();
+    const bool is_short =
+        is_wide_ && highest_score(query_) + gap.open < std::numeric_limits<short>::max();
     const std::string cell = is_short ? "short" : "int";
     const std::size_t group = is_wide_ ? 1 : 64;
-    const std::size_t cells = (is_short ? sizeof(cl_short) : sizeof(cl_int)) * (is_wide_ ? wide : 1);
+    const std::size_t cells =
+        (is_short ? sizeof(cl_short) : sizeof(cl_int)) * (is_wide_ ? wide : 1);
 
     // Enough for all threads of the device, if there is memory for their columns.
-    const std::size_t wanted = info<cl_uint>(device_, CL_DEVICE_MAX_COMPUTE_UNITS) * (is_wide_ ? 8 : 512);
+    const std::size_t wanted =
+        info<cl_uint>(device_, CL_DEVICE_MAX_COMPUTE_UNITS) * (is_wide_ ? 8 : 512);
     const std::size_t column = query_.size() * cells;
     const std::size_t possible = info<cl_ulong>(device_, CL_DEVICE_MAX_MEM_ALLOC_SIZE) / column;
     items_ = std::max(group, std::min(wanted, possible) / group * group);
 
     context_ = make_context(device_);
     queue_ = make_queue();
-    kernel_ =
-        build_kernel(context_, device_, smith_waterman_source,
-                     fmt::format("-DLANES={} -DCELL={} -DCELLS={}{} -DGROUP={} -DOPEN={} -DEXTEND={}",
-                                 is_wide_ ? wide : 1, cell, cell, is_wide_ ? "16" : "", group, gap.open, gap.extend),
-                     "smith_waterman");
+    kernel_ = build_kernel(
+        context_, device_, smith_waterman_source,
+        fmt::format("-DLANES={} -DCELL={} -DCELLS={}{} -DGROUP={} -DOPEN={} -DEXTEND={}",
+                    is_wide_ ? wide : 1, cell, cell, is_wide_ ? "16" : "", group, gap.open,
+                    gap.extend),
+        "smith_waterman");
     static_assert(sizeof(cl_ulong) == sizeof(database_.starts[0]));
     starts_ = make_filled(context_, database_.starts.data(), database_.starts.size());
     scores_ = make_buffer(context_, database_.size() * sizeof(cl_int));
@@ -87,7 +94,8 @@ Search::Search(const Database &database, const Device &device, const Residues &q
     blosum_ = make_filled(context_, blosum.data(), blosum.size());
     best_ = make_buffer(context_, items_ * column);
     gap_ = make_buffer(context_, items_ * column);
-    for (Buffer &carried : carried_) carried = make_buffer(context_, query_.size() * 2 * sizeof(cl_int));
+    for (Buffer &carried : carried_)
+        carried = make_buffer(context_, query_.size() * 2 * sizeof(cl_int));
 }
 
 void Search::set_block(std::size_t block) {
@@ -115,7 +123,8 @@ Event Search::enqueue_kernel(const Queue &queue, std::size_t chunk, const WaitLi
     };
     set_buffers({buffer(chunk), starts_.get(), scores_.get(), query_buffer_.get()});
     set(cl_uint(query_.size()));
-    set_buffers({blosum_.get(), best_.get(), gap_.get(), carried_[chunk % 2].get(), carried_[(chunk + 1) % 2].get()});
+    set_buffers({blosum_.get(), best_.get(), gap_.get(), carried_[chunk % 2].get(),
+                 carried_[(chunk + 1) % 2].get()});
     set(cl_ulong(part.begin));
     set(cl_ulong(part.end));
     set(cl_uint(part.first));
@@ -125,8 +134,8 @@ Event Search::enqueue_kernel(const Queue &queue, std::size_t chunk, const WaitLi
     const std::size_t needed = (part.count + local * of_item - 1) / (local * of_item) * local;
     const std::size_t global = std::min(items_, needed);
     Event computed;
-    check(clEnqueueNDRangeKernel(queue.get(), kernel_.get(), 1, nullptr, &global, &local, after.count(), after.data(),
-                                 computed.put()),
+    check(clEnqueueNDRangeKernel(queue.get(), kernel_.get(), 1, nullptr, &global, &local,
+                                 after.count(), after.data(), computed.put()),
           "enqueueing the kernel");
     check(clFlush(queue.get()), "clFlush");
     check(clTraceEvent(computed.get(), "smith_waterman"), "clTraceEvent");
@@ -135,24 +144,27 @@ Event Search::enqueue_kernel(const Queue &queue, std::size_t chunk, const WaitLi
 
 void Search::reset() {
     const cl_int none = -1;
-    check(clEnqueueFillBuffer(queue_.get(), scores_.get(), &none, sizeof none, 0, database_.size() * sizeof none, 0,
-                              nullptr, nullptr),
+    check(clEnqueueFillBuffer(queue_.get(), scores_.get(), &none, sizeof none, 0,
+                              database_.size() * sizeof none, 0, nullptr, nullptr),
           "clEnqueueFillBuffer");
     check(clFinish(queue_.get()), "clFinish");
 }
 
 std::vector<int> Search::scores() const {
     std::vector<int> all(database_.size());
-    check(clEnqueueReadBuffer(queue_.get(), scores_.get(), CL_TRUE, 0, all.size() * sizeof(cl_int), all.data(), 0,
-                              nullptr, nullptr),
+    check(clEnqueueReadBuffer(queue_.get(), scores_.get(), CL_TRUE, 0, all.size() * sizeof(cl_int),
+                              all.data(), 0, nullptr, nullptr),
           "reading the scores");
     return all;
 }
 
 double duration(const Event &event) {
     cl_ulong start, end;
-    check(clGetEventProfilingInfo(event.get(), CL_PROFILING_COMMAND_START, sizeof start, &start, nullptr), "profiling");
-    check(clGetEventProfilingInfo(event.get(), CL_PROFILING_COMMAND_END, sizeof end, &end, nullptr), "profiling");
+    check(clGetEventProfilingInfo(event.get(), CL_PROFILING_COMMAND_START, sizeof start, &start,
+                                  nullptr),
+          "profiling");
+    check(clGetEventProfilingInfo(event.get(), CL_PROFILING_COMMAND_END, sizeof end, &end, nullptr),
+          "profiling");
     return double(end - start) * 1e-9;
 }
 

@@ -18,23 +18,30 @@ struct CloseFile {
 };
 using File = std::unique_ptr<std::FILE, CloseFile>;
 
-/// What the host programs share: the query and the index on a device, the kernel, and buffers for chunks in rotation.
+/// What the host programs share: the query and the index on a device, the kernel, and buffers for
+/// chunks in rotation.
 class Search {
 public:
-    /// `lanes`: proteins that a work-item computes at once, 1 or 16; 0 lets the device's kind decide. `buffers`: how many
-    /// chunks can be on the device at once. Throws std::invalid_argument if the query is too long for the device.
-    Search(const Database &database, const Device &device, const Residues &query, Gap gap, int lanes, int buffers);
+    /// `lanes`: proteins that a work-item computes at once, 1 or 16; 0 lets the device's kind
+    /// decide. `buffers`: how many chunks can be on the device at once. Throws
+    /// std::invalid_argument if the query is too long for the device.
+    Search(const Database &database, const Device &device, const Residues &query, Gap gap,
+           int lanes, int buffers);
 
     /// Cuts the database into chunks of `block` bytes.
     void set_block(std::size_t block);
 
     const std::vector<Chunk> &chunks() const { return chunks_; }
-    std::size_t size_of(std::size_t chunk) const { return chunks_[chunk].end - chunks_[chunk].begin; }
+    std::size_t size_of(std::size_t chunk) const {
+        return chunks_[chunk].end - chunks_[chunk].begin;
+    }
     std::size_t buffers() const { return residues_.size(); }
     cl_mem buffer(std::size_t chunk) const { return residues_[chunk % residues_.size()].get(); }
     static constexpr std::size_t host_blocks = 2;
     /// Page-locked memory for a chunk; chunks take turns.
-    std::byte *host_block(std::size_t chunk) const { return host_block_[chunk % host_blocks].data(); }
+    std::byte *host_block(std::size_t chunk) const {
+        return host_block_[chunk % host_blocks].data();
+    }
 
     Queue make_queue() const { return examples::make_queue(context_, device_); }
     /// The database's file, at the first residue.

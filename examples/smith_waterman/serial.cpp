@@ -19,8 +19,8 @@ Times run_serial(Search &search, std::FILE *file) {
         if (std::fread(block, 1, search.size_of(n), file) != search.size_of(n))
             throw std::runtime_error("the database ended early");
         const auto read = Clock::now();
-        check(clEnqueueWriteBuffer(queue.get(), search.buffer(n), CL_TRUE, 0, search.size_of(n), block, 0, nullptr,
-                                   nullptr),
+        check(clEnqueueWriteBuffer(queue.get(), search.buffer(n), CL_TRUE, 0, search.size_of(n),
+                                   block, 0, nullptr, nullptr),
               "writing a chunk");
         const auto written = Clock::now();
         const Event computed = search.enqueue_kernel(queue, n, {});

@@ -27,7 +27,8 @@
 namespace smith_waterman {
 namespace {
 
-constexpr char usage[] = R"(usage: smith_waterman generate [--residues SIZE] [--seed N] [--query FILE] FASTA
+constexpr char usage[] =
+    R"(usage: smith_waterman generate [--residues SIZE] [--seed N] [--query FILE] FASTA
        smith_waterman pack FASTA DATABASE
        smith_waterman search [options] DATABASE
 
@@ -57,7 +58,8 @@ proteins to be checked are the reference's.
 
 // UniProt P69905.
 constexpr std::string_view haemoglobin =
-    "MVLSPADKTNVKAAWGKVGAHAGEYGAEALERMFLSFPTTKTYFPHFDLSHGSAQVKGHGKKVADALTNAVAHVDDMPNALSALSDLHAHKLRVDPVNFKLLSHCLLVTLAAHL"
+    "MVLSPADKTNVKAAWGKVGAHAGEYGAEALERMFLSFPTTKTYFPHFDLSHGSAQVKGHGKKVADALTNAVAHVDDMPNALSALSDLHAHKLRV"
+    "DPVNFKLLSHCLLVTLAAHL"
     "PAEFTPAVHASLDKFLASVSTVLTSKYR";
 constexpr int highest_gap = 1000;
 
@@ -147,8 +149,8 @@ Options parse(int argc, char **argv) {
     }
     options.words.assign(argv + optind, argv + argc);
     if (options.gap.extend > options.gap.open)
-        refuse(fmt::format("the first residue of a gap costs {}, less than a further one with {}", options.gap.open,
-                           options.gap.extend));
+        refuse(fmt::format("the first residue of a gap costs {}, less than a further one with {}",
+                           options.gap.open, options.gap.extend));
     return options;
 }
 
@@ -156,7 +158,8 @@ Protein query_of(const Options &options) {
     if (!options.query.empty()) {
         std::vector<Protein> proteins = read_fasta(options.query);
         if (proteins.size() != 1)
-            refuse(fmt::format("{}: has {} proteins; the query is one", options.query, proteins.size()));
+            refuse(fmt::format("{}: has {} proteins; the query is one", options.query,
+                               proteins.size()));
         return std::move(proteins.front());
     }
     Protein query{"HBA_HUMAN", {}};
@@ -165,9 +168,11 @@ Protein query_of(const Options &options) {
 }
 
 std::vector<Host> hosts_of(const Options &options) {
-    std::vector<Host> hosts = {
-        {"serial", run_serial}, {"hand-optimised", run_hand_optimised}, {"event-chained", run_event_chained}};
-    if (options.host != "all") std::erase_if(hosts, [&](const Host &host) { return host.name != options.host; });
+    std::vector<Host> hosts = {{"serial", run_serial},
+                               {"hand-optimised", run_hand_optimised},
+                               {"event-chained", run_event_chained}};
+    if (options.host != "all")
+        std::erase_if(hosts, [&](const Host &host) { return host.name != options.host; });
     if (hosts.empty()) refuse(fmt::format("there is no host '{}'", options.host));
     return hosts;
 }
@@ -189,7 +194,8 @@ std::vector<std::size_t> top_hits(const std::vector<int> &scores, std::size_t co
     count = std::min(count, all.size());
     std::partial_sort(all.begin(), all.begin() + std::ptrdiff_t(count), all.end(),
                       [&](std::size_t left, std::size_t right) {
-                          return scores[left] != scores[right] ? scores[left] > scores[right] : left < right;
+                          return scores[left] != scores[right] ? scores[left] > scores[right]
+                                                               : left < right;
                       });
     all.resize(count);
     return all;
@@ -198,7 +204,8 @@ std::vector<std::size_t> top_hits(const std::vector<int> &scores, std::size_t co
 /// The search of one database: its runs, and what they found.
 class Measurement {
 public:
-    Measurement(const Options &options, const Database &database, const Protein &query, const Device &device)
+    Measurement(const Options &options, const Database &database, const Protein &query,
+                const Device &device)
         : options_(options),
           database_(database),
           query_(query),
@@ -211,7 +218,8 @@ public:
         for (const Host &host : hosts) run(host);  // compiles the kernel; gives the scores
         for (const std::size_t block : options_.blocks) {
             search_.set_block(block);
-            for (const Host &host : hosts) series_.push_back({host.name, block, search_.chunks().size()});
+            for (const Host &host : hosts)
+                series_.push_back({host.name, block, search_.chunks().size()});
         }
         for (int round = 0; round < options_.rounds; ++round)
             for (std::size_t first = 0; first < series_.size(); first += hosts.size()) {
@@ -237,23 +245,27 @@ public:
         const auto work = [&] {
             for (std::size_t n; (n = next++) < chosen.size();) {
                 const std::size_t protein = chosen[n];
-                const std::uint64_t begin = database_.starts[protein], end = database_.starts[protein + 1];
-                const int right =
-                    reference_score(query_.residues, std::span(residues).subspan(begin, end - begin), options_.gap);
+                const std::uint64_t begin = database_.starts[protein],
+                                    end = database_.starts[protein + 1];
+                const int right = reference_score(
+                    query_.residues, std::span(residues).subspan(begin, end - begin), options_.gap);
                 if (right == scores_[protein]) continue;
                 if (wrong++ < 10)
-                    fmt::print("WRONG: '{}' has score {}, the reference has {}\n", database_.names[protein],
-                               scores_[protein], right);
+                    fmt::print("WRONG: '{}' has score {}, the reference has {}\n",
+                               database_.names[protein], scores_[protein], right);
             }
         };
         {
             std::vector<std::jthread> threads;
-            for (unsigned n = 0; n < std::max(1U, std::thread::hardware_concurrency()); ++n) threads.emplace_back(work);
+            for (unsigned n = 0; n < std::max(1U, std::thread::hardware_concurrency()); ++n)
+                threads.emplace_back(work);
         }
         fmt::print(
-            "{} of {} scores compared with the reference ({:.1f} %), {} wrong; {} of {} runs with the scores of the "
+            "{} of {} scores compared with the reference ({:.1f} %), {} wrong; {} of {} runs with "
+            "the scores of the "
             "first\n",
-            chosen.size(), database_.size(), 100.0 * double(chosen.size()) / double(database_.size()), wrong.load(),
+            chosen.size(), database_.size(),
+            100.0 * double(chosen.size()) / double(database_.size()), wrong.load(),
             runs_ - different_, runs_);
         return wrong == 0 && different_ == 0;
     }
@@ -270,8 +282,8 @@ public:
     void print_hits() const {
         fmt::print("\n{:>7} {:>7}  {}\n", "score", "length", "protein");
         for (const std::size_t hit : top_hits(scores_, std::size_t(options_.top)))
-            fmt::print("{:>7} {:>7}  {}\n", scores_[hit], database_.starts[hit + 1] - database_.starts[hit],
-                       database_.names[hit]);
+            fmt::print("{:>7} {:>7}  {}\n", scores_[hit],
+                       database_.starts[hit + 1] - database_.starts[hit], database_.names[hit]);
         fmt::print("\n");
     }
 
@@ -293,8 +305,8 @@ private:
         ++runs_;
         if (scores != scores_) {
             ++different_;
-            fmt::print("WRONG: {} gives other scores with chunks of {} bytes than the first run\n", host.name,
-                       search_.size_of(0));
+            fmt::print("WRONG: {} gives other scores with chunks of {} bytes than the first run\n",
+                       host.name, search_.size_of(0));
         }
         return {total.count(), times};
     }
@@ -318,15 +330,18 @@ bool search(const Options &options) {
     const Device device = Device::choose(options.device, MPI_COMM_NULL);
     Measurement measurement(options, database, query, device);
 
-    fmt::print("{} ({} residues) against {} proteins ({} residues) on {}; gaps {}/{}, {} buffers, median of {}\n",
-               query.name, query.residues.size(), database.size(), database.residues(), device.name, options.gap.open,
-               options.gap.extend, options.buffers, options.rounds);
+    fmt::print(
+        "{} ({} residues) against {} proteins ({} residues) on {}; gaps {}/{}, {} buffers, median "
+        "of {}\n",
+        query.name, query.residues.size(), database.size(), database.residues(), device.name,
+        options.gap.open, options.gap.extend, options.buffers, options.rounds);
     std::fflush(stdout);
     measurement.run(hosts);
     std::string cache = "in memory (page cache) before every run";
     if (options.cold)
-        cache = fmt::format("dropped from memory before every run; at most {:.1f} % of it stayed there",
-                            measurement.still_cached() * 100);
+        cache =
+            fmt::format("dropped from memory before every run; at most {:.1f} % of it stayed there",
+                        measurement.still_cached() * 100);
     fmt::print("The database was {}.\n", cache);
     measurement.print_hits();
     print(measurement.series(), measurement.cells());
@@ -334,12 +349,15 @@ bool search(const Options &options) {
 
     if (!options.json.empty()) {
         const std::string head = fmt::format(
-            "\"device\": {}, \"query\": {}, \"query_residues\": {}, \"proteins\": {}, \"residues\": {}, \"open\": {}, "
-            "\"extend\": {}, \"buffers\": {}, \"rounds\": {}, \"cache\": \"{}\", \"still_cached\": {:.4f}, "
+            "\"device\": {}, \"query\": {}, \"query_residues\": {}, \"proteins\": {}, "
+            "\"residues\": {}, \"open\": {}, "
+            "\"extend\": {}, \"buffers\": {}, \"rounds\": {}, \"cache\": \"{}\", \"still_cached\": "
+            "{:.4f}, "
             "\"checked_percent\": {}, \"correct\": {},\n \"hits\": [{}]",
-            quoted(device.name), quoted(query.name), query.residues.size(), database.size(), database.residues(),
-            options.gap.open, options.gap.extend, options.buffers, options.rounds, options.cold ? "cold" : "warm",
-            measurement.still_cached(), options.check, correct, measurement.hits_as_json());
+            quoted(device.name), quoted(query.name), query.residues.size(), database.size(),
+            database.residues(), options.gap.open, options.gap.extend, options.buffers,
+            options.rounds, options.cold ? "cold" : "warm", measurement.still_cached(),
+            options.check, correct, measurement.hits_as_json());
         write_text(options.json, to_json(head, measurement.series(), measurement.cells()));
     }
     return correct;
@@ -351,13 +369,15 @@ int run(const Options &options) {
     if (options.help) {
         fmt::print("{}", usage);
     } else if (command == "generate" && files == 1) {
-        generate(options.words[1], options.residues, std::uint64_t(options.seed), query_of(options));
+        generate(options.words[1], options.residues, std::uint64_t(options.seed),
+                 query_of(options));
     } else if (command == "pack" && files == 2) {
         pack(options.words[1], options.words[2]);
     } else if (command == "search" && files == 1) {
         return search(options) ? 0 : 1;
     } else {
-        refuse("the commands are generate FASTA, pack FASTA DATABASE and search DATABASE; see --help");
+        refuse(
+            "the commands are generate FASTA, pack FASTA DATABASE and search DATABASE; see --help");
     }
     return 0;
 }

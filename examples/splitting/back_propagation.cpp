@@ -31,7 +31,8 @@ std::vector<float> sums_of(const std::vector<float> &input, const std::vector<fl
     for (std::size_t first = 0; first < input.size(); first += rows)
         for (std::size_t x = 0; x < hidden; ++x) {
             std::vector<float> products;
-            for (std::size_t y = first; y < first + rows; ++y) products.push_back(input[y] * weights[y * hidden + x]);
+            for (std::size_t y = first; y < first + rows; ++y)
+                products.push_back(input[y] * weights[y * hidden + x]);
             for (std::size_t n = rows / 2; n > 0; n /= 2)
                 for (std::size_t y = 0; y < n; ++y) products[y] += products[y + n];
             sums.push_back(products[0]);
@@ -45,7 +46,8 @@ double compute(const Options &options) {
     std::vector<float> input(count);
     std::vector<float> weights(count * hidden);
     for (std::size_t i = 0; i < count; ++i) input[i] = noise(cl_uint(i));
-    for (std::size_t i = 0; i < weights.size(); ++i) weights[i] = (noise(cl_uint(i)) - 0.5F) / float(count);
+    for (std::size_t i = 0; i < weights.size(); ++i)
+        weights[i] = (noise(cl_uint(i)) - 0.5F) / float(count);
     const std::vector<float> none(weights.size());
 
     const Device device;
@@ -58,7 +60,8 @@ double compute(const Options &options) {
     const Buffer delta = device.room<float>(hidden);
     const std::size_t groups = count / rows;
     const Buffer sums = device.room<float>(groups * hidden);
-    set_arguments(forward, given, weighted, sums, cl_int(hidden), Local{rows * hidden * sizeof(float)});
+    set_arguments(forward, given, weighted, sums, cl_int(hidden),
+                  Local{rows * hidden * sizeof(float)});
     set_arguments(adjust, weighted, changes, given, delta, cl_int(hidden), rate, momentum);
     std::vector<float> wrong;
     const double seconds = measure(

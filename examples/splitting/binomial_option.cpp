@@ -24,7 +24,8 @@ static double compute(const Options &options) {
     std::vector<cl_float4> sold(count);
     for (std::size_t i = 0; i < count; ++i) {
         const auto part = [&](cl_uint which) { return noise(cl_uint(4 * i) + which); };
-        sold[i] = {{5 + 25 * part(0), 1 + 99 * part(1), (0.1F + 0.4F * part(2)) / std::sqrt(float(steps)),
+        sold[i] = {{5 + 25 * part(0), 1 + 99 * part(1),
+                    (0.1F + 0.4F * part(2)) / std::sqrt(float(steps)),
                     (0.01F + 0.04F * part(3)) / float(steps)}};
     }
 
@@ -35,7 +36,8 @@ static double compute(const Options &options) {
     const Buffer prices = device.room<float>(count);
     const auto nodes = std::size_t(steps) + 1;
     set_arguments(kernel, all, prices, cl_int(steps), Local{nodes * sizeof(float)});
-    const double seconds = measure(device, options.repeat, [&] { device.launch(kernel, {count * nodes}, {nodes}); });
+    const double seconds =
+        measure(device, options.repeat, [&] { device.launch(kernel, {count * nodes}, {nodes}); });
 
     if (options.check) {
         std::vector<double> expected;

@@ -12,7 +12,8 @@ static double sort(const Options &options) {
     const auto count = std::size_t(number(options.size.c_str(), 2));
     if (!std::has_single_bit(count)) refuse("the number of elements must be a power of two");
     std::vector<cl_uint> data(count);
-    for (std::size_t i = 0; i < count; ++i) data[i] = cl_uint(noise(cl_uint(i)) * 0x1p24F) * 251U + cl_uint(i % 7);
+    for (std::size_t i = 0; i < count; ++i)
+        data[i] = cl_uint(noise(cl_uint(i)) * 0x1p24F) * 251U + cl_uint(i % 7);
 
     const Device device;
     const Program program = device.build(bitonic_sort_source);
@@ -27,7 +28,8 @@ static double sort(const Options &options) {
                     set_arguments(kernel, buffer, cl_uint(distance), cl_uint(length));
                     const std::size_t blocks = count / 2 / distance;
                     const std::size_t wide = std::min(distance, most);
-                    device.launch(kernel, {distance, blocks}, {wide, std::min(blocks, most / wide)});
+                    device.launch(kernel, {distance, blocks},
+                                  {wide, std::min(blocks, most / wide)});
                 }
         });
 
@@ -39,6 +41,10 @@ static double sort(const Options &options) {
 }
 
 int main(int argc, char **argv) {
-    return run({"bitonic_sort", "Sorts numbers.", "elements, a power of two", nullptr, {.size = "1048576"}}, argc, argv,
-               sort);
+    return run({"bitonic_sort",
+                "Sorts numbers.",
+                "elements, a power of two",
+                nullptr,
+                {.size = "1048576"}},
+               argc, argv, sort);
 }

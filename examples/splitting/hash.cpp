@@ -30,13 +30,13 @@ std::vector<cl_uint> sha256_of(std::uint32_t number) {
     w[1] = std::uint32_t{1} << 31U;
     w[15] = 32;
     for (std::size_t t = 16; t < 64; ++t)
-        w[t] = w[t - 16] + (std::rotr(w[t - 15], 7) ^ std::rotr(w[t - 15], 18) ^ w[t - 15] >> 3U) + w[t - 7] +
-               (std::rotr(w[t - 2], 17) ^ std::rotr(w[t - 2], 19) ^ w[t - 2] >> 10U);
-    std::uint32_t a = start[0], b = start[1], c = start[2], d = start[3], e = start[4], f = start[5], g = start[6],
-                  h = start[7];
+        w[t] = w[t - 16] + (std::rotr(w[t - 15], 7) ^ std::rotr(w[t - 15], 18) ^ w[t - 15] >> 3U) +
+               w[t - 7] + (std::rotr(w[t - 2], 17) ^ std::rotr(w[t - 2], 19) ^ w[t - 2] >> 10U);
+    std::uint32_t a = start[0], b = start[1], c = start[2], d = start[3], e = start[4],
+                  f = start[5], g = start[6], h = start[7];
     for (std::size_t t = 0; t < 64; ++t) {
-        const std::uint32_t one =
-            h + (std::rotr(e, 6) ^ std::rotr(e, 11) ^ std::rotr(e, 25)) + ((e & f) ^ (~e & g)) + constants[t] + w[t];
+        const std::uint32_t one = h + (std::rotr(e, 6) ^ std::rotr(e, 11) ^ std::rotr(e, 25)) +
+                                  ((e & f) ^ (~e & g)) + constants[t] + w[t];
         const std::uint32_t two =
             (std::rotr(a, 2) ^ std::rotr(a, 13) ^ std::rotr(a, 22)) + ((a & b) ^ (a & c) ^ (b & c));
         h = g;
@@ -76,6 +76,10 @@ double compute(const Options &options) {
 }  // namespace
 
 int main(int argc, char **argv) {
-    return run({"hash", "Computes the SHA-256 digests of many numbers.", "numbers", nullptr, {.size = "1000000"}}, argc,
-               argv, compute);
+    return run({"hash",
+                "Computes the SHA-256 digests of many numbers.",
+                "numbers",
+                nullptr,
+                {.size = "1000000"}},
+               argc, argv, compute);
 }

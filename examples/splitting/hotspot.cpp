@@ -28,8 +28,8 @@ void step_of(const std::vector<float> &heat, const std::vector<float> &from, std
         const float east = x + 1 < width ? from[i + 1] : own;
         const float south = y > 0 ? from[i - width] : own;
         const float north = y + 1 < height ? from[i + width] : own;
-        to[i] =
-            own + heat[i] + across * (west + east - 2 * own) + up * (south + north - 2 * own) + out * (outside - own);
+        to[i] = own + heat[i] + across * (west + east - 2 * own) + up * (south + north - 2 * own) +
+                out * (outside - own);
     }
 }
 
@@ -61,10 +61,12 @@ double compute(const Options &options) {
             for (int done = 0; done < options.iterations; now = 1 - now) {
                 const int steps = std::min(pyramid, options.iterations - done);
                 const std::size_t side = block + 2 * std::size_t(steps);
-                set_arguments(kernel, power, at[now], at[1 - now], width, height, steps, across, up, out, outside,
-                              Local{3 * side * side * sizeof(float)});
-                device.launch(kernel, {round_up(std::size_t(width), block), round_up(std::size_t(height), block)},
-                              {block, block});
+                set_arguments(kernel, power, at[now], at[1 - now], width, height, steps, across, up,
+                              out, outside, Local{3 * side * side * sizeof(float)});
+                device.launch(
+                    kernel,
+                    {round_up(std::size_t(width), block), round_up(std::size_t(height), block)},
+                    {block, block});
                 done += steps;
             }
         });

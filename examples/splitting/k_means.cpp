@@ -16,14 +16,17 @@ std::vector<float> moved(const std::vector<float> &points, const std::vector<cl_
     for (std::size_t i = 0; i < nearest.size(); ++i) {
         const auto c = std::size_t(nearest[i]);
         ++counts[c];
-        for (std::size_t f = 0; f < features; ++f) sums[c * features + f] += points[i * features + f];
+        for (std::size_t f = 0; f < features; ++f)
+            sums[c * features + f] += points[i * features + f];
     }
     std::vector<float> centres(sums.size());
-    for (std::size_t i = 0; i < sums.size(); ++i) centres[i] = float(sums[i] / std::max(1.0, counts[i / features]));
+    for (std::size_t i = 0; i < sums.size(); ++i)
+        centres[i] = float(sums[i] / std::max(1.0, counts[i / features]));
     return centres;
 }
 
-std::vector<cl_int> nearest_of(const std::vector<float> &points, const std::vector<float> &centres) {
+std::vector<cl_int> nearest_of(const std::vector<float> &points,
+                               const std::vector<float> &centres) {
     std::vector<cl_int> nearest;
     for (std::size_t i = 0; i < points.size() / features; ++i) {
         float least = INFINITY;
@@ -69,7 +72,8 @@ double compute(const Options &options) {
 
     if (options.check) {
         std::vector<float> expected = first;
-        for (int n = 0; n < options.iterations; ++n) expected = moved(points, nearest_of(points, expected));
+        for (int n = 0; n < options.iterations; ++n)
+            expected = moved(points, nearest_of(points, expected));
         expect_same("centres", now, expected);
     }
     return seconds;
@@ -78,6 +82,10 @@ double compute(const Options &options) {
 }  // namespace
 
 int main(int argc, char **argv) {
-    return run({"k_means", "Finds groups of points.", "points", "iterations", {.size = "100000", .iterations = 5}},
+    return run({"k_means",
+                "Finds groups of points.",
+                "points",
+                "iterations",
+                {.size = "100000", .iterations = 5}},
                argc, argv, compute);
 }

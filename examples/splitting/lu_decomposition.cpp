@@ -11,7 +11,8 @@ static std::vector<double> reference(const std::vector<float> &matrix, std::size
     for (std::size_t k = 0; k < size; ++k)
         for (std::size_t y = k + 1; y < size; ++y) {
             m[y * size + k] /= m[k * size + k];
-            for (std::size_t x = k + 1; x < size; ++x) m[y * size + x] -= m[y * size + k] * m[k * size + x];
+            for (std::size_t x = k + 1; x < size; ++x)
+                m[y * size + x] -= m[y * size + k] * m[k * size + x];
         }
     return m;
 }
@@ -35,7 +36,9 @@ static double compute(const Options &options) {
         device, options.repeat, [&] { device.put(buffer, matrix); },
         [&] {
             for (std::size_t k = 0; k < size; k += block) {
-                const auto set = [&](const Kernel &kernel) { set_arguments(kernel, buffer, cl_int(size), cl_int(k)); };
+                const auto set = [&](const Kernel &kernel) {
+                    set_arguments(kernel, buffer, cl_int(size), cl_int(k));
+                };
                 set(diagonal);
                 device.launch(diagonal, {block}, {block});
                 const std::size_t rest = size - k - block;
@@ -49,11 +52,17 @@ static double compute(const Options &options) {
             }
         });
 
-    if (options.check) expect_close("matrix", device.get<float>(buffer, matrix.size()), reference(matrix, size), 1e-3);
+    if (options.check)
+        expect_close("matrix", device.get<float>(buffer, matrix.size()), reference(matrix, size),
+                     1e-3);
     return seconds;
 }
 
 int main(int argc, char **argv) {
-    return run({"lu_decomposition", "Decomposes a matrix.", "rows, a multiple of 16", nullptr, {.size = "512"}}, argc,
-               argv, compute);
+    return run({"lu_decomposition",
+                "Decomposes a matrix.",
+                "rows, a multiple of 16",
+                nullptr,
+                {.size = "512"}},
+               argc, argv, compute);
 }

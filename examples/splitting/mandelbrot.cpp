@@ -17,7 +17,9 @@ static double draw(const Options &options) {
     const Kernel kernel = make_kernel(program, "mandelbrot");
     const Buffer rounds = device.room<cl_int>(side * side);
     set_arguments(kernel, rounds, cl_int(side), left, bottom, step, cl_int(options.iterations));
-    const double seconds = measure(device, options.repeat, [&] { device.launch(kernel, {side, side}); });
+    const double seconds = measure(device, options.repeat, [&] {
+        device.launch(kernel, {side, side});
+    });
 
     if (options.check) {
         std::vector<cl_int> expected;

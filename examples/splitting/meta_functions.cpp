@@ -24,14 +24,17 @@ struct Query {
     unsigned param;
     std::size_t start;
 
-    std::size_t value(unsigned argument) const { return std::size_t(*static_cast<const cl_int *>(params[argument])); }
+    std::size_t value(unsigned argument) const {
+        return std::size_t(*static_cast<const cl_int *>(params[argument]));
+    }
     std::ptrdiff_t begin(unsigned d) const { return std::ptrdiff_t(first[d]); }
 
     /// A box in an array with this number of dimensions.
     Answer box(unsigned dimensions, Sizes array, Places from, Sizes count,
                std::size_t element = sizeof(cl_float)) const {
         std::size_t next = 0;
-        const int used = require_region(dimensions, array.data(), from.data(), count.data(), element, start, &next);
+        const int used = require_region(dimensions, array.data(), from.data(), count.data(),
+                                        element, start, &next);
         return {used != 0, next};
     }
     /// One element per work-item along a dimension.
@@ -39,7 +42,8 @@ struct Query {
         return box(1, {global[d]}, {begin(d)}, {part[d]}, element);
     }
     Answer groups(std::size_t element) const {
-        return box(1, {global[0] / local[0]}, {std::ptrdiff_t(first[0] / local[0])}, {part[0] / local[0]}, element);
+        return box(1, {global[0] / local[0]}, {std::ptrdiff_t(first[0] / local[0])},
+                   {part[0] / local[0]}, element);
     }
     /// One element per work-item, in an array whose rows have `width` elements.
     Answer elements(std::size_t width) const {
@@ -54,7 +58,8 @@ struct Query {
     }
     /// `columns` and `rows` from (x, y) on, in a square matrix with argument 1 as number of rows.
     Answer square(std::size_t x, std::size_t y, std::size_t columns, std::size_t rows) const {
-        return box(2, {value(1), value(1)}, {std::ptrdiff_t(x), std::ptrdiff_t(y)}, {columns, rows});
+        return box(2, {value(1), value(1)}, {std::ptrdiff_t(x), std::ptrdiff_t(y)},
+                   {columns, rows});
     }
     /// Where the part begins in an LU decomposition.
     std::size_t behind(unsigned d) const { return value(2) + block + first[d]; }
@@ -68,27 +73,44 @@ Answer operator|(Answer a, Answer b) {
     return {a.used, a.used ? std::max(a.next, b.next) : std::min(a.next, b.next)};
 }
 
-Answer read(const Query &q, struct squared_distances *) { return q.param == 0 ? q.items(sizeof(cl_float2)) : none; }
-Answer written(const Query &q, struct squared_distances *) { return q.param == 1 ? q.items(sizeof(cl_float)) : none; }
+Answer read(const Query &q, struct squared_distances *) {
+    return q.param == 0 ? q.items(sizeof(cl_float2)) : none;
+}
+Answer written(const Query &q, struct squared_distances *) {
+    return q.param == 1 ? q.items(sizeof(cl_float)) : none;
+}
 
 Answer read(const Query &, struct mandelbrot *) { return none; }
-Answer written(const Query &q, struct mandelbrot *) { return q.param == 0 ? q.elements(q.value(1)) : none; }
+Answer written(const Query &q, struct mandelbrot *) {
+    return q.param == 0 ? q.elements(q.value(1)) : none;
+}
 
 Answer read(const Query &, struct sha256 *) { return none; }
-Answer written(const Query &q, struct sha256 *) { return q.param == 0 ? q.items(8 * sizeof(cl_uint)) : none; }
+Answer written(const Query &q, struct sha256 *) {
+    return q.param == 0 ? q.items(8 * sizeof(cl_uint)) : none;
+}
 
 // Two elements per work-item, `distance` apart.
 Answer pairs(const Query &q) {
-    return q.box(3, {q.value(1), 2, q.global[1]}, {q.begin(0), 0, q.begin(1)}, {q.part[0], 2, q.part[1]});
+    return q.box(3, {q.value(1), 2, q.global[1]}, {q.begin(0), 0, q.begin(1)},
+                 {q.part[0], 2, q.part[1]});
 }
 Answer read(const Query &q, struct compare *) { return q.param == 0 ? pairs(q) : none; }
 Answer written(const Query &q, struct compare *) { return q.param == 0 ? pairs(q) : none; }
 
-Answer read(const Query &q, struct binomial_option *) { return q.param == 0 ? q.groups(sizeof(cl_float4)) : none; }
-Answer written(const Query &q, struct binomial_option *) { return q.param == 1 ? q.groups(sizeof(cl_float)) : none; }
+Answer read(const Query &q, struct binomial_option *) {
+    return q.param == 0 ? q.groups(sizeof(cl_float4)) : none;
+}
+Answer written(const Query &q, struct binomial_option *) {
+    return q.param == 1 ? q.groups(sizeof(cl_float)) : none;
+}
 
-Answer read(const Query &q, struct asian_option *) { return q.param == 0 ? q.items(sizeof(cl_float4)) : none; }
-Answer written(const Query &q, struct asian_option *) { return q.param == 1 ? q.items(sizeof(cl_float)) : none; }
+Answer read(const Query &q, struct asian_option *) {
+    return q.param == 0 ? q.items(sizeof(cl_float4)) : none;
+}
+Answer written(const Query &q, struct asian_option *) {
+    return q.param == 1 ? q.items(sizeof(cl_float)) : none;
+}
 
 Answer read(const Query &q, struct move *) {
     return q.param == 0 ? whole : q.param == 1 ? q.items(sizeof(cl_float4)) : none;
@@ -101,7 +123,9 @@ Answer read(const Query &q, struct nearest_centres *) {
     if (q.param == 0) return q.items(q.value(3) * sizeof(cl_float));
     return q.param == 1 ? whole : none;
 }
-Answer written(const Query &q, struct nearest_centres *) { return q.param == 2 ? q.items(sizeof(cl_int)) : none; }
+Answer written(const Query &q, struct nearest_centres *) {
+    return q.param == 2 ? q.items(sizeof(cl_int)) : none;
+}
 
 Answer read(const Query &q, struct forward *) {
     if (q.param == 0) return q.items(sizeof(cl_float), 1);
@@ -109,15 +133,20 @@ Answer read(const Query &q, struct forward *) {
 }
 Answer written(const Query &q, struct forward *) {
     if (q.param != 2) return none;
-    return q.box(2, {q.value(3), q.global[1] / q.local[1]}, {0, std::ptrdiff_t(q.first[1] / q.local[1])},
+    return q.box(2, {q.value(3), q.global[1] / q.local[1]},
+                 {0, std::ptrdiff_t(q.first[1] / q.local[1])},
                  {q.value(3), q.part[1] / q.local[1]});
 }
 
 Answer read(const Query &q, struct adjust *) {
     if (q.param < 2) return q.elements(q.value(4));
-    return q.param == 2 ? q.items(sizeof(cl_float), 1) : q.param == 3 ? q.items(sizeof(cl_float)) : none;
+    return q.param == 2   ? q.items(sizeof(cl_float), 1)
+           : q.param == 3 ? q.items(sizeof(cl_float))
+                          : none;
 }
-Answer written(const Query &q, struct adjust *) { return q.param < 2 ? q.elements(q.value(4)) : none; }
+Answer written(const Query &q, struct adjust *) {
+    return q.param < 2 ? q.elements(q.value(4)) : none;
+}
 
 Answer read(const Query &q, struct hotspot *) { return q.param < 2 ? q.cells(q.value(5)) : none; }
 Answer written(const Query &q, struct hotspot *) { return q.param == 2 ? q.cells(0) : none; }
@@ -141,8 +170,8 @@ Answer read(const Query &q, struct lu_column *) {
     const std::size_t k = q.value(2);
     const std::size_t last = k + block - 1;
     if (q.param != 0) return none;
-    return q.square(k, k, 1, 1) | q.square(k + 1, k, block - 1, block - 1) | q.square(last, last, 1, 1) |
-           q.square(k, q.behind(0), block, q.part[0]);
+    return q.square(k, k, 1, 1) | q.square(k + 1, k, block - 1, block - 1) |
+           q.square(last, last, 1, 1) | q.square(k, q.behind(0), block, q.part[0]);
 }
 Answer written(const Query &q, struct lu_column *) {
     return q.param == 0 ? q.square(q.value(2), q.behind(0), block, q.part[0]) : none;
@@ -158,14 +187,15 @@ Answer written(const Query &q, struct lu_inner *) { return q.param == 0 ? own(q)
 
 }  // namespace
 
-#define IS_BUFFER_RANGE(how, kernel)                                                                                   \
-    extern "C" int is_buffer_range_##how##_##kernel(const void **params, const size_t *global, const size_t *subrange, \
-                                                    const size_t *local, const size_t *subrange_offset,                \
-                                                    unsigned int param_num, size_t start, size_t *next_start) {        \
-        const Answer answer = how({params, global, subrange, local, subrange_offset, param_num, start},                \
-                                  static_cast<struct kernel *>(nullptr));                                              \
-        *next_start = answer.next;                                                                                     \
-        return answer.used ? 1 : 0;                                                                                    \
+#define IS_BUFFER_RANGE(how, kernel)                                                               \
+    extern "C" int is_buffer_range_##how##_##kernel(                                               \
+        const void **params, const size_t *global, const size_t *subrange, const size_t *local,    \
+        const size_t *subrange_offset, unsigned int param_num, size_t start, size_t *next_start) { \
+        const Answer answer =                                                                      \
+            how({params, global, subrange, local, subrange_offset, param_num, start},              \
+                static_cast<struct kernel *>(nullptr));                                            \
+        *next_start = answer.next;                                                                 \
+        return answer.used ? 1 : 0;                                                                \
     }
 #define KERNEL(name) IS_BUFFER_RANGE(read, name) IS_BUFFER_RANGE(written, name)
 #include "kernels.def"

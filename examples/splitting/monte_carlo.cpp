@@ -21,7 +21,8 @@ static double price(const cl_float4 &option, std::size_t place, int paths, int s
                 state ^= state << 5U;
                 random += state >> 16U;
             }
-            logarithm += interest - volatility * volatility / 2 + volatility * (random * 0x1p-16 - 6);
+            logarithm +=
+                interest - volatility * volatility / 2 + volatility * (random * 0x1p-16 - 6);
             sum += option.s[0] * std::exp(logarithm);
         }
         paid += std::max(0.0, sum / steps - option.s[1]);
@@ -35,7 +36,8 @@ static double compute(const Options &options) {
     std::vector<cl_float4> sold(count);
     for (std::size_t i = 0; i < count; ++i) {
         const auto part = [&](cl_uint which) { return noise(cl_uint(4 * i) + which); };
-        sold[i] = {{20 + 10 * part(0), 20 + 10 * part(1), 0.05F + 0.05F * part(2), 0.01F * part(3)}};
+        sold[i] = {
+            {20 + 10 * part(0), 20 + 10 * part(1), 0.05F + 0.05F * part(2), 0.01F * part(3)}};
     }
 
     const Device device;
@@ -48,7 +50,8 @@ static double compute(const Options &options) {
 
     if (options.check) {
         std::vector<double> expected;
-        for (std::size_t i = 0; i < count; ++i) expected.push_back(price(sold[i], i, options.iterations, steps));
+        for (std::size_t i = 0; i < count; ++i)
+            expected.push_back(price(sold[i], i, options.iterations, steps));
         expect_close("prices", device.get<float>(prices, count), expected, 1e-3);
     }
     return seconds;

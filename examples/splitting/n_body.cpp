@@ -9,7 +9,8 @@ using namespace splitting;
 
 using Bodies = std::vector<cl_float4>;
 
-static std::vector<double> reference(const Bodies &positions, const Bodies &velocities, int steps, double seconds) {
+static std::vector<double> reference(const Bodies &positions, const Bodies &velocities, int steps,
+                                     double seconds) {
     using Vector = std::array<double, 4>;
     std::vector<Vector> at;
     std::vector<Vector> speed;
@@ -21,9 +22,11 @@ static std::vector<double> reference(const Bodies &positions, const Bodies &velo
             Vector acceleration{};
             for (const Vector &other : before) {
                 double square = 0.01;
-                for (std::size_t d = 0; d < 3; ++d) square += (other[d] - before[i][d]) * (other[d] - before[i][d]);
                 for (std::size_t d = 0; d < 3; ++d)
-                    acceleration[d] += other[3] * (other[d] - before[i][d]) / (square * std::sqrt(square));
+                    square += (other[d] - before[i][d]) * (other[d] - before[i][d]);
+                for (std::size_t d = 0; d < 3; ++d)
+                    acceleration[d] +=
+                        other[3] * (other[d] - before[i][d]) / (square * std::sqrt(square));
             }
             for (std::size_t d = 0; d < 3; ++d) {
                 speed[i][d] += seconds * acceleration[d];
@@ -60,22 +63,28 @@ static double compute(const Options &options) {
         [&] {
             for (int n = 0; n < options.iterations; ++n) {
                 const auto now = std::size_t(n % 2);
-                set_arguments(kernel, at[now], speed[now], at[1 - now], speed[1 - now], cl_int(count), step);
+                set_arguments(kernel, at[now], speed[now], at[1 - now], speed[1 - now],
+                              cl_int(count), step);
                 device.launch(kernel, {count});
             }
         });
 
     if (options.check) {
         std::vector<float> found;
-        for (const cl_float4 &p : device.get<cl_float4>(at[std::size_t(options.iterations % 2)], count))
+        for (const cl_float4 &p :
+             device.get<cl_float4>(at[std::size_t(options.iterations % 2)], count))
             found.insert(found.end(), p.s, p.s + 4);
-        expect_close("positions", found, reference(positions, velocities, options.iterations, step), 1e-4);
+        expect_close("positions", found, reference(positions, velocities, options.iterations, step),
+                     1e-4);
     }
     return seconds;
 }
 
 int main(int argc, char **argv) {
-    return run(
-        {"n_body", "Moves bodies that attract each other.", "bodies", "steps", {.size = "4096", .iterations = 1}}, argc,
-        argv, compute);
+    return run({"n_body",
+                "Moves bodies that attract each other.",
+                "bodies",
+                "steps",
+                {.size = "4096", .iterations = 1}},
+               argc, argv, compute);
 }

@@ -12,9 +12,10 @@ static std::vector<std::size_t> nearest(const std::vector<float> &distances, std
     std::vector<std::size_t> places(distances.size());
     std::iota(places.begin(), places.end(), std::size_t{0});
     count = std::min(count, places.size());
-    std::partial_sort(
-        places.begin(), places.begin() + std::ptrdiff_t(count), places.end(),
-        [&](std::size_t a, std::size_t b) { return std::pair(distances[a], a) < std::pair(distances[b], b); });
+    std::partial_sort(places.begin(), places.begin() + std::ptrdiff_t(count), places.end(),
+                      [&](std::size_t a, std::size_t b) {
+                          return std::pair(distances[a], a) < std::pair(distances[b], b);
+                      });
     places.resize(count);
     return places;
 }
@@ -22,7 +23,8 @@ static std::vector<std::size_t> nearest(const std::vector<float> &distances, std
 static double find(const Options &options) {
     const auto count = std::size_t(number(options.size.c_str(), 1));
     std::vector<cl_float2> places(count);
-    for (std::size_t i = 0; i < count; ++i) places[i] = {{noise(cl_uint(2 * i)), noise(cl_uint(2 * i + 1))}};
+    for (std::size_t i = 0; i < count; ++i)
+        places[i] = {{noise(cl_uint(2 * i)), noise(cl_uint(2 * i + 1))}};
     const float x = 0.25F;
     const float y = 0.75F;
 

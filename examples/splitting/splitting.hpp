@@ -39,7 +39,8 @@ public:
     }
     template <class T>
     Buffer holding(const std::vector<T> &data) const {
-        return buffer(data.size() * sizeof(T), CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, const_cast<T *>(data.data()));
+        return buffer(data.size() * sizeof(T), CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR,
+                      const_cast<T *>(data.data()));
     }
     template <class T>
     void put(const Buffer &buffer, const std::vector<T> &data) const {
@@ -56,27 +57,32 @@ public:
 /// Throws at the first element that differs.
 template <class T>
 void expect_same(const char *what, const std::vector<T> &got, const std::vector<T> &expected) {
-    const auto [at, other] = std::mismatch(got.begin(), got.end(), expected.begin(), expected.end());
+    const auto [at, other] =
+        std::mismatch(got.begin(), got.end(), expected.begin(), expected.end());
     if (at != got.end() || other != expected.end())
-        throw std::runtime_error(fmt::format("wrong result: {}[{}] is {}, expected {}", what, at - got.begin(),
-                                             at != got.end() ? *at : T{}, other != expected.end() ? *other : T{}));
+        throw std::runtime_error(fmt::format("wrong result: {}[{}] is {}, expected {}", what,
+                                             at - got.begin(), at != got.end() ? *at : T{},
+                                             other != expected.end() ? *other : T{}));
 }
 
 /// Throws at the first element with a wrong value. It may differ by `tolerance` times the expected
 /// value, or by `tolerance` if that is below 1.
-inline void expect_close(const char *what, const std::vector<float> &got, const std::vector<double> &expected,
-                         double tolerance) {
+inline void expect_close(const char *what, const std::vector<float> &got,
+                         const std::vector<double> &expected, double tolerance) {
     for (std::size_t i = 0; i < expected.size(); ++i)
-        expect_near(what, i, got.at(i), expected[i], tolerance * std::max(1.0, std::abs(expected[i])));
+        expect_near(what, i, got.at(i), expected[i],
+                    tolerance * std::max(1.0, std::abs(expected[i])));
 }
 
 /// Runs a program as its main function. `body` computes, checks the result if asked to, and returns
 /// the seconds of one run.
-inline int run(const About &about, int argc, char **argv, const std::function<double(const Options &)> &body) {
+inline int run(const About &about, int argc, char **argv,
+               const std::function<double(const Options &)> &body) {
     return run_program(about, argc, argv, [&](const Options &options) {
         const double seconds = body(options);
-        fmt::print("{} {}: {:.6f} s, {:.1f} us to enqueue a launch, {}\n", about.name, options.size, seconds,
-                   median(Device::enqueue_seconds()) * 1e6, options.check ? "correct" : "not checked");
+        fmt::print("{} {}: {:.6f} s, {:.1f} us to enqueue a launch, {}\n", about.name, options.size,
+                   seconds, median(Device::enqueue_seconds()) * 1e6,
+                   options.check ? "correct" : "not checked");
     });
 }
 

@@ -1,9 +1,10 @@
 /** @file
- *  Collective operations on buffers of several devices of one context, after SnuCL (Kim et al., ICS 2012).
+ *  Collective operations on buffers of several devices of one context, after SnuCL (Kim et al., ICS
+ * 2012).
  *
- *  The operations work on any OpenCL platform that has several devices in one context. They also work on the cluster
- *  platform of `cldist run`, which provides the devices of all processes. MPI is not needed. Link with
- *  -lcldist-collectives. The header is valid C99 and C++. */
+ *  The operations work on any OpenCL platform that has several devices in one context. They also
+ * work on the cluster platform of `cldist run`, which provides the devices of all processes. MPI is
+ * not needed. Link with -lcldist-collectives. The header is valid C99 and C++. */
 #ifndef CL_EXT_COLLECTIVE_H
 #define CL_EXT_COLLECTIVE_H
 
@@ -17,38 +18,41 @@ extern "C" {
  *  Collective operations on buffers of several devices of one context.
  *
  *  @par Devices
- *  `cmd_queue_list[i]` is a queue of the device for destination i. Queues may be in-order or out-of-order, and several
- *  queues may belong to one device. All queues must have the same context. The n buffers of a list may be one buffer
- *  with n offsets.
+ *  `cmd_queue_list[i]` is a queue of the device for destination i. Queues may be in-order or
+ * out-of-order, and several queues may belong to one device. All queues must have the same context.
+ * The n buffers of a list may be one buffer with n offsets.
  *
  *  @par Order
- *  The command and its event belong to the first queue (or the only one). On every in-order queue of the list, the
- *  command is ordered like a command of that queue: it starts after earlier commands, and later commands start when it
- *  is complete. On the cluster platform this applies only to later commands that use its buffers. On out-of-order
- *  queues, only the wait list and the event order the command.
+ *  The command and its event belong to the first queue (or the only one). On every in-order queue
+ * of the list, the command is ordered like a command of that queue: it starts after earlier
+ * commands, and later commands start when it is complete. On the cluster platform this applies only
+ * to later commands that use its buffers. On out-of-order queues, only the wait list and the event
+ * order the command.
  *
  *  @par Sizes and offsets
- *  Sizes and offsets are in bytes and may exceed 4 GiB. `bytes_to_copy` corresponds to the count of MPI: for a
- *  broadcast, reduction or scan, the size of one source; for a scatter, gather, all-gather, all-to-all or
- *  reduce-scatter, the size of one of the n blocks. If a list of offsets is NULL, the offsets are 0. If
- *  `bytes_to_copy` is 0, the command transfers no data and keeps its place in the order.
+ *  Sizes and offsets are in bytes and may exceed 4 GiB. `bytes_to_copy` corresponds to the count of
+ * MPI: for a broadcast, reduction or scan, the size of one source; for a scatter, gather,
+ * all-gather, all-to-all or reduce-scatter, the size of one of the n blocks. If a list of offsets
+ * is NULL, the offsets are 0. If `bytes_to_copy` is 0, the command transfers no data and keeps its
+ * place in the order.
  *
  *  @par In-place operation
- *  Destination i may be the same range as source i, as in MPI. For an all-gather, source i may be block i of
- *  destination i. For a reduce-scatter, destination i may be the beginning of source i. Ranges must not overlap in
- *  any other way.
+ *  Destination i may be the same range as source i, as in MPI. For an all-gather, source i may be
+ * block i of destination i. For a reduce-scatter, destination i may be the beginning of source i.
+ * Ranges must not overlap in any other way.
  *
  *  @par Reductions
- *  Reductions combine elements on the devices. The order of combination depends on n, the size, and which devices
- *  share a process. Integer results are exact. Floating-point results have the same bits in every run with the same
- *  devices. The type of the elements is an OpenCL channel type or one of the three types below. The functions
- *  `…WithOp` take an operator; the functions without this suffix use the sum. Sums and products of integers wrap
- *  around.
+ *  Reductions combine elements on the devices. The order of combination depends on n, the size, and
+ * which devices share a process. Integer results are exact. Floating-point results have the same
+ * bits in every run with the same devices. The type of the elements is an OpenCL channel type or
+ * one of the three types below. The functions `…WithOp` take an operator; the functions without
+ * this suffix use the sum. Sums and products of integers wrap around.
  *
  *  @par Threads and callbacks
- *  Thread-safe. If several threads enqueue such commands on the same in-order queues, they must agree on an order. On
- *  the cluster platform all processes must make the same calls in the same order. None of the calls blocks, and an
- *  OpenCL callback may make them on any platform except the cluster platform.
+ *  Thread-safe. If several threads enqueue such commands on the same in-order queues, they must
+ * agree on an order. On the cluster platform all processes must make the same calls in the same
+ * order. None of the calls blocks, and an OpenCL callback may make them on any platform except the
+ * cluster platform.
  *
  *  @par Errors
  *  Checked in this order. If the call returns one of the first eight, nothing is enqueued.
@@ -57,27 +61,27 @@ extern "C" {
  *  @retval CL_INVALID_MEM_OBJECT A buffer is not valid.
  *  @retval CL_INVALID_CONTEXT Queues, buffers and events do not all have the same context.
  *  @retval CL_INVALID_EVENT_WAIT_LIST as for clEnqueueCopyBuffer.
- *  @retval CL_INVALID_VALUE A range exceeds its buffer. For a reduction: an offset or the size is not a multiple of
- *          the element size, or the datatype or the operator is unknown.
- *  @retval CL_INVALID_OPERATION The datatype does not support the operator (bitwise operators of floating-point
- *          numbers), or a device lacks double precision.
+ *  @retval CL_INVALID_VALUE A range exceeds its buffer. For a reduction: an offset or the size is
+ * not a multiple of the element size, or the datatype or the operator is unknown.
+ *  @retval CL_INVALID_OPERATION The datatype does not support the operator (bitwise operators of
+ * floating-point numbers), or a device lacks double precision.
  *  @retval CL_MEM_COPY_OVERLAP Ranges overlap in a way that is not an in-place operation.
- *  @retval CL_MISALIGNED_SUB_BUFFER_OFFSET as for clEnqueueCopyBuffer and clEnqueueNDRangeKernel. With this and the
- *          following codes, commands that were already enqueued run to completion.
+ *  @retval CL_MISALIGNED_SUB_BUFFER_OFFSET as for clEnqueueCopyBuffer and clEnqueueNDRangeKernel.
+ * With this and the following codes, commands that were already enqueued run to completion.
  *  @retval CL_MEM_OBJECT_ALLOCATION_FAILURE as for clEnqueueCopyBuffer and clEnqueueNDRangeKernel.
  *  @retval CL_OUT_OF_RESOURCES as for clEnqueueCopyBuffer and clEnqueueNDRangeKernel.
  *  @retval CL_OUT_OF_HOST_MEMORY as for clEnqueueCopyBuffer and clEnqueueNDRangeKernel.
  *  @{ */
 
 /** @name Datatypes
- *  Datatypes for which OpenCL defines no channel type. The supported channel types are CL_SIGNED_INT8,
- *  CL_SIGNED_INT16, CL_SIGNED_INT32, CL_UNSIGNED_INT8, CL_UNSIGNED_INT16, CL_UNSIGNED_INT32, CL_HALF_FLOAT (combined
- *  as float and rounded to half) and CL_FLOAT.
+ *  Datatypes for which OpenCL defines no channel type. The supported channel types are
+ * CL_SIGNED_INT8, CL_SIGNED_INT16, CL_SIGNED_INT32, CL_UNSIGNED_INT8, CL_UNSIGNED_INT16,
+ * CL_UNSIGNED_INT32, CL_HALF_FLOAT (combined as float and rounded to half) and CL_FLOAT.
  *
- *  All values of this header are from 0x0C1D0000 to 0x0C1D00FF. The Khronos registry (cl.xml) allocates values up to
- *  0x4FFF, reserves 0x10000 to 0x10FFF for experiments, and lists 0x10000000 to 0x100000FF as Apple's. The values of
- *  this header are in none of these ranges. SnuCL used 0x10DF for double precision, which Khronos has since assigned
- *  to CL_UNORM_INT24.
+ *  All values of this header are from 0x0C1D0000 to 0x0C1D00FF. The Khronos registry (cl.xml)
+ * allocates values up to 0x4FFF, reserves 0x10000 to 0x10FFF for experiments, and lists 0x10000000
+ * to 0x100000FF as Apple's. The values of this header are in none of these ranges. SnuCL used
+ * 0x10DF for double precision, which Khronos has since assigned to CL_UNORM_INT24.
  *  @{ */
 #define CL_DOUBLE_DIST 0x0C1D0000         /**< double */
 #define CL_SIGNED_INT64_DIST 0x0C1D0001   /**< cl_long */
@@ -88,8 +92,8 @@ extern "C" {
 typedef cl_uint cl_reduction_op;
 
 /** @name Operators
- *  The operators are those of MPI. Logical operators treat elements other than 0 as true and produce 1 or 0. Bitwise
- *  and logical operators accept integers only.
+ *  The operators are those of MPI. Logical operators treat elements other than 0 as true and
+ * produce 1 or 0. Bitwise and logical operators accept integers only.
  *  @{ */
 #define CL_REDUCTION_SUM 0x0C1D0010  /**< Sum. */
 #define CL_REDUCTION_PROD 0x0C1D0011 /**< Product. */
@@ -104,57 +108,64 @@ typedef cl_uint cl_reduction_op;
 /** @} */
 
 /** @name Queries of clGetDeviceInfo
- *  On the cluster platform with two or more processes, clGetDeviceInfo accepts these names. On other platforms it
- *  returns CL_INVALID_VALUE.
+ *  On the cluster platform with two or more processes, clGetDeviceInfo accepts these names. On
+ * other platforms it returns CL_INVALID_VALUE.
  *  @{ */
-#define CL_DEVICE_RANK_DIST 0x0C1D0020 /**< cl_uint: the rank of the process that owns the device. */
+#define CL_DEVICE_RANK_DIST \
+    0x0C1D0020 /**< cl_uint: the rank of the process that owns the device. */
 #define CL_DEVICE_HOST_DIST 0x0C1D0021 /**< cl_uint: the number of the host of that process. */
 /** @} */
 
 /** Enqueues a command that copies the range of `src_buffer` to each destination.
  *
  *  @retval CL_SUCCESS The command is enqueued. Errors: see @ref cldist_device_collectives. */
-cl_int clEnqueueBroadcastBuffer(const cl_command_queue *cmd_queue_list, cl_mem src_buffer, cl_uint num_dst_buffers,
-                                const cl_mem *dst_buffer_list, size_t src_offset, const size_t *dst_offset_list,
-                                size_t bytes_to_copy, cl_uint num_events_in_wait_list, const cl_event *event_wait_list,
-                                cl_event *event);
+cl_int clEnqueueBroadcastBuffer(const cl_command_queue *cmd_queue_list, cl_mem src_buffer,
+                                cl_uint num_dst_buffers, const cl_mem *dst_buffer_list,
+                                size_t src_offset, const size_t *dst_offset_list,
+                                size_t bytes_to_copy, cl_uint num_events_in_wait_list,
+                                const cl_event *event_wait_list, cl_event *event);
 
 /** Enqueues a command that copies block i of the n blocks of `src_buffer` to destination i.
  *
  *  @retval CL_SUCCESS The command is enqueued. Errors: see @ref cldist_device_collectives. */
-cl_int clEnqueueScatterBuffer(const cl_command_queue *cmd_queue_list, cl_mem src_buffer, cl_uint num_dst_buffers,
-                              const cl_mem *dst_buffer_list, size_t src_offset, const size_t *dst_offset_list,
-                              size_t bytes_to_copy, cl_uint num_events_in_wait_list, const cl_event *event_wait_list,
-                              cl_event *event);
+cl_int clEnqueueScatterBuffer(const cl_command_queue *cmd_queue_list, cl_mem src_buffer,
+                              cl_uint num_dst_buffers, const cl_mem *dst_buffer_list,
+                              size_t src_offset, const size_t *dst_offset_list,
+                              size_t bytes_to_copy, cl_uint num_events_in_wait_list,
+                              const cl_event *event_wait_list, cl_event *event);
 
 /** Enqueues a command that copies source i to block i of the n blocks of `dst_buffer`.
  *
  *  @retval CL_SUCCESS The command is enqueued. Errors: see @ref cldist_device_collectives. */
-cl_int clEnqueueGatherBuffer(cl_command_queue cmd_queue, cl_uint num_src_buffers, const cl_mem *src_buffer_list,
-                             cl_mem dst_buffer, const size_t *src_offset_list, size_t dst_offset, size_t bytes_to_copy,
-                             cl_uint num_events_in_wait_list, const cl_event *event_wait_list, cl_event *event);
+cl_int clEnqueueGatherBuffer(cl_command_queue cmd_queue, cl_uint num_src_buffers,
+                             const cl_mem *src_buffer_list, cl_mem dst_buffer,
+                             const size_t *src_offset_list, size_t dst_offset, size_t bytes_to_copy,
+                             cl_uint num_events_in_wait_list, const cl_event *event_wait_list,
+                             cl_event *event);
 
 /** Enqueues a command that copies source i to block i of the n blocks of every destination.
  *
  *  @retval CL_SUCCESS The command is enqueued. Errors: see @ref cldist_device_collectives. */
 cl_int clEnqueueAllGatherBuffer(const cl_command_queue *cmd_queue_list, cl_uint num_buffers,
                                 const cl_mem *src_buffer_list, const cl_mem *dst_buffer_list,
-                                const size_t *src_offset_list, const size_t *dst_offset_list, size_t bytes_to_copy,
-                                cl_uint num_events_in_wait_list, const cl_event *event_wait_list, cl_event *event);
+                                const size_t *src_offset_list, const size_t *dst_offset_list,
+                                size_t bytes_to_copy, cl_uint num_events_in_wait_list,
+                                const cl_event *event_wait_list, cl_event *event);
 
 /** Enqueues a command that copies block j of source i to block i of destination j.
  *
  *  @retval CL_SUCCESS The command is enqueued. Errors: see @ref cldist_device_collectives. */
 cl_int clEnqueueAlltoAllBuffer(const cl_command_queue *cmd_queue_list, cl_uint num_buffers,
                                const cl_mem *src_buffer_list, const cl_mem *dst_buffer_list,
-                               const size_t *src_offset_list, const size_t *dst_offset_list, size_t bytes_to_copy,
-                               cl_uint num_events_in_wait_list, const cl_event *event_wait_list, cl_event *event);
+                               const size_t *src_offset_list, const size_t *dst_offset_list,
+                               size_t bytes_to_copy, cl_uint num_events_in_wait_list,
+                               const cl_event *event_wait_list, cl_event *event);
 
-/** Enqueues a command that copies block j of source i to destination j, where each block has its own size and
- *  offsets.
+/** Enqueues a command that copies block j of source i to destination j, where each block has its
+ * own size and offsets.
  *
- *  The lists have n * n entries. Entry [i * n + j] describes block j of source i: its size, its offset in source i,
- *  and its offset in destination j. No list may be NULL.
+ *  The lists have n * n entries. Entry [i * n + j] describes block j of source i: its size, its
+ * offset in source i, and its offset in destination j. No list may be NULL.
  *
  *  @retval CL_SUCCESS The command is enqueued. Errors: see @ref cldist_device_collectives. */
 cl_int clEnqueueAlltoAllVBuffer(const cl_command_queue *cmd_queue_list, cl_uint num_buffers,
@@ -166,77 +177,85 @@ cl_int clEnqueueAlltoAllVBuffer(const cl_command_queue *cmd_queue_list, cl_uint 
 /** Enqueues a command that adds the sources element-wise and stores the sum in `dst_buffer`.
  *
  *  @retval CL_SUCCESS The command is enqueued. Errors: see @ref cldist_device_collectives. */
-cl_int clEnqueueReduceBuffer(cl_command_queue cmd_queue, cl_uint num_src_buffers, const cl_mem *src_buffer_list,
-                             cl_mem dst_buffer, const size_t *src_offset_list, size_t dst_offset, size_t bytes_to_copy,
-                             cl_channel_type datatype, cl_uint num_events_in_wait_list, const cl_event *event_wait_list,
-                             cl_event *event);
+cl_int clEnqueueReduceBuffer(cl_command_queue cmd_queue, cl_uint num_src_buffers,
+                             const cl_mem *src_buffer_list, cl_mem dst_buffer,
+                             const size_t *src_offset_list, size_t dst_offset, size_t bytes_to_copy,
+                             cl_channel_type datatype, cl_uint num_events_in_wait_list,
+                             const cl_event *event_wait_list, cl_event *event);
 
-/** Enqueues a command that reduces the sources element-wise with the operator `op` and stores the result in
- *  `dst_buffer`.
+/** Enqueues a command that reduces the sources element-wise with the operator `op` and stores the
+ * result in `dst_buffer`.
  *
  *  @retval CL_SUCCESS The command is enqueued. Errors: see @ref cldist_device_collectives. */
-cl_int clEnqueueReduceBufferWithOp(cl_command_queue cmd_queue, cl_uint num_src_buffers, const cl_mem *src_buffer_list,
-                                   cl_mem dst_buffer, const size_t *src_offset_list, size_t dst_offset,
-                                   size_t bytes_to_copy, cl_channel_type datatype, cl_reduction_op op,
-                                   cl_uint num_events_in_wait_list, const cl_event *event_wait_list, cl_event *event);
+cl_int clEnqueueReduceBufferWithOp(cl_command_queue cmd_queue, cl_uint num_src_buffers,
+                                   const cl_mem *src_buffer_list, cl_mem dst_buffer,
+                                   const size_t *src_offset_list, size_t dst_offset,
+                                   size_t bytes_to_copy, cl_channel_type datatype,
+                                   cl_reduction_op op, cl_uint num_events_in_wait_list,
+                                   const cl_event *event_wait_list, cl_event *event);
 
 /** Enqueues a command that adds the sources element-wise and stores the sum in every destination.
  *
  *  @retval CL_SUCCESS The command is enqueued. Errors: see @ref cldist_device_collectives. */
 cl_int clEnqueueAllReduceBuffer(const cl_command_queue *cmd_queue_list, cl_uint num_buffers,
                                 const cl_mem *src_buffer_list, const cl_mem *dst_buffer_list,
-                                const size_t *src_offset_list, const size_t *dst_offset_list, size_t bytes_to_copy,
-                                cl_channel_type datatype, cl_uint num_events_in_wait_list,
-                                const cl_event *event_wait_list, cl_event *event);
+                                const size_t *src_offset_list, const size_t *dst_offset_list,
+                                size_t bytes_to_copy, cl_channel_type datatype,
+                                cl_uint num_events_in_wait_list, const cl_event *event_wait_list,
+                                cl_event *event);
 
-/** Enqueues a command that reduces the sources element-wise with the operator `op` and stores the result in every
- *  destination.
+/** Enqueues a command that reduces the sources element-wise with the operator `op` and stores the
+ * result in every destination.
  *
  *  @retval CL_SUCCESS The command is enqueued. Errors: see @ref cldist_device_collectives. */
 cl_int clEnqueueAllReduceBufferWithOp(const cl_command_queue *cmd_queue_list, cl_uint num_buffers,
                                       const cl_mem *src_buffer_list, const cl_mem *dst_buffer_list,
                                       const size_t *src_offset_list, const size_t *dst_offset_list,
-                                      size_t bytes_to_copy, cl_channel_type datatype, cl_reduction_op op,
-                                      cl_uint num_events_in_wait_list, const cl_event *event_wait_list,
-                                      cl_event *event);
+                                      size_t bytes_to_copy, cl_channel_type datatype,
+                                      cl_reduction_op op, cl_uint num_events_in_wait_list,
+                                      const cl_event *event_wait_list, cl_event *event);
 
-/** Enqueues a command that adds sources of n blocks each element-wise and stores block i of the sum in destination i.
+/** Enqueues a command that adds sources of n blocks each element-wise and stores block i of the sum
+ * in destination i.
  *
  *  @retval CL_SUCCESS The command is enqueued. Errors: see @ref cldist_device_collectives. */
 cl_int clEnqueueReduceScatterBuffer(const cl_command_queue *cmd_queue_list, cl_uint num_buffers,
                                     const cl_mem *src_buffer_list, const cl_mem *dst_buffer_list,
-                                    const size_t *src_offset_list, const size_t *dst_offset_list, size_t bytes_to_copy,
-                                    cl_channel_type datatype, cl_uint num_events_in_wait_list,
+                                    const size_t *src_offset_list, const size_t *dst_offset_list,
+                                    size_t bytes_to_copy, cl_channel_type datatype,
+                                    cl_uint num_events_in_wait_list,
                                     const cl_event *event_wait_list, cl_event *event);
 
-/** Enqueues a command that reduces sources of n blocks each with the operator `op` and stores block i of the result
- *  in destination i.
+/** Enqueues a command that reduces sources of n blocks each with the operator `op` and stores block
+ * i of the result in destination i.
  *
  *  @retval CL_SUCCESS The command is enqueued. Errors: see @ref cldist_device_collectives. */
-cl_int clEnqueueReduceScatterBufferWithOp(const cl_command_queue *cmd_queue_list, cl_uint num_buffers,
-                                          const cl_mem *src_buffer_list, const cl_mem *dst_buffer_list,
-                                          const size_t *src_offset_list, const size_t *dst_offset_list,
-                                          size_t bytes_to_copy, cl_channel_type datatype, cl_reduction_op op,
-                                          cl_uint num_events_in_wait_list, const cl_event *event_wait_list,
-                                          cl_event *event);
+cl_int clEnqueueReduceScatterBufferWithOp(
+    const cl_command_queue *cmd_queue_list, cl_uint num_buffers, const cl_mem *src_buffer_list,
+    const cl_mem *dst_buffer_list, const size_t *src_offset_list, const size_t *dst_offset_list,
+    size_t bytes_to_copy, cl_channel_type datatype, cl_reduction_op op,
+    cl_uint num_events_in_wait_list, const cl_event *event_wait_list, cl_event *event);
 
 /** Enqueues a command that stores the element-wise sum of sources 0 to i in destination i.
  *
  *  @retval CL_SUCCESS The command is enqueued. Errors: see @ref cldist_device_collectives. */
-cl_int clEnqueueScanBuffer(const cl_command_queue *cmd_queue_list, cl_uint num_buffers, const cl_mem *src_buffer_list,
-                           const cl_mem *dst_buffer_list, const size_t *src_offset_list, const size_t *dst_offset_list,
-                           size_t bytes_to_copy, cl_channel_type datatype, cl_uint num_events_in_wait_list,
-                           const cl_event *event_wait_list, cl_event *event);
+cl_int clEnqueueScanBuffer(const cl_command_queue *cmd_queue_list, cl_uint num_buffers,
+                           const cl_mem *src_buffer_list, const cl_mem *dst_buffer_list,
+                           const size_t *src_offset_list, const size_t *dst_offset_list,
+                           size_t bytes_to_copy, cl_channel_type datatype,
+                           cl_uint num_events_in_wait_list, const cl_event *event_wait_list,
+                           cl_event *event);
 
-/** Enqueues a command that reduces sources 0 to i element-wise with the operator `op` and stores the result in
- *  destination i.
+/** Enqueues a command that reduces sources 0 to i element-wise with the operator `op` and stores
+ * the result in destination i.
  *
  *  @retval CL_SUCCESS The command is enqueued. Errors: see @ref cldist_device_collectives. */
 cl_int clEnqueueScanBufferWithOp(const cl_command_queue *cmd_queue_list, cl_uint num_buffers,
                                  const cl_mem *src_buffer_list, const cl_mem *dst_buffer_list,
-                                 const size_t *src_offset_list, const size_t *dst_offset_list, size_t bytes_to_copy,
-                                 cl_channel_type datatype, cl_reduction_op op, cl_uint num_events_in_wait_list,
-                                 const cl_event *event_wait_list, cl_event *event);
+                                 const size_t *src_offset_list, const size_t *dst_offset_list,
+                                 size_t bytes_to_copy, cl_channel_type datatype, cl_reduction_op op,
+                                 cl_uint num_events_in_wait_list, const cl_event *event_wait_list,
+                                 cl_event *event);
 /** @} */
 
 /** @defgroup cldist_kernel_reductions Reductions with user-provided kernels
@@ -245,12 +264,14 @@ cl_int clEnqueueScanBufferWithOp(const cl_command_queue *cmd_queue_list, cl_uint
  *
  *  The kernel has this signature:
  *
- *      kernel void combine(global T *a, ulong first_a, const global T *b, ulong first_b, ulong count)
+ *      kernel void combine(global T *a, ulong first_a, const global T *b, ulong first_b, ulong
+ * count)
  *
- *  It combines a[first_a + k] and b[first_b + k], in that order, and stores the result in a[first_a + k], for all k <
- *  count. It is launched with one dimension and any global size, so it must iterate over k in steps of
- *  get_global_size(0). The operator must be associative. It need not be commutative. The call overwrites the kernel's
- *  arguments, and no other thread may use the kernel during the call.
+ *  It combines a[first_a + k] and b[first_b + k], in that order, and stores the result in a[first_a
+ * + k], for all k < count. It is launched with one dimension and any global size, so it must
+ * iterate over k in steps of get_global_size(0). The operator must be associative. It need not be
+ * commutative. The call overwrites the kernel's arguments, and no other thread may use the kernel
+ * during the call.
  *
  *  @par Errors
  *  These errors, before those of @ref cldist_device_collectives.
@@ -258,43 +279,46 @@ cl_int clEnqueueScanBufferWithOp(const cl_command_queue *cmd_queue_list, cl_uint
  *  @retval CL_INVALID_KERNEL `combine` is not valid or does not have five arguments.
  *  @{ */
 
-/** Enqueues a command that reduces the sources with the kernel `combine` and stores the result in `dst_buffer`.
+/** Enqueues a command that reduces the sources with the kernel `combine` and stores the result in
+ * `dst_buffer`.
  *
  *  @retval CL_SUCCESS The command is enqueued. Errors: see @ref cldist_kernel_reductions. */
 cl_int clEnqueueReduceBufferWithKernel(cl_command_queue cmd_queue, cl_uint num_src_buffers,
-                                       const cl_mem *src_buffer_list, cl_mem dst_buffer, const size_t *src_offset_list,
-                                       size_t dst_offset, size_t bytes_to_copy, size_t element_size, cl_kernel combine,
-                                       cl_uint num_events_in_wait_list, const cl_event *event_wait_list,
-                                       cl_event *event);
+                                       const cl_mem *src_buffer_list, cl_mem dst_buffer,
+                                       const size_t *src_offset_list, size_t dst_offset,
+                                       size_t bytes_to_copy, size_t element_size, cl_kernel combine,
+                                       cl_uint num_events_in_wait_list,
+                                       const cl_event *event_wait_list, cl_event *event);
 
-/** Enqueues a command that reduces the sources with the kernel `combine` and stores the result in every destination.
+/** Enqueues a command that reduces the sources with the kernel `combine` and stores the result in
+ * every destination.
  *
  *  @retval CL_SUCCESS The command is enqueued. Errors: see @ref cldist_kernel_reductions. */
-cl_int clEnqueueAllReduceBufferWithKernel(const cl_command_queue *cmd_queue_list, cl_uint num_buffers,
-                                          const cl_mem *src_buffer_list, const cl_mem *dst_buffer_list,
-                                          const size_t *src_offset_list, const size_t *dst_offset_list,
-                                          size_t bytes_to_copy, size_t element_size, cl_kernel combine,
-                                          cl_uint num_events_in_wait_list, const cl_event *event_wait_list,
-                                          cl_event *event);
+cl_int clEnqueueAllReduceBufferWithKernel(
+    const cl_command_queue *cmd_queue_list, cl_uint num_buffers, const cl_mem *src_buffer_list,
+    const cl_mem *dst_buffer_list, const size_t *src_offset_list, const size_t *dst_offset_list,
+    size_t bytes_to_copy, size_t element_size, cl_kernel combine, cl_uint num_events_in_wait_list,
+    const cl_event *event_wait_list, cl_event *event);
 
-/** Enqueues a command that reduces sources of n blocks each with the kernel `combine` and stores block i of the
- *  result in destination i.
+/** Enqueues a command that reduces sources of n blocks each with the kernel `combine` and stores
+ * block i of the result in destination i.
  *
  *  @retval CL_SUCCESS The command is enqueued. Errors: see @ref cldist_kernel_reductions. */
-cl_int clEnqueueReduceScatterBufferWithKernel(const cl_command_queue *cmd_queue_list, cl_uint num_buffers,
-                                              const cl_mem *src_buffer_list, const cl_mem *dst_buffer_list,
-                                              const size_t *src_offset_list, const size_t *dst_offset_list,
-                                              size_t bytes_to_copy, size_t element_size, cl_kernel combine,
-                                              cl_uint num_events_in_wait_list, const cl_event *event_wait_list,
-                                              cl_event *event);
+cl_int clEnqueueReduceScatterBufferWithKernel(
+    const cl_command_queue *cmd_queue_list, cl_uint num_buffers, const cl_mem *src_buffer_list,
+    const cl_mem *dst_buffer_list, const size_t *src_offset_list, const size_t *dst_offset_list,
+    size_t bytes_to_copy, size_t element_size, cl_kernel combine, cl_uint num_events_in_wait_list,
+    const cl_event *event_wait_list, cl_event *event);
 
-/** Enqueues a command that reduces sources 0 to i with the kernel `combine` and stores the result in destination i.
+/** Enqueues a command that reduces sources 0 to i with the kernel `combine` and stores the result
+ * in destination i.
  *
  *  @retval CL_SUCCESS The command is enqueued. Errors: see @ref cldist_kernel_reductions. */
 cl_int clEnqueueScanBufferWithKernel(const cl_command_queue *cmd_queue_list, cl_uint num_buffers,
                                      const cl_mem *src_buffer_list, const cl_mem *dst_buffer_list,
-                                     const size_t *src_offset_list, const size_t *dst_offset_list, size_t bytes_to_copy,
-                                     size_t element_size, cl_kernel combine, cl_uint num_events_in_wait_list,
+                                     const size_t *src_offset_list, const size_t *dst_offset_list,
+                                     size_t bytes_to_copy, size_t element_size, cl_kernel combine,
+                                     cl_uint num_events_in_wait_list,
                                      const cl_event *event_wait_list, cl_event *event);
 /** @} */
 

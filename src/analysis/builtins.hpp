@@ -9,11 +9,12 @@ namespace cldist::analysis {
 /// Returns true if the function queries ids or sizes of a dimension that is not constant.
 bool asks_for_any_dimension(llvm::Function &function);
 
-/// Replaces built-in integer functions by instructions, and variable dimensions by selections of constant dimensions.
-/// ScalarEvolution understands these.
+/// Replaces built-in integer functions by instructions, and variable dimensions by selections of
+/// constant dimensions. ScalarEvolution understands these.
 void lower_builtins(llvm::Function &function);
 
-/// Moves calls of work-item functions to the start and keeps one of each. ScalarEvolution then sees equal values.
+/// Moves calls of work-item functions to the start and keeps one of each. ScalarEvolution then sees
+/// equal values.
 void gather_work_item_calls(llvm::Function &function);
 
 }  // namespace cldist::analysis

@@ -42,14 +42,16 @@ constexpr unsigned local = 3;
 }  // namespace space
 
 const char *const access_functions =
-    "write access functions for it (clSetKernelAccessFunctions), or make its indices sums of ids, loop counters and "
+    "write access functions for it (clSetKernelAccessFunctions), or make its indices sums of ids, "
+    "loop counters and "
     "arguments";
 
 constexpr std::size_t most_nodes = 2000;  // size limit for the expressions of one access
 
 class Analysis {
 public:
-    Analysis(llvm::Function &function, llvm::FunctionAnalysisManager &manager, const SourceLines &source)
+    Analysis(llvm::Function &function, llvm::FunctionAnalysisManager &manager,
+             const SourceLines &source)
         : function_(function),
           source_(source),
           evolution_(manager.getResult<llvm::ScalarEvolutionAnalysis>(function)),
@@ -89,7 +91,9 @@ private:
         return instruction.getDebugLoc() ? instruction.getDebugLoc().getLine() : 0;
     }
     static std::string at_line(const llvm::Instruction *where) {
-        return where != nullptr && line_of(*where) != 0 ? " (line " + std::to_string(line_of(*where)) + ")" : "";
+        return where != nullptr && line_of(*where) != 0
+                   ? " (line " + std::to_string(line_of(*where)) + ")"
+                   : "";
     }
 
     void arguments() {
@@ -97,22 +101,27 @@ private:
         for (const llvm::Argument &argument : function_.args()) {
             const unsigned index = argument.getArgNo();
             ArgumentDescription described;
-            described.name = argument.hasName() ? argument.getName().str() : "argument " + std::to_string(index);
+            described.name =
+                argument.hasName() ? argument.getName().str() : "argument " + std::to_string(index);
             if (argument.getType()->isPointerTy() && !argument.hasByValAttr()) {
                 const unsigned memory = argument.getType()->getPointerAddressSpace();
                 described.buffer = memory == space::global || memory == space::constant;
             }
             if (types != nullptr && index < types->getNumOperands()) {
-                const std::string type = llvm::cast<llvm::MDString>(types->getOperand(index))->getString().str();
+                const std::string type =
+                    llvm::cast<llvm::MDString>(types->getOperand(index))->getString().str();
                 if (starts_with(type, "sampler")) described.buffer = false;
                 for (const char *kind : {"image", "queue_t", "clk_event_t", "reserve_id_t"}) {
                     if (starts_with(type, kind))
-                        refuse(described.name + " is of type " + type, nullptr, "use a buffer instead");
+                        refuse(described.name + " is of type " + type, nullptr,
+                               "use a buffer instead");
                 }
             }
             if (const llvm::MDNode *qualifiers = function_.getMetadata("kernel_arg_type_qual");
                 qualifiers != nullptr && index < qualifiers->getNumOperands() &&
-                llvm::cast<llvm::MDString>(qualifiers->getOperand(index))->getString().contains("pipe")) {
+                llvm::cast<llvm::MDString>(qualifiers->getOperand(index))
+                    ->getString()
+                    .contains("pipe")) {
                 refuse(described.name + " is a pipe", nullptr, "use a buffer instead");
             }
             kernel_.arguments.push_back(std::move(described));
@@ -125,7 +134,8 @@ private:
             access(*load, load->getPointerOperand(), store_size(load->getType()), false);
         } else if (auto *store = llvm::dyn_cast<llvm::StoreInst>(&instruction)) {
             if (store->isAtomic()) return atomic(*store, store->getPointerOperand());
-            access(*store, store->getPointerOperand(), store_size(store->getValueOperand()->getType()), true);
+            access(*store, store->getPointerOperand(),
+                   store_size(store->getValueOperand()->getType()), true);
         } else if (auto *update = llvm::dyn_cast<llvm::AtomicRMWInst>(&instruction)) {
             atomic(*update, update->getPointerOperand());
         } else if (auto *exchange = llvm::dyn_cast<llvm::AtomicCmpXchgInst>(&instruction)) {
@@ -133,7 +143,8 @@ private:
         } else if (auto *call = llvm::dyn_cast<llvm::CallBase>(&instruction)) {
             look_at_call(*call);
         } else if (instruction.mayReadOrWriteMemory() && !llvm::isa<llvm::FenceInst>(instruction)) {
-            refuse(std::string("it has an instruction that cldist does not understand, ") + instruction.getOpcodeName(),
+            refuse(std::string("it has an instruction that cldist does not understand, ") +
+                       instruction.getOpcodeName(),
                    &instruction);
         }
     }
@@ -151,16 +162,19 @@ private:
             return access(call, transfer->getRawDest(), bytes, true);
         }
         if (auto *set = llvm::dyn_cast<llvm::MemSetInst>(&call)) {
-            return access(call, set->getRawDest(), values_.value(set->getLength(), call.getParent()), true);
+            return access(call, set->getRawDest(),
+                          values_.value(set->getLength(), call.getParent()), true);
         }
         if (callee->isIntrinsic()) {
             if (touches_buffers(call)) refuse("it calls " + callee->getName().str(), &call);
             return;
         }
         const auto [name, parameters] = demangled(callee->getName().str());
-        if (!callee->isDeclaration()) return refuse("it calls " + name + ", which calls itself", &call);
+        if (!callee->isDeclaration())
+            return refuse("it calls " + name + ", which calls itself", &call);
         if (name == "printf")
-            return refuse("it calls printf, and cldist cannot keep the order of the output", &call, "remove printf");
+            return refuse("it calls printf, and cldist cannot keep the order of the output", &call,
+                          "remove printf");
         if (parameters.empty()) return refuse("it calls " + name + ", which is unknown", &call);
         if (starts_with(name, "atomic_") || starts_with(name, "atom_")) {
             for (llvm::Value *operand : call.args()) {
@@ -169,17 +183,19 @@ private:
             return;
         }
         if (name == "prefetch" || name == "wait_group_events") return;
-        if (starts_with(name, "vload") || starts_with(name, "vstore")) return vector_access(call, name);
+        if (starts_with(name, "vload") || starts_with(name, "vstore"))
+            return vector_access(call, name);
         if (name == "async_work_group_copy") {
             const std::uint64_t size = pointee_size(parameters);
             if (size == 0) return refuse("it calls " + name, &call);
-            const Operand bytes = node(
-                Kind::mul, 64,
-                {constant(static_cast<std::int64_t>(size)), values_.value(call.getArgOperand(2), call.getParent())});
+            const Operand bytes = node(Kind::mul, 64,
+                                       {constant(static_cast<std::int64_t>(size)),
+                                        values_.value(call.getArgOperand(2), call.getParent())});
             access(call, call.getArgOperand(1), bytes, false);
             return access(call, call.getArgOperand(0), bytes, true);
         }
-        if (touches_buffers(call)) refuse("it calls " + name + " with a pointer to global memory", &call);
+        if (touches_buffers(call))
+            refuse("it calls " + name + " with a pointer to global memory", &call);
     }
 
     static bool touches_buffers(const llvm::CallBase &call) {
@@ -210,10 +226,12 @@ private:
         const Operand offset = node(Kind::mul, 64, {constant(distance), index});
         access(call, pointer, constant(written ? element * count : distance), written, offset);
         // Some devices write the fourth element, too.
-        if (written && distance > element * count) access(call, pointer, constant(distance), true, offset, false);
+        if (written && distance > element * count)
+            access(call, pointer, constant(distance), true, offset, false);
     }
 
-    // ---- Accesses ----------------------------------------------------------------------------------------------------
+    // ---- Accesses
+    // ----------------------------------------------------------------------------------------------------
 
     struct Place {
         llvm::Value *base = nullptr;
@@ -224,7 +242,8 @@ private:
     Place place_of(llvm::Value *pointer, const llvm::BasicBlock *block) {
         Place place;
         for (unsigned depth = 0; depth < most_depth; ++depth) {
-            const llvm::SCEV *address = evolution_.getSCEVAtScope(pointer, loops_.getLoopFor(block));
+            const llvm::SCEV *address =
+                evolution_.getSCEVAtScope(pointer, loops_.getLoopFor(block));
             const llvm::SCEV *base = evolution_.getPointerBase(address);
             const auto *unknown = llvm::dyn_cast<llvm::SCEVUnknown>(base);
             if (unknown == nullptr) return {};
@@ -256,8 +275,8 @@ private:
                    "let each work-group combine its values in local memory and write one result");
     }
 
-    void access(llvm::Instruction &instruction, llvm::Value *pointer, const Operand &bytes, bool written,
-                const Operand &more = nullptr, bool sure = true) {
+    void access(llvm::Instruction &instruction, llvm::Value *pointer, const Operand &bytes,
+                bool written, const Operand &more = nullptr, bool sure = true) {
         const llvm::BasicBlock *block = instruction.getParent();
         if (own_memory(pointer)) return;
         values_.take_reason();
@@ -266,18 +285,19 @@ private:
         if (place.base != nullptr && own_memory(place.base)) return;
         if (const auto *variable = llvm::dyn_cast_or_null<llvm::GlobalVariable>(place.base)) {
             if (!variable->isConstant())
-                refuse("it uses " + variable->getName().str() + ", which launches share", &instruction,
-                       "pass a buffer as an argument instead");
+                refuse("it uses " + variable->getName().str() + ", which launches share",
+                       &instruction, "pass a buffer as an argument instead");
             return;
         }
         const auto *argument = llvm::dyn_cast_or_null<llvm::Argument>(place.base);
         if (argument == nullptr || !kernel_.arguments[argument->getArgNo()].buffer) {
             if (written)
-                return refuse("cldist cannot determine to which argument a written pointer belongs", &instruction,
-                              "write to each argument by its own name, inside an if");
+                return refuse("cldist cannot determine to which argument a written pointer belongs",
+                              &instruction, "write to each argument by its own name, inside an if");
             for (std::size_t i = 0; i < kernel_.arguments.size(); ++i) {
                 if (kernel_.arguments[i].buffer)
-                    whole(i, "cldist cannot determine to which argument a pointer belongs", instruction);
+                    whole(i, "cldist cannot determine to which argument a pointer belongs",
+                          instruction);
             }
             return;
         }
@@ -288,7 +308,8 @@ private:
         access.text = text_of_access(instruction, pointer);
         access.bytes = bytes;
         if (more != nullptr) place.offset.push_back(more);
-        access.offset = place.offset.size() == 1 ? place.offset[0] : node(Kind::add, 64, place.offset);
+        access.offset =
+            place.offset.size() == 1 ? place.offset[0] : node(Kind::add, 64, place.offset);
         const Reached &reached = reach_.when(block);
         access.conditions = reached.conditions;
         const auto has_gaps = [&](const Operand &operand) { return values_.has_gaps(*operand); };
@@ -299,16 +320,20 @@ private:
         const bool small = size <= most_nodes;
         if (!small || !bounded(*access.offset) || !bounded(*bytes)) {
             const std::string &name = kernel_.arguments[access.argument].name;
-            const std::string why = !small           ? "the expression of an index is too large"
-                                    : reason.empty() ? "the number of bytes that it reads or writes depends on data"
-                                                     : reason;
-            if (written) return refuse("cldist cannot determine where it writes in " + name + ": " + why, &instruction);
+            const std::string why =
+                !small           ? "the expression of an index is too large"
+                : reason.empty() ? "the number of bytes that it reads or writes depends on data"
+                                 : reason;
+            if (written)
+                return refuse("cldist cannot determine where it writes in " + name + ": " + why,
+                              &instruction);
             return whole(access.argument, why, instruction);
         }
         kernel_.accesses.push_back(std::move(access));
     }
 
-    std::string text_of_access(const llvm::Instruction &instruction, const llvm::Value *pointer) const {
+    std::string text_of_access(const llvm::Instruction &instruction,
+                               const llvm::Value *pointer) const {
         const auto *address = llvm::dyn_cast<llvm::Instruction>(pointer);
         const bool is_call = llvm::isa<llvm::CallBase>(instruction);
         const llvm::DebugLoc &place = !is_call && address != nullptr && address->getDebugLoc()
@@ -363,7 +388,8 @@ Descriptions derive(llvm::Module &module, const std::string &source) {
     run("always-inline,function(sroa,early-cse)");
     llvm::FunctionPassManager unroll;
     llvm::cantFail(builder.parsePassPipeline(
-        unroll, "loop-simplify,lcssa,loop(loop-unroll-full),sroa,early-cse,instsimplify,simplifycfg"));
+        unroll,
+        "loop-simplify,lcssa,loop(loop-unroll-full),sroa,early-cse,instsimplify,simplifycfg"));
     for (llvm::Function &function : module) {
         if (function.isDeclaration()) continue;
         // Unrolls loops over dimensions, so that each dimension is a constant.
@@ -382,7 +408,8 @@ Descriptions derive(llvm::Module &module, const std::string &source) {
 
     Descriptions kernels;
     for (llvm::Function &function : module) {
-        if (function.isDeclaration() || function.getCallingConv() != llvm::CallingConv::SPIR_KERNEL) continue;
+        if (function.isDeclaration() || function.getCallingConv() != llvm::CallingConv::SPIR_KERNEL)
+            continue;
         KernelDescription kernel = Analysis(function, function_analyses, lines).describe();
         kernels.emplace(kernel.name, std::move(kernel));
     }

@@ -33,9 +33,11 @@ constexpr auto compile_limit = std::chrono::seconds(60);
 class Folder {
 public:
     Folder() {
-        std::string name = (std::filesystem::temp_directory_path() / "cldist-analysis-XXXXXX").string();
+        std::string name =
+            (std::filesystem::temp_directory_path() / "cldist-analysis-XXXXXX").string();
         if (mkdtemp(name.data()) == nullptr)
-            throw std::runtime_error("cannot create a folder " + name + ": " + std::strerror(errno));
+            throw std::runtime_error("cannot create a folder " + name + ": " +
+                                     std::strerror(errno));
         path_ = name;
     }
     Folder(const Folder &) = delete;
@@ -56,14 +58,16 @@ std::string contents(const std::string &name) {
 }
 
 /// Writes the program's LLVM IR to `output`.
-void compile(const std::string &source, const std::string &options, const Folder &folder, const std::string &output) {
+void compile(const std::string &source, const std::string &options, const Folder &folder,
+             const std::string &output) {
     const std::string input = folder.file("program.cl");
     const std::string messages = folder.file("messages");
     std::ofstream(input, std::ios::binary) << source;
-    // Prefers the clang with the LLVM version of this library, because this library must read its IR.
-    const std::string script =
-        "clang=$(command -v clang-" + std::to_string(LLVM_VERSION_MAJOR) +
-        " || command -v clang) || exit 127; messages=$1; shift; exec \"$clang\" \"$@\" 2>\"$messages\"";
+    // Prefers the clang with the LLVM version of this library, because this library must read its
+    // IR.
+    const std::string script = "clang=$(command -v clang-" + std::to_string(LLVM_VERSION_MAJOR) +
+                               " || command -v clang) || exit 127; messages=$1; shift; exec "
+                               "\"$clang\" \"$@\" 2>\"$messages\"";
     std::vector<std::string> command{"/bin/sh",
                                      "-c",
                                      script,
@@ -84,14 +88,16 @@ void compile(const std::string &source, const std::string &options, const Folder
                                      "-Xclang",
                                      "-finclude-default-header"};
     for (std::string &option : splitting::options_of(options)) {
-        if (option == "-cl-opt-disable" || option == "-O0" || option == "-g" || option == "-Werror") continue;
+        if (option == "-cl-opt-disable" || option == "-O0" || option == "-g" || option == "-Werror")
+            continue;
         command.push_back(std::move(option));
     }
     if (!splitting::chooses_language(options)) command.emplace_back("-cl-std=CL1.2");
     for (const char *last : {"-o", output.c_str(), input.c_str()}) command.emplace_back(last);
     const ChildEnd end = run_child(std::move(command), compile_limit);
     if (end.well()) return;
-    if (end.status == 127) throw std::runtime_error("clang is not in PATH; install it (Debian's package clang)");
+    if (end.status == 127)
+        throw std::runtime_error("clang is not in PATH; install it (Debian's package clang)");
     if (end.timed_out) throw std::runtime_error("clang did not end within a minute");
     // Reports the first error, because later errors are usually consequences.
     std::istringstream said(contents(messages));
@@ -101,7 +107,8 @@ void compile(const std::string &source, const std::string &options, const Folder
         throw std::runtime_error("clang does not compile the program: " +
                                  (at == std::string::npos ? line : line.substr(at)));
     }
-    throw std::runtime_error("clang does not compile the program: it ended with status " + std::to_string(end.status));
+    throw std::runtime_error("clang does not compile the program: it ended with status " +
+                             std::to_string(end.status));
 }
 
 std::string analysed(const std::string &source, const std::string &options) {
@@ -122,10 +129,11 @@ std::string analysed(const std::string &source, const std::string &options) {
 
 }  // namespace cldist::analysis
 
-/// Derives the accesses of a program's kernels. `options` are the options of clBuildProgram. On success it returns 0,
-/// and `text` contains descriptions for parse_descriptions(). Otherwise it returns another number, and `text` contains
-/// the reason. The caller frees `text`. Thread-safe.
-extern "C" __attribute__((visibility("default"))) int cldist_analyse(const char *source, const char *options,
+/// Derives the accesses of a program's kernels. `options` are the options of clBuildProgram. On
+/// success it returns 0, and `text` contains descriptions for parse_descriptions(). Otherwise it
+/// returns another number, and `text` contains the reason. The caller frees `text`. Thread-safe.
+extern "C" __attribute__((visibility("default"))) int cldist_analyse(const char *source,
+                                                                     const char *options,
                                                                      char **text) {
     int failed = 0;
     std::string answer;

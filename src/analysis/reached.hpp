@@ -21,8 +21,8 @@ struct Reached {
 
 class Reach {
 public:
-    Reach(Values &values, llvm::ScalarEvolution &evolution, llvm::LoopInfo &loops, llvm::DominatorTree &dominators,
-          llvm::PostDominatorTree &post_dominators)
+    Reach(Values &values, llvm::ScalarEvolution &evolution, llvm::LoopInfo &loops,
+          llvm::DominatorTree &dominators, llvm::PostDominatorTree &post_dominators)
         : values_(values),
           evolution_(evolution),
           loops_(loops),
@@ -34,8 +34,8 @@ public:
 private:
     void rounds(const llvm::Loop &loop, Reached &reached);
     void stops(const llvm::Loop &loop, const llvm::BasicBlock &exit, Reached &reached);
-    bool branch(const llvm::BasicBlock &from, const llvm::BasicBlock *here, const llvm::BasicBlock *block,
-                Reached &reached);
+    bool branch(const llvm::BasicBlock &from, const llvm::BasicBlock *here,
+                const llvm::BasicBlock *block, Reached &reached);
     bool condition(llvm::Value *what, bool holds, const llvm::BasicBlock *block,
                    std::vector<splitting::Operand> &conditions, unsigned depth = 0);
 

@@ -67,7 +67,8 @@ std::string SourceLines::access_at(const std::string &file, unsigned line, unsig
     if (found == lines_.end() || column == 0) return {};
     for (const std::string &text : found->second)
         if (column <= text.size())
-            if (std::string access = access_in(std::string_view(text).substr(column - 1)); !access.empty())
+            if (std::string access = access_in(std::string_view(text).substr(column - 1));
+                !access.empty())
                 return access;
     return {};
 }

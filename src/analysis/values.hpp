@@ -40,10 +40,11 @@ public:
         return expression(what, block, loops_.getLoopFor(block), 0);
     }
     /// The value as seen from a block. `scope` is the innermost loop that counts.
-    splitting::Operand expression(const llvm::SCEV *what, const llvm::BasicBlock *block, const llvm::Loop *scope,
-                                  unsigned depth = 0);
+    splitting::Operand expression(const llvm::SCEV *what, const llvm::BasicBlock *block,
+                                  const llvm::Loop *scope, unsigned depth = 0);
     /// The condition if the comparison holds, or if it does not hold. Null if it is unknown.
-    splitting::Operand comparison(llvm::ICmpInst &compare, bool holds, const llvm::BasicBlock *block);
+    splitting::Operand comparison(llvm::ICmpInst &compare, bool holds,
+                                  const llvm::BasicBlock *block);
     splitting::Operand counter(const llvm::Loop &loop);
 
     /// Adds conditions for values that grow by a factor in each round of the loop.
@@ -51,18 +52,21 @@ public:
     /// Returns true if the expression's range may contain values that do not occur.
     [[nodiscard]] bool has_gaps(const splitting::Expression &expression) const;
 
-    /// Why a value was unknown since the last call, for example "an index depends on data". Empty if all were known.
+    /// Why a value was unknown since the last call, for example "an index depends on data". Empty
+    /// if all were known.
     std::string take_reason() { return std::exchange(reason_, {}); }
 
 private:
     splitting::Operand unknown(unsigned width, const std::string &reason);
-    splitting::Operand value(llvm::Value *what, const llvm::BasicBlock *block, const llvm::Loop *scope, unsigned depth);
-    splitting::Operand remainder(const llvm::SCEVAddExpr &sum, const llvm::BasicBlock *block, const llvm::Loop *scope,
-                                 unsigned depth);
+    splitting::Operand value(llvm::Value *what, const llvm::BasicBlock *block,
+                             const llvm::Loop *scope, unsigned depth);
+    splitting::Operand remainder(const llvm::SCEVAddExpr &sum, const llvm::BasicBlock *block,
+                                 const llvm::Loop *scope, unsigned depth);
     splitting::Operand computed(llvm::Value *what, unsigned width, const llvm::BasicBlock *block,
                                 const llvm::Loop *scope, unsigned depth);
-    splitting::Operand selected(llvm::SelectInst &choice, unsigned width, const llvm::BasicBlock *block,
-                                const llvm::Loop *scope, unsigned depth);
+    splitting::Operand selected(llvm::SelectInst &choice, unsigned width,
+                                const llvm::BasicBlock *block, const llvm::Loop *scope,
+                                unsigned depth);
     splitting::Operand loaded(llvm::LoadInst &load, unsigned width);
     splitting::Operand called(const llvm::CallBase &call, unsigned width);
     splitting::Operand repeated(llvm::PHINode &phi, unsigned width, const llvm::BasicBlock *block,
@@ -71,8 +75,9 @@ private:
     llvm::ScalarEvolution &evolution_;
     llvm::LoopInfo &loops_;
     const llvm::DataLayout &layout_;
-    std::map<const void *, unsigned> counters_;  // of loops, and of values that grow by a factor in them
-    std::set<std::int64_t> growing_;             // the numbers in counters_ of such values
+    // Of loops, and of values that grow by a factor in them.
+    std::map<const void *, unsigned> counters_;
+    std::set<std::int64_t> growing_;  // the numbers in counters_ of such values
     std::string reason_;
 };
 

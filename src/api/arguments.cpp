@@ -15,7 +15,8 @@ QueueInfo queue_info(cl_command_queue queue) {
     if (queue == nullptr || !context || !device || !properties)
         throw Error(CL_INVALID_COMMAND_QUEUE, "the command queue is not valid");
     if ((*properties & CL_QUEUE_ON_DEVICE) != 0)
-        throw Error(CL_INVALID_COMMAND_QUEUE, "the command queue is a device queue; expected a host queue");
+        throw Error(CL_INVALID_COMMAND_QUEUE,
+                    "the command queue is a device queue; expected a host queue");
     return {queue, *context, *device, (*properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE) == 0};
 }
 
@@ -25,15 +26,18 @@ void check_buffer(const RangeArgument &range) {
         throw Error(CL_INVALID_MEM_OBJECT, "the memory object is not a valid buffer");
 }
 
-void check_contexts(const QueueInfo &queue, const CommandArguments &command, std::span<const RangeArgument> ranges) {
+void check_contexts(const QueueInfo &queue, const CommandArguments &command,
+                    std::span<const RangeArgument> ranges) {
     for (const RangeArgument &range : ranges)
         if (query<cl_context>(range.buffer, CL_MEM_CONTEXT) != queue.context)
-            throw Error(CL_INVALID_CONTEXT, "the buffer and the queue belong to different contexts");
+            throw Error(CL_INVALID_CONTEXT,
+                        "the buffer and the queue belong to different contexts");
     for (const cl_event event : command.events()) {
         if (event == nullptr) continue;
         const auto context = query<cl_context>(event, CL_EVENT_CONTEXT);
         if (context && context != queue.context)
-            throw Error(CL_INVALID_CONTEXT, "an event of the wait list and the queue belong to different contexts");
+            throw Error(CL_INVALID_CONTEXT,
+                        "an event of the wait list and the queue belong to different contexts");
     }
 }
 
@@ -48,10 +52,13 @@ void check_bounds(RangeArgument &range) {
     }
     if (range.offset > size || range.size > size - range.offset)
         throw Error(CL_INVALID_VALUE,
-                    fmt::format("offset {} and size {} exceed the buffer of {} bytes", range.offset, range.size, size));
+                    fmt::format("offset {} and size {} exceed the buffer of {} bytes", range.offset,
+                                range.size, size));
 }
 
-cl_mem parent_of(cl_mem buffer) { return query<cl_mem>(buffer, CL_MEM_ASSOCIATED_MEMOBJECT).value_or(nullptr); }
+cl_mem parent_of(cl_mem buffer) {
+    return query<cl_mem>(buffer, CL_MEM_ASSOCIATED_MEMOBJECT).value_or(nullptr);
+}
 
 RectRegion region_of(const RangeArgument &range) {
     return range.strided.value_or(RectRegion{range.size, 1, 1, range.size, range.size});
@@ -62,16 +69,19 @@ void check_overlap(const RangeArgument &a, const RangeArgument &b) {
     const Extent y = extent_of(b);
     if (x.buffer == y.buffer && x.begin < y.end && y.begin < x.end &&
         overlap(region_of(a), region_of(b), static_cast<std::ptrdiff_t>(y.begin - x.begin)))
-        throw Error(CL_INVALID_VALUE, fmt::format("the range to send, bytes {} to {}, and the range to receive, bytes "
-                                                  "{} to {}, overlap",
-                                                  x.begin, x.end, y.begin, y.end));
+        throw Error(
+            CL_INVALID_VALUE,
+            fmt::format("the range to send, bytes {} to {}, and the range to receive, bytes "
+                        "{} to {}, overlap",
+                        x.begin, x.end, y.begin, y.end));
 }
 
 void check_wait_list(const CommandArguments &command) {
     if ((command.wait_list == nullptr) != (command.num_events == 0))
-        throw Error(CL_INVALID_EVENT_WAIT_LIST,
-                    fmt::format("num_events_in_wait_list is {}, but event_wait_list is {}", command.num_events,
-                                command.wait_list == nullptr ? "NULL" : "not NULL"));
+        throw Error(
+            CL_INVALID_EVENT_WAIT_LIST,
+            fmt::format("num_events_in_wait_list is {}, but event_wait_list is {}",
+                        command.num_events, command.wait_list == nullptr ? "NULL" : "not NULL"));
     for (const cl_event event : command.events())
         if (event == nullptr || !query<cl_int>(event, CL_EVENT_COMMAND_EXECUTION_STATUS))
             throw Error(CL_INVALID_EVENT_WAIT_LIST, "an event of the wait list is not valid");
@@ -80,42 +90,50 @@ void check_wait_list(const CommandArguments &command) {
 void check_alignment(const RangeArgument &range, cl_device_id device) {
     if (parent_of(range.buffer) == nullptr) return;
     const std::size_t origin = query<std::size_t>(range.buffer, CL_MEM_OFFSET).value_or(0);
-    const std::size_t alignment = query<cl_uint>(device, CL_DEVICE_MEM_BASE_ADDR_ALIGN).value_or(8) / 8;
+    const std::size_t alignment =
+        query<cl_uint>(device, CL_DEVICE_MEM_BASE_ADDR_ALIGN).value_or(8) / 8;
     if (alignment != 0 && origin % alignment != 0)
-        throw Error(CL_MISALIGNED_SUB_BUFFER_OFFSET,
-                    fmt::format("the sub-buffer begins at byte {} of its buffer; expected a multiple of {}, the "
-                                "alignment of the queue's device",
-                                origin, alignment));
+        throw Error(
+            CL_MISALIGNED_SUB_BUFFER_OFFSET,
+            fmt::format(
+                "the sub-buffer begins at byte {} of its buffer; expected a multiple of {}, the "
+                "alignment of the queue's device",
+                origin, alignment));
 }
 
 void check_host_access(const RangeArgument &range) {
     const cl_mem_flags flags = query<cl_mem_flags>(range.buffer, CL_MEM_FLAGS).value_or(0);
     const bool read = reads_device(range.direction);
-    const cl_mem_flags forbidden = CL_MEM_HOST_NO_ACCESS | (read ? CL_MEM_HOST_WRITE_ONLY : CL_MEM_HOST_READ_ONLY);
+    const cl_mem_flags forbidden =
+        CL_MEM_HOST_NO_ACCESS | (read ? CL_MEM_HOST_WRITE_ONLY : CL_MEM_HOST_READ_ONLY);
     if ((flags & forbidden) != 0)
-        throw Error(CL_INVALID_OPERATION, fmt::format("the buffer was created with {} and cannot be {}",
-                                                      (flags & CL_MEM_HOST_NO_ACCESS) != 0 ? "CL_MEM_HOST_NO_ACCESS"
-                                                      : read                               ? "CL_MEM_HOST_WRITE_ONLY"
-                                                                                           : "CL_MEM_HOST_READ_ONLY",
-                                                      read ? "read" : "written"));
+        throw Error(CL_INVALID_OPERATION,
+                    fmt::format("the buffer was created with {} and cannot be {}",
+                                (flags & CL_MEM_HOST_NO_ACCESS) != 0 ? "CL_MEM_HOST_NO_ACCESS"
+                                : read                               ? "CL_MEM_HOST_WRITE_ONLY"
+                                                                     : "CL_MEM_HOST_READ_ONLY",
+                                read ? "read" : "written"));
 }
 
 }  // namespace
 
 Extent extent_of(const RangeArgument &range) {
     const cl_mem parent = parent_of(range.buffer);
-    const std::size_t origin = parent == nullptr ? 0 : query<std::size_t>(range.buffer, CL_MEM_OFFSET).value_or(0);
+    const std::size_t origin =
+        parent == nullptr ? 0 : query<std::size_t>(range.buffer, CL_MEM_OFFSET).value_or(0);
     const std::size_t begin = origin + range.offset;
     return {parent == nullptr ? range.buffer : parent, begin, begin + range.extent()};
 }
 
 void check_not_failed(const CommandArguments &command) {
     if (const cl_int status = first_failure(command.events()); status < 0)
-        throw Error(CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST,
-                    fmt::format("an event of the wait list failed with status {}", status_text(status)));
+        throw Error(
+            CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST,
+            fmt::format("an event of the wait list failed with status {}", status_text(status)));
 }
 
-QueueInfo check_command(const CommandArguments &command, std::span<RangeArgument> ranges, bool in_place) {
+QueueInfo check_command(const CommandArguments &command, std::span<RangeArgument> ranges,
+                        bool in_place) {
     const QueueInfo queue = queue_info(command.queue);
     for (const RangeArgument &range : ranges) check_buffer(range);
     check_contexts(queue, command, ranges);

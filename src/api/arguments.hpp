@@ -9,7 +9,8 @@
 
 namespace cldist {
 
-/// The arguments that commands have in common. Each check throws an Error with the code that the header documents.
+/// The arguments that commands have in common. Each check throws an Error with the code that the
+/// header documents.
 struct CommandArguments {
     cl_command_queue queue;
     cl_bool blocking;
@@ -18,7 +19,8 @@ struct CommandArguments {
     cl_event *event;
 
     [[nodiscard]] std::span<const cl_event> events() const {
-        return wait_list == nullptr ? std::span<const cl_event>{} : std::span(wait_list, num_events);
+        return wait_list == nullptr ? std::span<const cl_event>{}
+                                    : std::span(wait_list, num_events);
     }
 };
 
@@ -45,9 +47,11 @@ struct Extent {
 };
 Extent extent_of(const RangeArgument &range);
 
-/// Makes all checks of clEnqueueReadBuffer and clEnqueueReadBufferRect, in their order. It does not check for a failed
-/// wait list, because the far end may need an error message. `in_place`: two ranges may overlap.
-QueueInfo check_command(const CommandArguments &command, std::span<RangeArgument> ranges, bool in_place = false);
+/// Makes all checks of clEnqueueReadBuffer and clEnqueueReadBufferRect, in their order. It does not
+/// check for a failed wait list, because the far end may need an error message. `in_place`: two
+/// ranges may overlap.
+QueueInfo check_command(const CommandArguments &command, std::span<RangeArgument> ranges,
+                        bool in_place = false);
 
 /// Checks that no event of the wait list has failed.
 void check_not_failed(const CommandArguments &command);

@@ -10,11 +10,13 @@
 
 namespace cldist {
 
-/// Throws an Error in a process that can't use the library. Call it before any other function of the library.
+/// Throws an Error in a process that can't use the library. Call it before any other function of
+/// the library.
 inline void refuse_forked_child() {
     if (in_forked_child())
-        throw Error(CL_INVALID_OPERATION,
-                    "this process was forked from a process that uses the library, and can't use it");
+        throw Error(
+            CL_INVALID_OPERATION,
+            "this process was forked from a process that uses the library, and can't use it");
 }
 
 /// Keeps the cause of the calling thread's last failed call.

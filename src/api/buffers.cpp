@@ -26,13 +26,15 @@ Mem make_buffer(cl_context context, cl_device_id device, cl_mem_flags flags, std
     if (std::find(devices.begin(), devices.end(), device) == devices.end())
         throw Error(CL_INVALID_DEVICE, "the device does not belong to the context");
     if ((flags & (CL_MEM_USE_HOST_PTR | CL_MEM_ALLOC_HOST_PTR | CL_MEM_COPY_HOST_PTR)) != 0)
-        throw Error(CL_INVALID_VALUE, "flags contains a host pointer flag, which an exportable buffer cannot have");
+        throw Error(CL_INVALID_VALUE,
+                    "flags contains a host pointer flag, which an exportable buffer cannot have");
     if (size != 0 && ExportedMemory::possible(device, config().path == Path::direct)) {
         try {
             return ExportedMemory::create_buffer(context, device, flags, size);
         } catch (const Error &error) {
-            log_info("the platform cannot share the buffer's memory, so it is an ordinary buffer: {}",
-                     error.status().message);
+            log_info(
+                "the platform cannot share the buffer's memory, so it is an ordinary buffer: {}",
+                error.status().message);
         }
     }
     cl_int code = CL_SUCCESS;
@@ -43,11 +45,11 @@ Mem make_buffer(cl_context context, cl_device_id device, cl_mem_flags flags, std
 
 }  // namespace
 
-extern "C" cl_mem clCreateBufferExportable(cl_context context, cl_device_id device, cl_mem_flags flags, size_t size,
-                                           cl_int *errcode_ret) {
+extern "C" cl_mem clCreateBufferExportable(cl_context context, cl_device_id device,
+                                           cl_mem_flags flags, size_t size, cl_int *errcode_ret) {
     Mem buffer;
-    const cl_int code =
-        at_boundary("clCreateBufferExportable", [&] { buffer = make_buffer(context, device, flags, size); });
+    const cl_int code = at_boundary("clCreateBufferExportable",
+                                    [&] { buffer = make_buffer(context, device, flags, size); });
     if (errcode_ret != nullptr) *errcode_ret = code;
     return buffer.give();
 }

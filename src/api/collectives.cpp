@@ -44,18 +44,22 @@ struct Group {
     int size = 0;
 
     explicit Group(MPI_Comm handle)
-        : runtime(Runtime::current()), comm(runtime->communicators().find(handle)), size(comm->peers()) {
+        : runtime(Runtime::current()),
+          comm(runtime->communicators().find(handle)),
+          size(comm->peers()) {
         int inter = 0;
         PMPI_Comm_test_inter(handle, &inter);
         if (inter != 0)
-            throw Error(CL_INVALID_COMMUNICATOR,
-                        "the communicator is an inter-communicator; expected an intra-communicator");
+            throw Error(
+                CL_INVALID_COMMUNICATOR,
+                "the communicator is an inter-communicator; expected an intra-communicator");
         PMPI_Comm_rank(handle, &rank);
     }
     void check_root(int root) const {
         if (root < 0 || root >= size)
             throw Error(CL_INVALID_RANK,
-                        fmt::format("root {} is not a rank of the communicator; expected 0 to {}", root, size - 1));
+                        fmt::format("root {} is not a rank of the communicator; expected 0 to {}",
+                                    root, size - 1));
     }
 };
 
@@ -65,28 +69,32 @@ bool predefined(MPI_Datatype type) {
     return combiner == MPI_COMBINER_NAMED;
 }
 
-/// Returns the bytes from one element to the next. Throws an Error if commands do not accept the type.
+/// Returns the bytes from one element to the next. Throws an Error if commands do not accept the
+/// type.
 std::size_t element_of(MPI_Datatype type) {
-    if (type == MPI_DATATYPE_NULL) throw Error(CL_INVALID_MPI_DATATYPE, "the datatype is MPI_DATATYPE_NULL");
+    if (type == MPI_DATATYPE_NULL)
+        throw Error(CL_INVALID_MPI_DATATYPE, "the datatype is MPI_DATATYPE_NULL");
     int size = 0;
     MPI_Aint begin = 0, extent = 0, true_begin = 0, true_extent = 0;
     check_mpi(PMPI_Type_size(type, &size), "MPI_Type_size");
     PMPI_Type_get_extent(type, &begin, &extent);
     PMPI_Type_get_true_extent(type, &true_begin, &true_extent);
     if (size <= 0)
-        throw Error(CL_INVALID_MPI_DATATYPE, "the datatype is empty; expected a datatype of at least one byte");
+        throw Error(CL_INVALID_MPI_DATATYPE,
+                    "the datatype is empty; expected a datatype of at least one byte");
     const bool whole = begin == 0 && true_begin == 0 && extent == size && true_extent == size;
     if (!whole && !predefined(type))
-        throw Error(
-            CL_INVALID_MPI_DATATYPE,
-            fmt::format("the datatype has {} bytes in an extent of {} from {} on; expected a datatype without gaps",
-                        size, extent, begin));
+        throw Error(CL_INVALID_MPI_DATATYPE,
+                    fmt::format("the datatype has {} bytes in an extent of {} from {} on; expected "
+                                "a datatype without gaps",
+                                size, extent, begin));
     return static_cast<std::size_t>(extent);
 }
 
 std::size_t element_of_reduction(MPI_Datatype type, MPI_Op op) {
     const std::size_t element = element_of(type);
-    if (!predefined(type)) throw Error(CL_INVALID_MPI_DATATYPE, "the datatype of a reduction is not predefined");
+    if (!predefined(type))
+        throw Error(CL_INVALID_MPI_DATATYPE, "the datatype of a reduction is not predefined");
     const std::array known{MPI_MAX, MPI_MIN, MPI_SUM,  MPI_PROD, MPI_LAND,   MPI_BAND,
                            MPI_LOR, MPI_BOR, MPI_LXOR, MPI_BXOR, MPI_MINLOC, MPI_MAXLOC};
     if (std::find(known.begin(), known.end(), op) == known.end())
@@ -97,7 +105,9 @@ std::size_t element_of_reduction(MPI_Datatype type, MPI_Op op) {
 std::size_t bytes_of(std::size_t count, std::size_t element) {
     std::size_t bytes = 0;
     if (__builtin_mul_overflow(count, element, &bytes))
-        throw Error(CL_INVALID_VALUE, fmt::format("{} elements of {} bytes exceed the address space", count, element));
+        throw Error(
+            CL_INVALID_VALUE,
+            fmt::format("{} elements of {} bytes exceed the address space", count, element));
     return bytes;
 }
 
@@ -119,21 +129,25 @@ Side uneven_side_of(const Place &place, std::size_t element, int processes, Dire
     std::size_t begin = SIZE_MAX;
     std::size_t end = 0;
     for (std::size_t i = 0; i < static_cast<std::size_t>(processes); ++i) {
-        const Span part{bytes_of(place.displacements[i], element), bytes_of(place.counts[i], element)};
+        const Span part{bytes_of(place.displacements[i], element),
+                        bytes_of(place.counts[i], element)};
         parts.push_back(part);
         if (part.size == 0) continue;
-        if (part.offset > SIZE_MAX - part.size) throw Error(CL_INVALID_VALUE, "a part exceeds the address space");
+        if (part.offset > SIZE_MAX - part.size)
+            throw Error(CL_INVALID_VALUE, "a part exceeds the address space");
         begin = std::min(begin, part.offset);
         end = std::max(end, part.offset + part.size);
     }
     begin = std::min(begin, end);
     for (Span &part : parts) part.offset = part.size == 0 ? 0 : part.offset - begin;
-    if (place.offset > SIZE_MAX - begin) throw Error(CL_INVALID_VALUE, "a part exceeds the address space");
+    if (place.offset > SIZE_MAX - begin)
+        throw Error(CL_INVALID_VALUE, "a part exceeds the address space");
     return {{place.buffer, place.offset + begin, end - begin, direction}, std::move(parts)};
 }
 
 /// The same for the parts of all processes.
-Side side_of_all(const Place &place, bool uneven, std::size_t element, int processes, Direction direction) {
+Side side_of_all(const Place &place, bool uneven, std::size_t element, int processes,
+                 Direction direction) {
     if (uneven) return uneven_side_of(place, element, processes, direction);
     Place all = place;
     all.count = bytes_of(place.count, static_cast<std::size_t>(processes));
@@ -141,7 +155,8 @@ Side side_of_all(const Place &place, bool uneven, std::size_t element, int proce
 }
 
 /// Returns the counts of a reduce-scatter and their sum in elements.
-std::pair<std::vector<std::size_t>, std::size_t> counts_of(const std::size_t *counts, int processes) {
+std::pair<std::vector<std::size_t>, std::size_t> counts_of(const std::size_t *counts,
+                                                           int processes) {
     if (counts == nullptr) throw Error(CL_INVALID_VALUE, "the array of counts is NULL");
     std::vector<std::size_t> all(counts, counts + processes);
     std::size_t sum = 0;
@@ -158,19 +173,25 @@ struct Call {
     Collective what;
     std::optional<Side> send{};
     std::optional<Side> recv{};
-    /// If both sides are in one buffer, this distance in bytes from recv to send means MPI_IN_PLACE.
+    /// If both sides are in one buffer, this distance in bytes from recv to send means
+    /// MPI_IN_PLACE.
     std::ptrdiff_t in_place_at = 0;
 };
 
-bool contains(const Extent &outer, const Extent &inner) { return outer.begin <= inner.begin && inner.end <= outer.end; }
+bool contains(const Extent &outer, const Extent &inner) {
+    return outer.begin <= inner.begin && inner.end <= outer.end;
+}
 
 bool is_in_place(const Call &call) {
     if (!call.send || !call.recv) return false;
     const Extent send = extent_of(call.send->range);
     const Extent recv = extent_of(call.recv->range);
     const bool within = contains(recv, send) || contains(send, recv);
-    if (send.buffer != recv.buffer || send.begin == send.end || recv.begin == recv.end || !within) return false;
-    const auto same = [](const Span &a, const Span &b) { return a.offset == b.offset && a.size == b.size; };
+    if (send.buffer != recv.buffer || send.begin == send.end || recv.begin == recv.end || !within)
+        return false;
+    const auto same = [](const Span &a, const Span &b) {
+        return a.offset == b.offset && a.size == b.size;
+    };
     const std::vector<Span> &parts = call.send->parts;
     return static_cast<std::ptrdiff_t>(send.begin - recv.begin) == call.in_place_at &&
            (call.what.kind != CollectiveKind::alltoallv ||
@@ -184,12 +205,13 @@ std::vector<Span> parts_in_buffer(const Side &side) {
     if (parts.empty()) parts.push_back({0, side.range.size});
     std::erase_if(parts, [](const Span &part) { return part.size == 0; });
     for (Span &part : parts) part.offset += extent.begin;
-    std::sort(parts.begin(), parts.end(), [](const Span &a, const Span &b) { return a.offset < b.offset; });
+    std::sort(parts.begin(), parts.end(),
+              [](const Span &a, const Span &b) { return a.offset < b.offset; });
     return parts;
 }
 
-/// Returns true if no byte is both sent and received. The two ranges may overlap nevertheless, because parts may be in
-/// each other's gaps.
+/// Returns true if no byte is both sent and received. The two ranges may overlap nevertheless,
+/// because parts may be in each other's gaps.
 bool are_apart(const Side &a, const Side &b) {
     if (extent_of(a.range).buffer != extent_of(b.range).buffer) return true;
     const std::vector<Span> left = parts_in_buffer(a);
@@ -221,7 +243,9 @@ public:
         if (const Status status = run_command(*this); !status.ok()) throw Error(status);
     }
 
-    [[nodiscard]] ProgressThread &progress_thread() const override { return call_.group.runtime->progress_thread(); }
+    [[nodiscard]] ProgressThread &progress_thread() const override {
+        return call_.group.runtime->progress_thread();
+    }
 
     /// Overlapping ranges have one mapping.
     std::span<Mapping> make_mappings(Drives /*driver*/) override {
@@ -239,8 +263,10 @@ public:
         const cl_command_queue copying = driver == Drives::caller_in_queue ? queue.queue : nullptr;
         Operations operations;
         operations.push_back(make_collective(
-            call_.what, made(call_.send, copying), made(call_.recv, copying), call_.group.comm->collectives(),
-            driver == Drives::progress_thread ? call_.group.runtime->progress_driver() : caller_driver()));
+            call_.what, made(call_.send, copying), made(call_.recv, copying),
+            call_.group.comm->collectives(),
+            driver == Drives::progress_thread ? call_.group.runtime->progress_driver()
+                                              : caller_driver()));
         return operations;
     }
 
@@ -257,10 +283,12 @@ public:
     [[nodiscard]] bool writes() const override { return call_.recv.has_value(); }
 
 private:
-    [[nodiscard]] CollectiveSide made(const std::optional<Side> &side, cl_command_queue copying) const {
+    [[nodiscard]] CollectiveSide made(const std::optional<Side> &side,
+                                      cl_command_queue copying) const {
         if (!side) return {};
         const auto [buffer, offset] = held(side->range, *resources);
-        return {{resources, Mem::share(buffer), offset, side->range.size, mapped(side->range), Queue::share(copying)},
+        return {{resources, Mem::share(buffer), offset, side->range.size, mapped(side->range),
+                 Queue::share(copying)},
                 side->parts};
     }
 
@@ -270,10 +298,12 @@ private:
         if (call_.what.kind == CollectiveKind::reduce_scatter && is_in_place(call_)) return false;
         for (const std::optional<Side> *side : {&call_.send, &call_.recv}) {
             if (!*side) continue;
-            const bool aligned = call_.what.op == MPI_OP_NULL || (*side)->range.offset % call_.what.element == 0;
+            const bool aligned =
+                call_.what.op == MPI_OP_NULL || (*side)->range.offset % call_.what.element == 0;
             if (!aligned || !open_to_kernels((*side)->range)) return false;
         }
-        return config().check != Switch::on && may_wait_in_kernel(queue, arguments, call_.group.comm->handle()) &&
+        return config().check != Switch::on &&
+               may_wait_in_kernel(queue, arguments, call_.group.comm->handle()) &&
                devices.ready(resources, queue.queue);
     }
 
@@ -287,10 +317,13 @@ private:
         CollectiveSide send = made(call_.send, nullptr);
         CollectiveSide recv = made(call_.recv, nullptr);
         CollectiveWork work = devices->plan(call_.what, send, recv);
-        auto made_ordered = std::make_unique<OrderedCollective>(devices->links(), queue.queue, line.get());
+        auto made_ordered =
+            std::make_unique<OrderedCollective>(devices->links(), queue.queue, line.get());
         OrderedCollective &ordered = *made_ordered;
-        const cl_mem in = send.range.size != 0 ? send.range.buffer.get() : devices->links()->some_buffer();
-        const cl_mem out = recv.range.size != 0 ? recv.range.buffer.get() : devices->links()->some_buffer();
+        const cl_mem in =
+            send.range.size != 0 ? send.range.buffer.get() : devices->links()->some_buffer();
+        const cl_mem out =
+            recv.range.size != 0 ? recv.range.buffer.get() : devices->links()->some_buffer();
         const cl_kernel kernel = devices->links()->prepare(work, *combination);
         if (kernel == nullptr || !ordered.command.reserve(MPI_UNDEFINED, queue.queue)) return false;
         std::unique_lock lock(enqueueing_on(queue.queue));
@@ -300,23 +333,26 @@ private:
         try {
             ordered.command.follow();
             Operations operations;
-            operations.push_back(make_collective(
-                call_.what, std::move(send), std::move(recv), line,
-                arguments.blocking == CL_FALSE ? call_.group.runtime->progress_driver() : caller_driver(),
-                std::move(made_ordered), &work));
+            operations.push_back(make_collective(call_.what, std::move(send), std::move(recv), line,
+                                                 arguments.blocking == CL_FALSE
+                                                     ? call_.group.runtime->progress_driver()
+                                                     : caller_driver(),
+                                                 std::move(made_ordered), &work));
             operations.back()->announce();
             std::span<const cl_event> wait_list = arguments.events();
             const std::uint64_t until = now_ns() + moment_ns;
             while (!(ordered.on_devices = devices->decision(ordered.number)) && now_ns() < until) {
             }
-            if (!ordered.on_devices.value_or(false)) ordered.command.hold(queue, std::exchange(wait_list, {}));
+            if (!ordered.on_devices.value_or(false))
+                ordered.command.hold(queue, std::exchange(wait_list, {}));
             ordered.command.enqueue(work, kernel, in, out, wait_list,
                                     arguments.event != nullptr ? event.out() : nullptr);
             if (arguments.blocking != CL_FALSE) clFlush(queue.queue);
             if (arguments.event != nullptr) event_table().add(event.get(), operations);
             command = std::make_unique<Command>(std::move(operations), nullptr, queue.device);
         } catch (const Error &error) {
-            end_job(error.status().message, "because the other processes may already wait in kernels");
+            end_job(error.status().message,
+                    "because the other processes may already wait in kernels");
         }
         lock.unlock();
         if (arguments.blocking == CL_FALSE) {
@@ -337,7 +373,8 @@ private:
         const Extent a = extent_of(send);
         const Extent b = extent_of(recv);
         if (a.buffer != b.buffer || a.begin >= b.end || b.begin >= a.end) return {};
-        // Use the program's buffer instead of the parent of a sub-buffer if it contains both ranges.
+        // Use the program's buffer instead of the parent of a sub-buffer if it contains both
+        // ranges.
         if (contains(b, a)) return recv;
         if (contains(a, b)) return send;
         const std::size_t begin = std::min(a.begin, b.begin);
@@ -357,7 +394,8 @@ private:
             const Extent &mapped = mapped_[i];
             if (mappings_[i].memory == nullptr || extent.buffer != mapped.buffer) continue;
             if (contains(mapped, extent))
-                return static_cast<std::byte *>(mappings_[i].memory) + (extent.begin - mapped.begin);
+                return static_cast<std::byte *>(mappings_[i].memory) +
+                       (extent.begin - mapped.begin);
         }
         return nullptr;
     }
@@ -372,14 +410,16 @@ void run(Call call) { CollectiveCall(std::move(call)).run(); }
 /// Checks that this process sends and receives the same number of bytes to itself.
 void check_parts(std::size_t given, std::size_t got) {
     if (given != got)
-        throw Error(CL_INVALID_VALUE, fmt::format("this process's own part has {} bytes in the send range and {} in "
-                                                  "the receive range; expected equal sizes",
-                                                  given, got));
+        throw Error(CL_INVALID_VALUE,
+                    fmt::format("this process's own part has {} bytes in the send range and {} in "
+                                "the receive range; expected equal sizes",
+                                given, got));
 }
 
 // The entry points differ in the sides of a process and in the distance that means MPI_IN_PLACE.
 
-void run_reduction(Call call, CollectiveKind kind, int root, const Place &send, const Place &recv, MPI_Op op) {
+void run_reduction(Call call, CollectiveKind kind, int root, const Place &send, const Place &recv,
+                   MPI_Op op) {
     if (kind == CollectiveKind::reduce) call.group.check_root(root);
     const std::size_t element = element_of_reduction(send.type, op);
     call.send = side_of(send, element, Direction::send);
@@ -393,23 +433,25 @@ void run_reduction(Call call, CollectiveKind kind, int root, const Place &send, 
 void run_parts(Call call, CollectiveKind kind, int root, const Place &send, const Place &recv) {
     const bool scatters = kind == CollectiveKind::scatter || kind == CollectiveKind::scatterv;
     const bool for_all = kind == CollectiveKind::allgather || kind == CollectiveKind::allgatherv;
-    const bool uneven =
-        kind == CollectiveKind::gatherv || kind == CollectiveKind::allgatherv || kind == CollectiveKind::scatterv;
+    const bool uneven = kind == CollectiveKind::gatherv || kind == CollectiveKind::allgatherv ||
+                        kind == CollectiveKind::scatterv;
     if (!for_all) call.group.check_root(root);
     const Place &one = scatters ? recv : send;
     const Place &all = scatters ? send : recv;
     const bool has_all = for_all || call.group.rank == root;
     const std::size_t one_element = element_of(one.type);
     const std::size_t element = has_all ? element_of(all.type) : 0;
-    const Side &one_side = (scatters ? call.recv : call.send)
-                               .emplace(side_of(one, one_element, scatters ? Direction::recv : Direction::send));
+    const Side &one_side =
+        (scatters ? call.recv : call.send)
+            .emplace(side_of(one, one_element, scatters ? Direction::recv : Direction::send));
     const std::size_t part = one_side.range.size;
     if (has_all) {
         const auto rank = static_cast<std::size_t>(call.group.rank);
         const Side &side = (scatters ? call.send : call.recv)
                                .emplace(side_of_all(all, uneven, element, call.group.size,
                                                     scatters ? Direction::send : Direction::recv));
-        const Span own = uneven ? side.parts[rank] : Span{rank * part, bytes_of(all.count, element)};
+        const Span own =
+            uneven ? side.parts[rank] : Span{rank * part, bytes_of(all.count, element)};
         check_parts(scatters ? own.size : part, scatters ? part : own.size);
         const auto distance = static_cast<std::ptrdiff_t>(own.offset);
         call.in_place_at = scatters ? -distance : distance;
@@ -437,7 +479,8 @@ void run_alltoall(Call call, CollectiveKind kind, const Place &send, const Place
 extern "C" {
 
 cl_int clEnqueueBarrierMPI(cl_command_queue command_queue, cl_bool blocking, MPI_Comm comm,
-                           cl_uint num_events_in_wait_list, const cl_event *event_wait_list, cl_event *event) {
+                           cl_uint num_events_in_wait_list, const cl_event *event_wait_list,
+                           cl_event *event) {
     return at_boundary("clEnqueueBarrierMPI", [&] {
         run({{command_queue, blocking, num_events_in_wait_list, event_wait_list, event},
              Group(comm),
@@ -445,152 +488,199 @@ cl_int clEnqueueBarrierMPI(cl_command_queue command_queue, cl_bool blocking, MPI
     });
 }
 
-cl_int clEnqueueBcastBufferMPI(cl_command_queue command_queue, cl_mem buffer, cl_bool blocking, size_t offset,
-                               size_t count, MPI_Datatype datatype, int root, MPI_Comm comm,
-                               cl_uint num_events_in_wait_list, const cl_event *event_wait_list, cl_event *event) {
+cl_int clEnqueueBcastBufferMPI(cl_command_queue command_queue, cl_mem buffer, cl_bool blocking,
+                               size_t offset, size_t count, MPI_Datatype datatype, int root,
+                               MPI_Comm comm, cl_uint num_events_in_wait_list,
+                               const cl_event *event_wait_list, cl_event *event) {
     return at_boundary("clEnqueueBcastBufferMPI", [&] {
         Call call{{command_queue, blocking, num_events_in_wait_list, event_wait_list, event},
                   Group(comm),
                   {CollectiveKind::bcast, root}};
         call.group.check_root(root);
         const bool gives = call.group.rank == root;
-        Side side =
-            side_of({buffer, offset, count, datatype}, element_of(datatype), gives ? Direction::send : Direction::recv);
+        Side side = side_of({buffer, offset, count, datatype}, element_of(datatype),
+                            gives ? Direction::send : Direction::recv);
         call.what.bytes = side.range.size;
         (gives ? call.send : call.recv) = std::move(side);
         run(std::move(call));
     });
 }
 
-cl_int clEnqueueReduceBufferMPI(cl_command_queue command_queue, cl_mem send_buffer, cl_bool blocking,
-                                size_t send_offset, cl_mem recv_buffer, size_t recv_offset, size_t count,
-                                MPI_Datatype datatype, MPI_Op op, int root, MPI_Comm comm,
-                                cl_uint num_events_in_wait_list, const cl_event *event_wait_list, cl_event *event) {
+cl_int clEnqueueReduceBufferMPI(cl_command_queue command_queue, cl_mem send_buffer,
+                                cl_bool blocking, size_t send_offset, cl_mem recv_buffer,
+                                size_t recv_offset, size_t count, MPI_Datatype datatype, MPI_Op op,
+                                int root, MPI_Comm comm, cl_uint num_events_in_wait_list,
+                                const cl_event *event_wait_list, cl_event *event) {
     return at_boundary("clEnqueueReduceBufferMPI", [&] {
-        run_reduction({{command_queue, blocking, num_events_in_wait_list, event_wait_list, event}, Group(comm), {}},
+        run_reduction({{command_queue, blocking, num_events_in_wait_list, event_wait_list, event},
+                       Group(comm),
+                       {}},
                       CollectiveKind::reduce, root, {send_buffer, send_offset, count, datatype},
                       {recv_buffer, recv_offset, count, datatype}, op);
     });
 }
 
-cl_int clEnqueueAllreduceBufferMPI(cl_command_queue command_queue, cl_mem send_buffer, cl_bool blocking,
-                                   size_t send_offset, cl_mem recv_buffer, size_t recv_offset, size_t count,
-                                   MPI_Datatype datatype, MPI_Op op, MPI_Comm comm, cl_uint num_events_in_wait_list,
+cl_int clEnqueueAllreduceBufferMPI(cl_command_queue command_queue, cl_mem send_buffer,
+                                   cl_bool blocking, size_t send_offset, cl_mem recv_buffer,
+                                   size_t recv_offset, size_t count, MPI_Datatype datatype,
+                                   MPI_Op op, MPI_Comm comm, cl_uint num_events_in_wait_list,
                                    const cl_event *event_wait_list, cl_event *event) {
     return at_boundary("clEnqueueAllreduceBufferMPI", [&] {
-        run_reduction({{command_queue, blocking, num_events_in_wait_list, event_wait_list, event}, Group(comm), {}},
+        run_reduction({{command_queue, blocking, num_events_in_wait_list, event_wait_list, event},
+                       Group(comm),
+                       {}},
                       CollectiveKind::allreduce, 0, {send_buffer, send_offset, count, datatype},
                       {recv_buffer, recv_offset, count, datatype}, op);
     });
 }
 
-cl_int clEnqueueReduceScatterBufferMPI(cl_command_queue command_queue, cl_mem send_buffer, cl_bool blocking,
-                                       size_t send_offset, cl_mem recv_buffer, size_t recv_offset,
-                                       const size_t *recv_counts, MPI_Datatype datatype, MPI_Op op, MPI_Comm comm,
-                                       cl_uint num_events_in_wait_list, const cl_event *event_wait_list,
-                                       cl_event *event) {
+cl_int clEnqueueReduceScatterBufferMPI(cl_command_queue command_queue, cl_mem send_buffer,
+                                       cl_bool blocking, size_t send_offset, cl_mem recv_buffer,
+                                       size_t recv_offset, const size_t *recv_counts,
+                                       MPI_Datatype datatype, MPI_Op op, MPI_Comm comm,
+                                       cl_uint num_events_in_wait_list,
+                                       const cl_event *event_wait_list, cl_event *event) {
     return at_boundary("clEnqueueReduceScatterBufferMPI", [&] {
-        Call call{{command_queue, blocking, num_events_in_wait_list, event_wait_list, event}, Group(comm), {}};
+        Call call{{command_queue, blocking, num_events_in_wait_list, event_wait_list, event},
+                  Group(comm),
+                  {}};
         const std::size_t element = element_of_reduction(datatype, op);
         auto [counts, all] = counts_of(recv_counts, call.group.size);
         const std::size_t own = counts[static_cast<std::size_t>(call.group.rank)];
         call.send = side_of({send_buffer, send_offset, all, datatype}, element, Direction::send);
         call.recv = side_of({recv_buffer, recv_offset, own, datatype}, element, Direction::recv);
-        call.what = {
-            CollectiveKind::reduce_scatter, 0, call.send->range.size, element, datatype, op, std::move(counts)};
+        call.what = {CollectiveKind::reduce_scatter,
+                     0,
+                     call.send->range.size,
+                     element,
+                     datatype,
+                     op,
+                     std::move(counts)};
         run(std::move(call));
     });
 }
 
-cl_int clEnqueueGatherBufferMPI(cl_command_queue command_queue, cl_mem send_buffer, cl_bool blocking,
-                                size_t send_offset, size_t send_count, MPI_Datatype send_type, cl_mem recv_buffer,
-                                size_t recv_offset, size_t recv_count, MPI_Datatype recv_type, int root, MPI_Comm comm,
-                                cl_uint num_events_in_wait_list, const cl_event *event_wait_list, cl_event *event) {
+cl_int clEnqueueGatherBufferMPI(cl_command_queue command_queue, cl_mem send_buffer,
+                                cl_bool blocking, size_t send_offset, size_t send_count,
+                                MPI_Datatype send_type, cl_mem recv_buffer, size_t recv_offset,
+                                size_t recv_count, MPI_Datatype recv_type, int root, MPI_Comm comm,
+                                cl_uint num_events_in_wait_list, const cl_event *event_wait_list,
+                                cl_event *event) {
     return at_boundary("clEnqueueGatherBufferMPI", [&] {
-        run_parts({{command_queue, blocking, num_events_in_wait_list, event_wait_list, event}, Group(comm), {}},
+        run_parts({{command_queue, blocking, num_events_in_wait_list, event_wait_list, event},
+                   Group(comm),
+                   {}},
                   CollectiveKind::gather, root, {send_buffer, send_offset, send_count, send_type},
                   {recv_buffer, recv_offset, recv_count, recv_type});
     });
 }
 
-cl_int clEnqueueGathervBufferMPI(cl_command_queue command_queue, cl_mem send_buffer, cl_bool blocking,
-                                 size_t send_offset, size_t send_count, MPI_Datatype send_type, cl_mem recv_buffer,
-                                 size_t recv_offset, const size_t *recv_counts, const size_t *recv_displacements,
-                                 MPI_Datatype recv_type, int root, MPI_Comm comm, cl_uint num_events_in_wait_list,
-                                 const cl_event *event_wait_list, cl_event *event) {
+cl_int clEnqueueGathervBufferMPI(cl_command_queue command_queue, cl_mem send_buffer,
+                                 cl_bool blocking, size_t send_offset, size_t send_count,
+                                 MPI_Datatype send_type, cl_mem recv_buffer, size_t recv_offset,
+                                 const size_t *recv_counts, const size_t *recv_displacements,
+                                 MPI_Datatype recv_type, int root, MPI_Comm comm,
+                                 cl_uint num_events_in_wait_list, const cl_event *event_wait_list,
+                                 cl_event *event) {
     return at_boundary("clEnqueueGathervBufferMPI", [&] {
-        run_parts({{command_queue, blocking, num_events_in_wait_list, event_wait_list, event}, Group(comm), {}},
+        run_parts({{command_queue, blocking, num_events_in_wait_list, event_wait_list, event},
+                   Group(comm),
+                   {}},
                   CollectiveKind::gatherv, root, {send_buffer, send_offset, send_count, send_type},
                   {recv_buffer, recv_offset, 0, recv_type, recv_counts, recv_displacements});
     });
 }
 
-cl_int clEnqueueAllgatherBufferMPI(cl_command_queue command_queue, cl_mem send_buffer, cl_bool blocking,
-                                   size_t send_offset, size_t send_count, MPI_Datatype send_type, cl_mem recv_buffer,
-                                   size_t recv_offset, size_t recv_count, MPI_Datatype recv_type, MPI_Comm comm,
-                                   cl_uint num_events_in_wait_list, const cl_event *event_wait_list, cl_event *event) {
+cl_int clEnqueueAllgatherBufferMPI(cl_command_queue command_queue, cl_mem send_buffer,
+                                   cl_bool blocking, size_t send_offset, size_t send_count,
+                                   MPI_Datatype send_type, cl_mem recv_buffer, size_t recv_offset,
+                                   size_t recv_count, MPI_Datatype recv_type, MPI_Comm comm,
+                                   cl_uint num_events_in_wait_list, const cl_event *event_wait_list,
+                                   cl_event *event) {
     return at_boundary("clEnqueueAllgatherBufferMPI", [&] {
-        run_parts({{command_queue, blocking, num_events_in_wait_list, event_wait_list, event}, Group(comm), {}},
+        run_parts({{command_queue, blocking, num_events_in_wait_list, event_wait_list, event},
+                   Group(comm),
+                   {}},
                   CollectiveKind::allgather, 0, {send_buffer, send_offset, send_count, send_type},
                   {recv_buffer, recv_offset, recv_count, recv_type});
     });
 }
 
-cl_int clEnqueueAllgathervBufferMPI(cl_command_queue command_queue, cl_mem send_buffer, cl_bool blocking,
-                                    size_t send_offset, size_t send_count, MPI_Datatype send_type, cl_mem recv_buffer,
-                                    size_t recv_offset, const size_t *recv_counts, const size_t *recv_displacements,
-                                    MPI_Datatype recv_type, MPI_Comm comm, cl_uint num_events_in_wait_list,
+cl_int clEnqueueAllgathervBufferMPI(cl_command_queue command_queue, cl_mem send_buffer,
+                                    cl_bool blocking, size_t send_offset, size_t send_count,
+                                    MPI_Datatype send_type, cl_mem recv_buffer, size_t recv_offset,
+                                    const size_t *recv_counts, const size_t *recv_displacements,
+                                    MPI_Datatype recv_type, MPI_Comm comm,
+                                    cl_uint num_events_in_wait_list,
                                     const cl_event *event_wait_list, cl_event *event) {
     return at_boundary("clEnqueueAllgathervBufferMPI", [&] {
-        run_parts({{command_queue, blocking, num_events_in_wait_list, event_wait_list, event}, Group(comm), {}},
+        run_parts({{command_queue, blocking, num_events_in_wait_list, event_wait_list, event},
+                   Group(comm),
+                   {}},
                   CollectiveKind::allgatherv, 0, {send_buffer, send_offset, send_count, send_type},
                   {recv_buffer, recv_offset, 0, recv_type, recv_counts, recv_displacements});
     });
 }
 
-cl_int clEnqueueScatterBufferMPI(cl_command_queue command_queue, cl_mem send_buffer, cl_bool blocking,
-                                 size_t send_offset, size_t send_count, MPI_Datatype send_type, cl_mem recv_buffer,
-                                 size_t recv_offset, size_t recv_count, MPI_Datatype recv_type, int root, MPI_Comm comm,
-                                 cl_uint num_events_in_wait_list, const cl_event *event_wait_list, cl_event *event) {
+cl_int clEnqueueScatterBufferMPI(cl_command_queue command_queue, cl_mem send_buffer,
+                                 cl_bool blocking, size_t send_offset, size_t send_count,
+                                 MPI_Datatype send_type, cl_mem recv_buffer, size_t recv_offset,
+                                 size_t recv_count, MPI_Datatype recv_type, int root, MPI_Comm comm,
+                                 cl_uint num_events_in_wait_list, const cl_event *event_wait_list,
+                                 cl_event *event) {
     return at_boundary("clEnqueueScatterBufferMPI", [&] {
-        run_parts({{command_queue, blocking, num_events_in_wait_list, event_wait_list, event}, Group(comm), {}},
+        run_parts({{command_queue, blocking, num_events_in_wait_list, event_wait_list, event},
+                   Group(comm),
+                   {}},
                   CollectiveKind::scatter, root, {send_buffer, send_offset, send_count, send_type},
                   {recv_buffer, recv_offset, recv_count, recv_type});
     });
 }
 
-cl_int clEnqueueScattervBufferMPI(cl_command_queue command_queue, cl_mem send_buffer, cl_bool blocking,
-                                  size_t send_offset, const size_t *send_counts, const size_t *send_displacements,
-                                  MPI_Datatype send_type, cl_mem recv_buffer, size_t recv_offset, size_t recv_count,
-                                  MPI_Datatype recv_type, int root, MPI_Comm comm, cl_uint num_events_in_wait_list,
-                                  const cl_event *event_wait_list, cl_event *event) {
+cl_int clEnqueueScattervBufferMPI(cl_command_queue command_queue, cl_mem send_buffer,
+                                  cl_bool blocking, size_t send_offset, const size_t *send_counts,
+                                  const size_t *send_displacements, MPI_Datatype send_type,
+                                  cl_mem recv_buffer, size_t recv_offset, size_t recv_count,
+                                  MPI_Datatype recv_type, int root, MPI_Comm comm,
+                                  cl_uint num_events_in_wait_list, const cl_event *event_wait_list,
+                                  cl_event *event) {
     return at_boundary("clEnqueueScattervBufferMPI", [&] {
-        run_parts({{command_queue, blocking, num_events_in_wait_list, event_wait_list, event}, Group(comm), {}},
+        run_parts({{command_queue, blocking, num_events_in_wait_list, event_wait_list, event},
+                   Group(comm),
+                   {}},
                   CollectiveKind::scatterv, root,
                   {send_buffer, send_offset, 0, send_type, send_counts, send_displacements},
                   {recv_buffer, recv_offset, recv_count, recv_type});
     });
 }
 
-cl_int clEnqueueAlltoallBufferMPI(cl_command_queue command_queue, cl_mem send_buffer, cl_bool blocking,
-                                  size_t send_offset, size_t send_count, MPI_Datatype send_type, cl_mem recv_buffer,
-                                  size_t recv_offset, size_t recv_count, MPI_Datatype recv_type, MPI_Comm comm,
-                                  cl_uint num_events_in_wait_list, const cl_event *event_wait_list, cl_event *event) {
+cl_int clEnqueueAlltoallBufferMPI(cl_command_queue command_queue, cl_mem send_buffer,
+                                  cl_bool blocking, size_t send_offset, size_t send_count,
+                                  MPI_Datatype send_type, cl_mem recv_buffer, size_t recv_offset,
+                                  size_t recv_count, MPI_Datatype recv_type, MPI_Comm comm,
+                                  cl_uint num_events_in_wait_list, const cl_event *event_wait_list,
+                                  cl_event *event) {
     return at_boundary("clEnqueueAlltoallBufferMPI", [&] {
-        run_alltoall({{command_queue, blocking, num_events_in_wait_list, event_wait_list, event}, Group(comm), {}},
+        run_alltoall({{command_queue, blocking, num_events_in_wait_list, event_wait_list, event},
+                      Group(comm),
+                      {}},
                      CollectiveKind::alltoall, {send_buffer, send_offset, send_count, send_type},
                      {recv_buffer, recv_offset, recv_count, recv_type});
     });
 }
 
-cl_int clEnqueueAlltoallvBufferMPI(cl_command_queue command_queue, cl_mem send_buffer, cl_bool blocking,
-                                   size_t send_offset, const size_t *send_counts, const size_t *send_displacements,
-                                   MPI_Datatype send_type, cl_mem recv_buffer, size_t recv_offset,
-                                   const size_t *recv_counts, const size_t *recv_displacements, MPI_Datatype recv_type,
-                                   MPI_Comm comm, cl_uint num_events_in_wait_list, const cl_event *event_wait_list,
+cl_int clEnqueueAlltoallvBufferMPI(cl_command_queue command_queue, cl_mem send_buffer,
+                                   cl_bool blocking, size_t send_offset, const size_t *send_counts,
+                                   const size_t *send_displacements, MPI_Datatype send_type,
+                                   cl_mem recv_buffer, size_t recv_offset,
+                                   const size_t *recv_counts, const size_t *recv_displacements,
+                                   MPI_Datatype recv_type, MPI_Comm comm,
+                                   cl_uint num_events_in_wait_list, const cl_event *event_wait_list,
                                    cl_event *event) {
     return at_boundary("clEnqueueAlltoallvBufferMPI", [&] {
-        run_alltoall({{command_queue, blocking, num_events_in_wait_list, event_wait_list, event}, Group(comm), {}},
+        run_alltoall({{command_queue, blocking, num_events_in_wait_list, event_wait_list, event},
+                      Group(comm),
+                      {}},
                      CollectiveKind::alltoallv,
                      {send_buffer, send_offset, 0, send_type, send_counts, send_displacements},
                      {recv_buffer, recv_offset, 0, recv_type, recv_counts, recv_displacements});

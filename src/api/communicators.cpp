@@ -1,5 +1,5 @@
-// MPI calls that give hints to a communicator, and MPI_Comm_free. MPI implementations drop unknown hints, so the
-// library stores its own hint when it wraps these calls.
+// MPI calls that give hints to a communicator, and MPI_Comm_free. MPI implementations drop unknown
+// hints, so the library stores its own hint when it wraps these calls.
 
 #include <optional>
 
@@ -41,7 +41,8 @@ int MPI_Comm_dup_with_info(MPI_Comm comm, MPI_Info info, MPI_Comm *newcomm) {
                                 [&] { return PMPI_Comm_dup_with_info(comm, info, newcomm); });
 }
 
-// MPI keeps a communicator until its operations end, but it does not know the library's pending receives.
+// MPI keeps a communicator until its operations end, but it does not know the library's pending
+// receives.
 int MPI_Comm_free(MPI_Comm *comm) {
     bool later = false;
     if (comm != nullptr && !in_forked_child())
@@ -56,8 +57,9 @@ int MPI_Comm_free(MPI_Comm *comm) {
 
 #if MPI_VERSION >= 4
 int MPI_Comm_idup_with_info(MPI_Comm comm, MPI_Info info, MPI_Comm *newcomm, MPI_Request *request) {
-    return duplicate_with_hints("MPI_Comm_idup_with_info", comm, info,
-                                [&] { return PMPI_Comm_idup_with_info(comm, info, newcomm, request); });
+    return duplicate_with_hints("MPI_Comm_idup_with_info", comm, info, [&] {
+        return PMPI_Comm_idup_with_info(comm, info, newcomm, request);
+    });
 }
 #endif
 

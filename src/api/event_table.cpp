@@ -8,8 +8,8 @@
 namespace cldist {
 namespace {
 
-// Two checks of old events per new event keep up with any program. The limit is for platforms with meaningless
-// reference counts.
+// Two checks of old events per new event keep up with any program. The limit is for platforms with
+// meaningless reference counts.
 constexpr int looks = 2;
 constexpr std::size_t most_entries = 65536;
 
@@ -37,7 +37,8 @@ void EventTable::add(cl_event event, const std::vector<std::unique_ptr<Operation
     Device device = Device::share(device_of(event));
     const std::lock_guard lock(mutex_);
     release_some();
-    index_[event] = entries_.insert(entries_.end(), {std::move(device), Event::share(event), std::move(records)});
+    index_[event] = entries_.insert(entries_.end(),
+                                    {std::move(device), Event::share(event), std::move(records)});
 }
 
 EventTable::Records EventTable::find(cl_event event) const {
@@ -47,8 +48,8 @@ EventTable::Records EventTable::find(cl_event event) const {
 }
 
 void EventTable::release_unused() {
-    std::list<Entry> let_go;  // freed without the lock, because an event may hold the last reference to its queue and
-                              // context
+    std::list<Entry> let_go;  // freed without the lock, because an event may hold the last
+                              // reference to its queue and context
     const std::lock_guard lock(mutex_);
     for (auto at = entries_.begin(); at != entries_.end();) {
         const auto entry = at++;

@@ -11,9 +11,9 @@
 
 namespace cldist {
 
-/// The records of the events that users hold. OpenCL does not report when the user releases an event. Therefore the
-/// table holds a reference and checks whether it is the last one. It checks some old events with each new event, and
-/// all events in each round of the cleanup thread.
+/// The records of the events that users hold. OpenCL does not report when the user releases an
+/// event. Therefore the table holds a reference and checks whether it is the last one. It checks
+/// some old events with each new event, and all events in each round of the cleanup thread.
 class EventTable {
 public:
     using Records = std::vector<std::shared_ptr<Record>>;
@@ -27,7 +27,8 @@ public:
 
 private:
     struct Entry {
-        Device device;  ///< of the event's queue, which may be freed with the last event; see DeviceResources
+        /// Of the event's queue, which may be freed with the last event; see DeviceResources.
+        Device device;
         Event event;
         Records records;
     };

@@ -30,7 +30,9 @@ public:
         resources = resources_of(queue, {&range_.buffer, 1});
     }
 
-    [[nodiscard]] ProgressThread &progress_thread() const override { return file_progress_thread(); }
+    [[nodiscard]] ProgressThread &progress_thread() const override {
+        return file_progress_thread();
+    }
 
     std::span<Mapping> make_mappings(Drives driver) override {
         // A copy of a small range takes one command. Mapping and unmapping take two.
@@ -49,14 +51,14 @@ public:
         std::byte *const mapped = mapping_ ? static_cast<std::byte *>(mapping_->memory) : nullptr;
         const cl_command_queue copying = driver == Drives::caller_in_queue ? queue.queue : nullptr;
         Operations operations;
-        operations.push_back(
-            make_file_transfer({resources, Mem::share(buffer), offset, range_.size, mapped, Queue::share(copying)},
-                               range_.direction, access_, driver != Drives::progress_thread));
+        operations.push_back(make_file_transfer(
+            {resources, Mem::share(buffer), offset, range_.size, mapped, Queue::share(copying)},
+            range_.direction, access_, driver != Drives::progress_thread));
         return operations;
     }
 
-    // The calling thread makes the file calls, except calls that several threads make. Without an event, only large
-    // reads use other threads.
+    // The calling thread makes the file calls, except calls that several threads make. Without an
+    // event, only large reads use other threads.
     void drive_here(Command &command, const Status &gate) const override {
         const auto wakeup = std::make_shared<Wakeup>();
         command.woken_by([wakeup] { wakeup->wake(); });
@@ -64,11 +66,11 @@ public:
         drive(command, *wakeup);
     }
 
-    // If the command writes the file, its first copy can wait in the queue instead. A file with a lane needs the gate,
-    // because the command would otherwise block the lane while it waits.
+    // If the command writes the file, its first copy can wait in the queue instead. A file with a
+    // lane needs the gate, because the command would otherwise block the lane while it waits.
     [[nodiscard]] bool needs_gate(bool has_mappings) const override {
-        return has_mappings || arguments.num_events != 0 || range_.size == 0 || !progress_thread().idle() || writes() ||
-               access_->lane() != nullptr;
+        return has_mappings || arguments.num_events != 0 || range_.size == 0 ||
+               !progress_thread().idle() || writes() || access_->lane() != nullptr;
     }
 
     [[nodiscard]] bool writes() const override { return !reads_device(range_.direction); }
@@ -81,7 +83,8 @@ private:
 
 }  // namespace
 
-cl_int run_file_command(const char *call, const FileCommand &command, const MakeFileAccess &make_access) noexcept {
+cl_int run_file_command(const char *call, const FileCommand &command,
+                        const MakeFileAccess &make_access) noexcept {
     int system_error = errno;  // errno is unchanged unless the command sets it
     const cl_int code = at_boundary(call, [&] {
         FileCall checked(command, make_access);

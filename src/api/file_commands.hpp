@@ -17,8 +17,9 @@ struct FileCommand {
 /// Checks the file's arguments and creates the access to the file. May set `size`. Throws an Error.
 using MakeFileAccess = std::function<std::shared_ptr<FileAccess>(std::size_t &size)>;
 
-/// The body of the C entry point `call`. Checks the arguments, enqueues the command or runs it if it is blocking, and
-/// translates errors. Sets errno if a file call of a blocking command failed.
-cl_int run_file_command(const char *call, const FileCommand &command, const MakeFileAccess &make_access) noexcept;
+/// The body of the C entry point `call`. Checks the arguments, enqueues the command or runs it if
+/// it is blocking, and translates errors. Sets errno if a file call of a blocking command failed.
+cl_int run_file_command(const char *call, const FileCommand &command,
+                        const MakeFileAccess &make_access) noexcept;
 
 }  // namespace cldist

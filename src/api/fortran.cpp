@@ -1,5 +1,5 @@
-/// Conversions of MPI handles for the Fortran module `cldist` (tools/fortran_module.py). In some MPI libraries
-/// MPI_Comm_f2c and the like are macros, which Fortran can't call.
+/// Conversions of MPI handles for the Fortran module `cldist` (tools/fortran_module.py). In some
+/// MPI libraries MPI_Comm_f2c and the like are macros, which Fortran can't call.
 
 #include <CL/cl_ext_dist.h>
 

@@ -13,8 +13,8 @@ const char *clDistErrorName(cl_int code) {
 
 const char *clDistLastErrorMessage(void) { return last_error_message(); }
 
-cl_int clGetTransferInfo(cl_event event, cl_transfer_info param_name, size_t param_value_size, void *param_value,
-                         size_t *param_value_size_ret) {
+cl_int clGetTransferInfo(cl_event event, cl_transfer_info param_name, size_t param_value_size,
+                         void *param_value, size_t *param_value_size_ret) {
     return at_boundary("clGetTransferInfo", [&] {
         get_transfer_info(event, param_name, param_value_size, param_value, param_value_size_ret);
     });

@@ -17,7 +17,8 @@ int begin_after(int code) {
 }
 
 int init(int *argc, char ***argv, int *provided) {
-    if (init_of_tool == nullptr) return init_thread_below_tool(argc, argv, MPI_THREAD_MULTIPLE, provided);
+    if (init_of_tool == nullptr)
+        return init_thread_below_tool(argc, argv, MPI_THREAD_MULTIPLE, provided);
     return begin_after(init_of_tool(argc, argv, MPI_THREAD_MULTIPLE, provided));
 }
 
@@ -45,7 +46,9 @@ int MPI_Init(int *argc, char ***argv) {
     return init(argc, argv, &provided);
 }
 
-int MPI_Init_thread(int *argc, char ***argv, int, int *provided) { return init(argc, argv, provided); }
+int MPI_Init_thread(int *argc, char ***argv, int, int *provided) {
+    return init(argc, argv, provided);
+}
 
 cl_int clDistInit(MPI_Comm comm) {
     return at_boundary("clDistInit", [&] {

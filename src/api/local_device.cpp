@@ -41,36 +41,42 @@ void check_communicator(MPI_Comm comm) {
                     "the communicator is an inter-communicator; expected an intra-communicator");
 }
 
-// Finds the platforms to search. An invalid handle must not reach clGetDeviceIDs, which would dereference it.
+// Finds the platforms to search. An invalid handle must not reach clGetDeviceIDs, which would
+// dereference it.
 std::vector<cl_platform_id> platforms_asked_for(cl_platform_id platform) {
     cl_uint count = 0;
-    if (clGetPlatformIDs(0, nullptr, &count) != CL_SUCCESS) count = 0;  // a loader without platforms returns an error
+    // A loader without platforms returns an error.
+    if (clGetPlatformIDs(0, nullptr, &count) != CL_SUCCESS) count = 0;
     std::vector<cl_platform_id> all(count);
     if (count != 0) check(clGetPlatformIDs(count, all.data(), nullptr), "clGetPlatformIDs");
     if (platform == nullptr) return all;
     if (std::find(all.begin(), all.end(), platform) == all.end())
-        throw Error(CL_INVALID_PLATFORM, "the platform is neither NULL nor a platform that clGetPlatformIDs returns");
+        throw Error(CL_INVALID_PLATFORM,
+                    "the platform is neither NULL nor a platform that clGetPlatformIDs returns");
     return {platform};
 }
 
 void check_type(cl_device_type type) {
-    constexpr cl_device_type known = CL_DEVICE_TYPE_DEFAULT | CL_DEVICE_TYPE_CPU | CL_DEVICE_TYPE_GPU |
-                                     CL_DEVICE_TYPE_ACCELERATOR | CL_DEVICE_TYPE_CUSTOM;
+    constexpr cl_device_type known = CL_DEVICE_TYPE_DEFAULT | CL_DEVICE_TYPE_CPU |
+                                     CL_DEVICE_TYPE_GPU | CL_DEVICE_TYPE_ACCELERATOR |
+                                     CL_DEVICE_TYPE_CUSTOM;
     if (type != CL_DEVICE_TYPE_ALL && (type == 0 || (type & ~known) != 0))
-        throw Error(
-            CL_INVALID_DEVICE_TYPE,
-            fmt::format("the device type 0x{:x} is neither CL_DEVICE_TYPE_ALL nor a combination of the other types",
-                        type));
+        throw Error(CL_INVALID_DEVICE_TYPE,
+                    fmt::format("the device type 0x{:x} is neither CL_DEVICE_TYPE_ALL nor a "
+                                "combination of the other types",
+                                type));
 }
 
 std::vector<cl_device_id> devices_of(cl_platform_id platform, cl_device_type type) {
     cl_uint count = 0;
     const cl_int code = clGetDeviceIDs(platform, type, 0, nullptr, &count);
-    // The type is valid. NVIDIA returns this error for CL_DEVICE_TYPE_CUSTOM instead of CL_DEVICE_NOT_FOUND.
+    // The type is valid. NVIDIA returns this error for CL_DEVICE_TYPE_CUSTOM instead of
+    // CL_DEVICE_NOT_FOUND.
     if (code == CL_DEVICE_NOT_FOUND || code == CL_INVALID_DEVICE_TYPE) return {};
     check(code, "clGetDeviceIDs");
     std::vector<cl_device_id> devices(count);
-    if (count != 0) check(clGetDeviceIDs(platform, type, count, devices.data(), nullptr), "clGetDeviceIDs");
+    if (count != 0)
+        check(clGetDeviceIDs(platform, type, count, devices.data(), nullptr), "clGetDeviceIDs");
     return devices;
 }
 
@@ -84,9 +90,10 @@ Devices list_devices(const Request &request) {
         if (!found.ids.empty()) break;
     }
     if (found.ids.empty())
-        throw Error(CL_DEVICE_NOT_FOUND,
-                    fmt::format("{} has no device of type 0x{:x}",
-                                request.platform == nullptr ? "the system" : "the platform", request.type));
+        throw Error(
+            CL_DEVICE_NOT_FOUND,
+            fmt::format("{} has no device of type 0x{:x}",
+                        request.platform == nullptr ? "the system" : "the platform", request.type));
     for (const cl_device_id device : found.ids) found.identities.push_back(identity_of(device));
     number_equal(found.identities);
     return found;
@@ -98,12 +105,14 @@ public:
     explicit HostProcesses(MPI_Comm comm) {
         int rank = 0;
         check_mpi(PMPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
-        check_mpi(PMPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host_), "MPI_Comm_split_type");
+        check_mpi(PMPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host_),
+                  "MPI_Comm_split_type");
         int size = 0;
         PMPI_Comm_size(host_, &size);
         PMPI_Comm_rank(host_, &rank_);
         ranks_.resize(static_cast<std::size_t>(size));
-        check_mpi(PMPI_Allgather(&rank, 1, MPI_INT, ranks_.data(), 1, MPI_INT, host_), "MPI_Allgather");
+        check_mpi(PMPI_Allgather(&rank, 1, MPI_INT, ranks_.data(), 1, MPI_INT, host_),
+                  "MPI_Allgather");
     }
     HostProcesses(const HostProcesses &) = delete;
     HostProcesses &operator=(const HostProcesses &) = delete;
@@ -117,22 +126,25 @@ public:
     [[nodiscard]] int rank_of(std::size_t process) const { return ranks_[process]; }
 
     /// Gathers the lists of all processes, in the order of ranks.
-    [[nodiscard]] std::vector<std::vector<DeviceIdentity>> gather(const std::vector<DeviceIdentity> &mine) const {
+    [[nodiscard]] std::vector<std::vector<DeviceIdentity>> gather(
+        const std::vector<DeviceIdentity> &mine) const {
         std::string text;
         for (const DeviceIdentity &identity : mine) (text += identity) += '\n';
         const int length = static_cast<int>(text.size());
         std::vector<int> lengths(ranks_.size());
-        check_mpi(PMPI_Allgather(&length, 1, MPI_INT, lengths.data(), 1, MPI_INT, host_), "MPI_Allgather");
+        check_mpi(PMPI_Allgather(&length, 1, MPI_INT, lengths.data(), 1, MPI_INT, host_),
+                  "MPI_Allgather");
         std::vector<int> starts(ranks_.size());
         std::exclusive_scan(lengths.begin(), lengths.end(), starts.begin(), 0);
         std::string all(static_cast<std::size_t>(starts.back() + lengths.back()), '\0');
-        check_mpi(
-            PMPI_Allgatherv(text.data(), length, MPI_CHAR, all.data(), lengths.data(), starts.data(), MPI_CHAR, host_),
-            "MPI_Allgatherv");
+        check_mpi(PMPI_Allgatherv(text.data(), length, MPI_CHAR, all.data(), lengths.data(),
+                                  starts.data(), MPI_CHAR, host_),
+                  "MPI_Allgatherv");
         std::vector<std::vector<DeviceIdentity>> lists(ranks_.size());
         for (std::size_t i = 0; i < lists.size(); ++i) {
             std::string_view rest(all.data() + starts[i], static_cast<std::size_t>(lengths[i]));
-            for (std::size_t end = rest.find('\n'); end != std::string_view::npos; end = rest.find('\n')) {
+            for (std::size_t end = rest.find('\n'); end != std::string_view::npos;
+                 end = rest.find('\n')) {
                 lists[i].emplace_back(rest.substr(0, end));
                 rest.remove_prefix(end + 1);
             }
@@ -146,16 +158,19 @@ private:
     std::vector<int> ranks_;
 };
 
-// Only the lowest rank prints the warning. CPU devices are skipped, because processes always share the host's CPUs.
-void warn_of_sharing(const HostProcesses &host, const std::vector<std::size_t> &sharing, const Devices &mine,
-                     std::size_t position) {
+// Only the lowest rank prints the warning. CPU devices are skipped, because processes always share
+// the host's CPUs.
+void warn_of_sharing(const HostProcesses &host, const std::vector<std::size_t> &sharing,
+                     const Devices &mine, std::size_t position) {
     if (sharing.size() < 2 || sharing.front() != host.mine() || is_cpu(mine.ids[position])) return;
     std::vector<int> ranks;
     for (const std::size_t process : sharing) ranks.push_back(host.rank_of(process));
     log_warning(
-        "clDistLocalDevice: ranks {} of the communicator are on one host and share the device {} ({}); start no more "
+        "clDistLocalDevice: ranks {} of the communicator are on one host and share the device {} "
+        "({}); start no more "
         "ranks on a host than it has devices",
-        fmt::join(ranks, ", "), device_string(mine.ids[position], CL_DEVICE_NAME), mine.identities[position]);
+        fmt::join(ranks, ", "), device_string(mine.ids[position], CL_DEVICE_NAME),
+        mine.identities[position]);
 }
 
 cl_device_id choose(MPI_Comm comm, const Request &request) {
@@ -184,9 +199,10 @@ DeviceIdentity identity_of(cl_device_id device) {
     const auto uuid = query<Uuid>(device, CL_DEVICE_UUID_KHR).value_or(Uuid{});
     if (uuid != Uuid{}) return fmt::format("uuid {:02x}", fmt::join(uuid, ""));
     if (const auto at = query<cl_device_pci_bus_info_khr>(device, CL_DEVICE_PCI_BUS_INFO_KHR))
-        return fmt::format("pci {:04x}:{:02x}:{:02x}.{:x}", at->pci_domain, at->pci_bus, at->pci_device,
-                           at->pci_function);
-    return fmt::format("{}, {}", device_string(device, CL_DEVICE_VENDOR), device_string(device, CL_DEVICE_NAME));
+        return fmt::format("pci {:04x}:{:02x}:{:02x}.{:x}", at->pci_domain, at->pci_bus,
+                           at->pci_device, at->pci_function);
+    return fmt::format("{}, {}", device_string(device, CL_DEVICE_VENDOR),
+                       device_string(device, CL_DEVICE_NAME));
 }
 
 void number_equal(std::vector<DeviceIdentity> &list) {
@@ -194,12 +210,14 @@ void number_equal(std::vector<DeviceIdentity> &list) {
     for (DeviceIdentity &identity : list) identity += fmt::format(" #{}", met[identity]++);
 }
 
-std::vector<std::optional<std::size_t>> choose_devices(const std::vector<std::vector<DeviceIdentity>> &lists) {
+std::vector<std::optional<std::size_t>> choose_devices(
+    const std::vector<std::vector<DeviceIdentity>> &lists) {
     std::map<DeviceIdentity, int> taken;
     std::vector<std::optional<std::size_t>> chosen;
     for (const std::vector<DeviceIdentity> &list : lists) {
-        const auto least = std::min_element(list.begin(), list.end(),
-                                            [&](const auto &a, const auto &b) { return taken[a] < taken[b]; });
+        const auto least =
+            std::min_element(list.begin(), list.end(),
+                             [&](const auto &a, const auto &b) { return taken[a] < taken[b]; });
         if (least == list.end()) {
             chosen.emplace_back();
             continue;
@@ -211,10 +229,12 @@ std::vector<std::optional<std::size_t>> choose_devices(const std::vector<std::ve
 }
 
 std::vector<std::size_t> processes_sharing(const std::vector<std::vector<DeviceIdentity>> &lists,
-                                           const std::vector<std::optional<std::size_t>> &chosen, std::size_t process) {
+                                           const std::vector<std::optional<std::size_t>> &chosen,
+                                           std::size_t process) {
     std::vector<std::size_t> sharing;
     for (std::size_t i = 0; i < lists.size(); ++i)
-        if (chosen[i] && chosen[process] && lists[i][*chosen[i]] == lists[process][*chosen[process]])
+        if (chosen[i] && chosen[process] &&
+            lists[i][*chosen[i]] == lists[process][*chosen[process]])
             sharing.push_back(i);
     return sharing;
 }
@@ -225,7 +245,8 @@ using namespace cldist;
 
 extern "C" {
 
-cl_int clDistLocalDevice(MPI_Comm comm, cl_platform_id platform, cl_device_type type, cl_device_id *device) {
+cl_int clDistLocalDevice(MPI_Comm comm, cl_platform_id platform, cl_device_type type,
+                         cl_device_id *device) {
     return at_boundary("clDistLocalDevice", [&] {
         const cl_device_id chosen = choose(comm, {platform, type, device});
         *device = chosen;

@@ -15,16 +15,19 @@ using DeviceIdentity = std::string;
 /// Uses UUID or bus address. Without them, devices with equal names have equal identities.
 [[nodiscard]] DeviceIdentity identity_of(cl_device_id device);
 
-/// Numbers equal identities in one process's list, because two devices of one list are always different devices.
+/// Numbers equal identities in one process's list, because two devices of one list are always
+/// different devices.
 void number_equal(std::vector<DeviceIdentity> &list);
 
-/// Chooses a device for each process of a host, in the order of its ranks. Returns positions in the lists. The chosen
-/// device is the first device that the fewest earlier processes took. Equal lists give round robin. Returns nothing for
-/// an empty list.
-std::vector<std::optional<std::size_t>> choose_devices(const std::vector<std::vector<DeviceIdentity>> &lists);
+/// Chooses a device for each process of a host, in the order of its ranks. Returns positions in the
+/// lists. The chosen device is the first device that the fewest earlier processes took. Equal lists
+/// give round robin. Returns nothing for an empty list.
+std::vector<std::optional<std::size_t>> choose_devices(
+    const std::vector<std::vector<DeviceIdentity>> &lists);
 
 /// The processes that took the same device as `process`, including itself. Empty if it took none.
 std::vector<std::size_t> processes_sharing(const std::vector<std::vector<DeviceIdentity>> &lists,
-                                           const std::vector<std::optional<std::size_t>> &chosen, std::size_t process);
+                                           const std::vector<std::optional<std::size_t>> &chosen,
+                                           std::size_t process);
 
 }  // namespace cldist

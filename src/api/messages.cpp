@@ -42,7 +42,8 @@ QueueInfo check_parts(const CommandArguments &command, std::span<Part> parts) {
 
 class MessageCall final : public CheckedCall {
 public:
-    MessageCall(const CommandArguments &command, std::span<Part> parts, MPI_Comm comm) : parts_(parts) {
+    MessageCall(const CommandArguments &command, std::span<Part> parts, MPI_Comm comm)
+        : parts_(parts) {
         arguments = command;
         queue = check_parts(command, parts);
         runtime_ = Runtime::current();
@@ -50,9 +51,12 @@ public:
         runtime_->progress_thread().note_failures();
         comm_ = runtime_->communicators().find(comm);
         for (const Part &part : parts) check_rank(part.peer, part.range.direction, *comm_);
-        for (const Part &part : parts) check_tag(part.peer, part.range.direction, runtime_->max_tag());
-        resources = resources_of(queue, {std::array{parts.front().range.buffer, parts.back().range.buffer}});
-        // Builds the kernels here. On the progress thread, the build would block all other transfers.
+        for (const Part &part : parts)
+            check_tag(part.peer, part.range.direction, runtime_->max_tag());
+        resources = resources_of(
+            queue, {std::array{parts.front().range.buffer, parts.back().range.buffer}});
+        // Builds the kernels here. On the progress thread, the build would block all other
+        // transfers.
         for (const Part &part : parts)
             if (part.range.strided && !may_map_part(part)) resources->rect_kernels();
     }
@@ -60,15 +64,18 @@ public:
     void run() {
         if (may_use_kernels() && (run_ordered() || run_by_kernel())) return;
         const auto no_peer = [](const Part &part) { return part.peer.rank == MPI_PROC_NULL; };
-        // A command without peers only has its position in the queue, which the program sees by wait list or event.
-        if (arguments.blocking == CL_FALSE && arguments.num_events == 0 && arguments.event == nullptr &&
-            std::all_of(parts_.begin(), parts_.end(), no_peer))
+        // A command without peers only has its position in the queue, which the program sees by
+        // wait list or event.
+        if (arguments.blocking == CL_FALSE && arguments.num_events == 0 &&
+            arguments.event == nullptr && std::all_of(parts_.begin(), parts_.end(), no_peer))
             return;
         if (is_small() && run_small()) return;
         if (const Status status = run_command(*this); !status.ok()) throw Error(status);
     }
 
-    [[nodiscard]] ProgressThread &progress_thread() const override { return runtime_->progress_thread(); }
+    [[nodiscard]] ProgressThread &progress_thread() const override {
+        return runtime_->progress_thread();
+    }
     std::span<Mapping> make_mappings(Drives driver) override;
     [[nodiscard]] Operations make_operations(Drives driver) const override;
 
@@ -77,26 +84,32 @@ public:
         drive(command, caller_driver());
     }
 
-    // If no other command of the library is in flight, the copies wait in the queue instead. The program can't see the
-    // difference.
+    // If no other command of the library is in flight, the copies wait in the queue instead. The
+    // program can't see the difference.
     [[nodiscard]] bool needs_gate(bool /*has_mappings*/) const override {
         return arguments.num_events != 0 || !progress_thread().idle() ||
-               std::any_of(parts_.begin(), parts_.end(),
-                           [](const Part &part) { return part.range.size == 0 || part.peer.rank == MPI_PROC_NULL; });
+               std::any_of(parts_.begin(), parts_.end(), [](const Part &part) {
+                   return part.range.size == 0 || part.peer.rank == MPI_PROC_NULL;
+               });
     }
 
     // The peer of a failed receive may send its message late.
     [[nodiscard]] bool leaves_failures() const override { return true; }
-    [[nodiscard]] bool writes() const override { return parts_.back().range.direction == Direction::recv; }
+    [[nodiscard]] bool writes() const override {
+        return parts_.back().range.direction == Direction::recv;
+    }
 
 private:
     [[nodiscard]] bool may_map_part(const Part &part) const;
     [[nodiscard]] bool may_copy(const Part &part) const;
     [[nodiscard]] const Mapping *mapping_of(const Part &part) const;
-    [[nodiscard]] MessagePeer peer_of(const Part &part) const { return {comm_, part.peer.rank, part.peer.tag}; }
+    [[nodiscard]] MessagePeer peer_of(const Part &part) const {
+        return {comm_, part.peer.rank, part.peer.tag};
+    }
     [[nodiscard]] std::span<const Part> parts_with_peer() const;
     [[nodiscard]] bool may_use_kernels() const;
-    [[nodiscard]] std::unique_ptr<OrderedCommand> reserve(const Part &part, OrderedCommand::Position position) const;
+    [[nodiscard]] std::unique_ptr<OrderedCommand> reserve(const Part &part,
+                                                          OrderedCommand::Position position) const;
     [[nodiscard]] DeviceRange range_of(const Part &part) const;
     bool run_by_kernel();
     [[nodiscard]] bool may_order() const;
@@ -111,31 +124,33 @@ private:
     std::shared_ptr<Runtime> runtime_;
     std::shared_ptr<const Communicator> comm_;
     std::vector<Mapping> mappings_;
-    std::vector<const Part *> mapped_;     ///< the part of each mapping
-    std::optional<MatchedMessage> found_;  ///< the message of the only receive, if it was already matched
+    std::vector<const Part *> mapped_;  ///< the part of each mapping
+    /// The message of the only receive, if it was already matched.
+    std::optional<MatchedMessage> found_;
 };
 
 bool MessageCall::may_map_part(const Part &part) const {
     const int rank = part.peer.rank;
-    const Advice *const advice = rank < 0 ? nullptr : resources->advice(message_route(comm_->same_host(rank)));
+    const Advice *const advice =
+        rank < 0 ? nullptr : resources->advice(message_route(comm_->same_host(rank)));
     return rank != MPI_PROC_NULL && may_map(part.range, *resources, advice);
 }
 
-// Returns true if the queue should copy the range to or from memory of the library. Waiting commands may use as much of
-// this memory as is kept when unused.
+// Returns true if the queue should copy the range to or from memory of the library. Waiting
+// commands may use as much of this memory as is kept when unused.
 bool MessageCall::may_copy(const Part &part) const {
     const RangeArgument &range = part.range;
     if (part.peer.rank == MPI_PROC_NULL || range.strided) return false;
     const bool same_host = part.peer.rank >= 0 && comm_->same_host(part.peer.rank);
-    const bool ring =
-        same_host && comm_->wire() == Wire::cldist && comm_->links().reach(comm_->world_rank(part.peer.rank));
+    const bool ring = same_host && comm_->wire() == Wire::cldist &&
+                      comm_->links().reach(comm_->world_rank(part.peer.rank));
     if (!plan_copying(resources->host_memory(), same_host, ring, range.size,
                       resources->advice(message_route(same_host)), config()))
         return false;
     // If a message is shorter than its receive, the rest is read from the buffer.
     if (range.direction == Direction::recv &&
-        (query<cl_mem_flags>(range.buffer, CL_MEM_FLAGS).value_or(CL_MEM_HOST_WRITE_ONLY) & CL_MEM_HOST_WRITE_ONLY) !=
-            0)
+        (query<cl_mem_flags>(range.buffer, CL_MEM_FLAGS).value_or(CL_MEM_HOST_WRITE_ONLY) &
+         CL_MEM_HOST_WRITE_ONLY) != 0)
         return false;
     return resources->staging().bytes_lent() + range.size <= config().staging_keep.value;
 }
@@ -143,7 +158,8 @@ bool MessageCall::may_copy(const Part &part) const {
 // Maps parts, or else copies them to memory of the library.
 std::span<Mapping> MessageCall::make_mappings(Drives driver) {
     const bool in_queue = driver == Drives::caller_in_queue;
-    // A read of a small range takes one command. Mapping and unmapping take two. The host packs strided ranges.
+    // A read of a small range takes one command. Mapping and unmapping take two. The host packs
+    // strided ranges.
     const std::size_t copied = in_queue ? largest_copied(resources->host_memory(), config()) : 0;
     const auto flags_of = [](const RangeArgument &range) -> cl_map_flags {
         // Not CL_MAP_WRITE_INVALIDATE_REGION, because a message may be shorter than its receive.
@@ -156,7 +172,9 @@ std::span<Mapping> MessageCall::make_mappings(Drives driver) {
         mapped_.push_back(&part);
     }
     for (const Part &part : parts_) {
-        if (in_queue || std::find(mapped_.begin(), mapped_.end(), &part) != mapped_.end() || !may_copy(part)) continue;
+        if (in_queue || std::find(mapped_.begin(), mapped_.end(), &part) != mapped_.end() ||
+            !may_copy(part))
+            continue;
         const auto [buffer, offset] = held(part.range, *resources);
         mappings_.push_back({buffer, offset, part.range.size, flags_of(part.range), nullptr,
                              memory_behind_header(*resources, part.range.size)});
@@ -174,7 +192,8 @@ const Mapping *MessageCall::mapping_of(const Part &part) const {
 }
 
 Operations MessageCall::make_operations(Drives drives) const {
-    MessageDriver &driver = drives == Drives::progress_thread ? runtime_->progress_driver() : caller_driver();
+    MessageDriver &driver =
+        drives == Drives::progress_thread ? runtime_->progress_driver() : caller_driver();
     const cl_command_queue copying = drives == Drives::caller_in_queue ? queue.queue : nullptr;
     Operations operations;
     for (const Part &part : parts_) {
@@ -188,9 +207,10 @@ Operations MessageCall::make_operations(Drives drives) const {
                           Queue::share(copying),
                           part.range.strided,
                           mapping != nullptr && mapping->staging != nullptr};
-        operations.push_back(part.range.direction == Direction::send
-                                 ? make_send(std::move(range), peer_of(part), driver, runtime_->channels())
-                                 : make_recv(std::move(range), peer_of(part), driver, found_));
+        operations.push_back(
+            part.range.direction == Direction::send
+                ? make_send(std::move(range), peer_of(part), driver, runtime_->channels())
+                : make_recv(std::move(range), peer_of(part), driver, found_));
     }
     return operations;
 }
@@ -199,7 +219,8 @@ Operations MessageCall::make_operations(Drives drives) const {
 std::span<const Part> MessageCall::parts_with_peer() const {
     std::span<const Part> parts = parts_;
     if (parts.front().peer.rank == MPI_PROC_NULL) parts = parts.subspan(1);
-    if (!parts.empty() && parts.back().peer.rank == MPI_PROC_NULL) parts = parts.first(parts.size() - 1);
+    if (!parts.empty() && parts.back().peer.rank == MPI_PROC_NULL)
+        parts = parts.first(parts.size() - 1);
     return parts;
 }
 
@@ -220,11 +241,14 @@ bool MessageCall::may_use_kernels() const {
 }
 
 // Returns what the kernel needs. Null if some of it is not free.
-std::unique_ptr<OrderedCommand> MessageCall::reserve(const Part &part, OrderedCommand::Position position) const {
+std::unique_ptr<OrderedCommand> MessageCall::reserve(const Part &part,
+                                                     OrderedCommand::Position position) const {
     const int rank = part.peer.rank;
-    auto command =
-        std::make_unique<OrderedCommand>(comm_->links().devices(), part.range.direction, part.range.size, position);
-    return command->reserve(rank < 0 ? rank : comm_->world_rank(rank), queue.queue) ? std::move(command) : nullptr;
+    auto command = std::make_unique<OrderedCommand>(comm_->links().devices(), part.range.direction,
+                                                    part.range.size, position);
+    return command->reserve(rank < 0 ? rank : comm_->world_rank(rank), queue.queue)
+               ? std::move(command)
+               : nullptr;
 }
 
 DeviceRange MessageCall::range_of(const Part &part) const {
@@ -232,9 +256,9 @@ DeviceRange MessageCall::range_of(const Part &part) const {
     return {resources, Mem::share(buffer), offset, part.range.size, nullptr, {}};
 }
 
-// Enqueues the command with a kernel for the send, and returns true if that is possible. The message takes its position in
-// the message order when the command starts. The receiver's host copies the bytes when they have arrived, so no kernel
-// waits.
+// Enqueues the command with a kernel for the send, and returns true if that is possible. The
+// message takes its position in the message order when the command starts. The receiver's host
+// copies the bytes when they have arrived, so no kernel waits.
 bool MessageCall::run_by_kernel() {
     const Part &first = parts_with_peer().front();
     std::unique_ptr<OrderedCommand> sending;
@@ -253,13 +277,15 @@ bool MessageCall::run_by_kernel() {
     for (const Part &part : parts_)
         operations.push_back(part.range.direction == Direction::recv
                                  ? make_recv(range_of(part), peer_of(part), driver)
-                                 : make_send(range_of(part), peer_of(part), driver, runtime_->channels(), false,
+                                 : make_send(range_of(part), peer_of(part), driver,
+                                             runtime_->channels(), false,
                                              &part == &first ? std::move(sending) : nullptr));
     start_when_ready(*this, std::move(operations), std::move(bridge));
     return true;
 }
 
-// Returns true if kernels may wait for the messages. A kernel cannot fail its event, so errors must be fatal.
+// Returns true if kernels may wait for the messages. A kernel cannot fail its event, so errors must
+// be fatal.
 bool MessageCall::may_order() const {
     return config().path == Path::device && comm_->links().devices()->may_wait() &&
            may_wait_in_kernel(queue, arguments, comm_->handle());
@@ -279,7 +305,8 @@ bool MessageCall::run_ordered() {
     try {
         enqueue_ordered(reserved);
     } catch (const Error &error) {
-        end_job(error.status().message, "because the other process may already wait for the message");
+        end_job(error.status().message,
+                "because the other process may already wait for the message");
     }
     return true;
 }
@@ -297,12 +324,12 @@ void MessageCall::enqueue_ordered(std::vector<std::unique_ptr<OrderedCommand>> &
     OrderedCommand &first_command = *reserved.front();
     OrderedCommand &last_command = *reserved.back();
     if (&first != &parts_.front())
-        operations.push_back(
-            make_send(range_of(parts_.front()), peer_of(parts_.front()), driver, runtime_->channels()));
+        operations.push_back(make_send(range_of(parts_.front()), peer_of(parts_.front()), driver,
+                                       runtime_->channels()));
     if (sends) {
         first_command.follow();
-        operations.push_back(make_send(range_of(first), peer_of(first), driver, runtime_->channels(), false,
-                                       std::move(reserved.front())));
+        operations.push_back(make_send(range_of(first), peer_of(first), driver,
+                                       runtime_->channels(), false, std::move(reserved.front())));
         operations.back()->announce();
     }
     std::optional<MatchedMessage> found;
@@ -311,28 +338,31 @@ void MessageCall::enqueue_ordered(std::vector<std::unique_ptr<OrderedCommand>> &
     const auto [recv_buffer, recv_offset] = held(last.range, *resources);
     const bool both = sends && receives && last_command.granted();
     if (both)
-        OrderedCommand::enqueue_both(first_command, last_command, first_command.move_of(send_buffer, send_offset),
-                                     last_command.move_of(recv_buffer, recv_offset), wait_list, wanted);
+        OrderedCommand::enqueue_both(
+            first_command, last_command, first_command.move_of(send_buffer, send_offset),
+            last_command.move_of(recv_buffer, recv_offset), wait_list, wanted);
     else if (sends)
-        first_command.enqueue(send_buffer, send_offset, std::exchange(wait_list, {}), receives ? nullptr : wanted);
+        first_command.enqueue(send_buffer, send_offset, std::exchange(wait_list, {}),
+                              receives ? nullptr : wanted);
     if (receives) {
         if (!found) found = find_ordered(last, last_command, moment_ns);
         if (!last_command.granted()) last_command.hold(queue, std::exchange(wait_list, {}));
         const bool announces = !found;
-        operations.push_back(
-            make_recv(range_of(last), peer_of(last), driver, std::move(found), std::move(reserved.back())));
+        operations.push_back(make_recv(range_of(last), peer_of(last), driver, std::move(found),
+                                       std::move(reserved.back())));
         if (announces) operations.back()->announce();
         if (!both) last_command.enqueue(recv_buffer, recv_offset, wait_list, wanted);
     }
     if (&last != &parts_.back())
         operations.push_back(make_recv(range_of(parts_.back()), peer_of(parts_.back()), driver));
     if (event) event_table().add(event.get(), operations);
-    progress_thread().submit(std::make_unique<Command>(std::move(operations), nullptr, queue.device), {});
+    progress_thread().submit(
+        std::make_unique<Command>(std::move(operations), nullptr, queue.device), {});
     if (event) *arguments.event = event.give();
 }
 
-// Takes the message of a receive if it arrives within that time. If a kernel of the sender moves it, the receive's kernel may
-// wait for that kernel.
+// Takes the message of a receive if it arrives within that time. If a kernel of the sender moves
+// it, the receive's kernel may wait for that kernel.
 std::optional<MatchedMessage> MessageCall::find_ordered(const Part &part, OrderedCommand &ordered,
                                                         std::uint64_t patience_ns) const {
     const MessagePattern pattern{comm_, part.peer.rank, part.peer.tag};
@@ -351,20 +381,23 @@ std::optional<MatchedMessage> MessageCall::find_ordered(const Part &part, Ordere
 bool MessageCall::is_small() const {
     const RangeArgument &range = parts_.front().range;
     return arguments.blocking != CL_FALSE && arguments.event == nullptr && queue.in_order &&
-           comm_->wire() == Wire::cldist && parts_.size() == 1 && !range.strided && range.size <= largest_small &&
-           host_path(config()) == Path::automatic && !trace::enabled() && !needs_gate(false);
+           comm_->wire() == Wire::cldist && parts_.size() == 1 && !range.strided &&
+           range.size <= largest_small && host_path(config()) == Path::automatic &&
+           !trace::enabled() && !needs_gate(false);
 }
 
 // Takes the fast path. Returns false if the message was only matched.
 bool MessageCall::run_small() {
     const RangeArgument &range = parts_.front().range;
-    SmallMessage message{queue.queue, range.buffer, range.offset, range.size, peer_of(parts_.front()), nullptr};
+    SmallMessage message{
+        queue.queue, range.buffer, range.offset, range.size, peer_of(parts_.front()), nullptr};
     if (queue.addresses_last) {
         const cl_map_flags flags = writes() ? CL_MAP_WRITE : CL_MAP_READ;
         std::byte *const first = host_addresses().find_or_map(queue.queue, range.buffer, flags);
         if (first != nullptr) message.address = first + range.offset;
     }
-    if (const Status status = writes() ? recv_small(message, found_) : send_small(message); !status.ok())
+    if (const Status status = writes() ? recv_small(message, found_) : send_small(message);
+        !status.ok())
         throw Error(status);
     return !found_;
 }
@@ -377,69 +410,84 @@ void run(const CommandArguments &command, std::span<Part> parts, MPI_Comm comm) 
 
 extern "C" {
 
-cl_int clEnqueueSendBuffer(cl_command_queue command_queue, cl_mem buffer, cl_bool blocking, size_t offset, size_t size,
-                           int dest, int tag, MPI_Comm comm, cl_uint num_events_in_wait_list,
-                           const cl_event *event_wait_list, cl_event *event) {
+cl_int clEnqueueSendBuffer(cl_command_queue command_queue, cl_mem buffer, cl_bool blocking,
+                           size_t offset, size_t size, int dest, int tag, MPI_Comm comm,
+                           cl_uint num_events_in_wait_list, const cl_event *event_wait_list,
+                           cl_event *event) {
     return at_boundary("clEnqueueSendBuffer", [&] {
         std::array parts{Part{{buffer, offset, size, Direction::send}, {dest, tag}}};
-        run({command_queue, blocking, num_events_in_wait_list, event_wait_list, event}, parts, comm);
+        run({command_queue, blocking, num_events_in_wait_list, event_wait_list, event}, parts,
+            comm);
     });
 }
 
-cl_int clEnqueueRecvBuffer(cl_command_queue command_queue, cl_mem buffer, cl_bool blocking, size_t offset, size_t size,
-                           int source, int tag, MPI_Comm comm, cl_uint num_events_in_wait_list,
-                           const cl_event *event_wait_list, cl_event *event) {
+cl_int clEnqueueRecvBuffer(cl_command_queue command_queue, cl_mem buffer, cl_bool blocking,
+                           size_t offset, size_t size, int source, int tag, MPI_Comm comm,
+                           cl_uint num_events_in_wait_list, const cl_event *event_wait_list,
+                           cl_event *event) {
     return at_boundary("clEnqueueRecvBuffer", [&] {
         std::array parts{Part{{buffer, offset, size, Direction::recv}, {source, tag}}};
-        run({command_queue, blocking, num_events_in_wait_list, event_wait_list, event}, parts, comm);
+        run({command_queue, blocking, num_events_in_wait_list, event_wait_list, event}, parts,
+            comm);
     });
 }
 
-cl_int clEnqueueSendrecvBuffer(cl_command_queue command_queue, cl_mem send_buffer, cl_bool blocking, size_t send_offset,
-                               size_t send_size, int dest, int send_tag, cl_mem recv_buffer, size_t recv_offset,
-                               size_t recv_size, int source, int recv_tag, MPI_Comm comm,
-                               cl_uint num_events_in_wait_list, const cl_event *event_wait_list, cl_event *event) {
+cl_int clEnqueueSendrecvBuffer(cl_command_queue command_queue, cl_mem send_buffer, cl_bool blocking,
+                               size_t send_offset, size_t send_size, int dest, int send_tag,
+                               cl_mem recv_buffer, size_t recv_offset, size_t recv_size, int source,
+                               int recv_tag, MPI_Comm comm, cl_uint num_events_in_wait_list,
+                               const cl_event *event_wait_list, cl_event *event) {
     return at_boundary("clEnqueueSendrecvBuffer", [&] {
-        std::array parts{Part{{send_buffer, send_offset, send_size, Direction::send}, {dest, send_tag}},
-                         Part{{recv_buffer, recv_offset, recv_size, Direction::recv}, {source, recv_tag}}};
-        run({command_queue, blocking, num_events_in_wait_list, event_wait_list, event}, parts, comm);
+        std::array parts{
+            Part{{send_buffer, send_offset, send_size, Direction::send}, {dest, send_tag}},
+            Part{{recv_buffer, recv_offset, recv_size, Direction::recv}, {source, recv_tag}}};
+        run({command_queue, blocking, num_events_in_wait_list, event_wait_list, event}, parts,
+            comm);
     });
 }
 
-cl_int clEnqueueSendBufferRect(cl_command_queue command_queue, cl_mem buffer, cl_bool blocking, const size_t origin[3],
-                               const size_t region[3], size_t row_pitch, size_t slice_pitch, int dest, int tag,
-                               MPI_Comm comm, cl_uint num_events_in_wait_list, const cl_event *event_wait_list,
+cl_int clEnqueueSendBufferRect(cl_command_queue command_queue, cl_mem buffer, cl_bool blocking,
+                               const size_t origin[3], const size_t region[3], size_t row_pitch,
+                               size_t slice_pitch, int dest, int tag, MPI_Comm comm,
+                               cl_uint num_events_in_wait_list, const cl_event *event_wait_list,
                                cl_event *event) {
     return at_boundary("clEnqueueSendBufferRect", [&] {
         const RectArguments rect{origin, region, row_pitch, slice_pitch};
         std::array parts{Part{{buffer, 0, 0, Direction::send, rect}, {dest, tag}}};
-        run({command_queue, blocking, num_events_in_wait_list, event_wait_list, event}, parts, comm);
+        run({command_queue, blocking, num_events_in_wait_list, event_wait_list, event}, parts,
+            comm);
     });
 }
 
-cl_int clEnqueueRecvBufferRect(cl_command_queue command_queue, cl_mem buffer, cl_bool blocking, const size_t origin[3],
-                               const size_t region[3], size_t row_pitch, size_t slice_pitch, int source, int tag,
-                               MPI_Comm comm, cl_uint num_events_in_wait_list, const cl_event *event_wait_list,
+cl_int clEnqueueRecvBufferRect(cl_command_queue command_queue, cl_mem buffer, cl_bool blocking,
+                               const size_t origin[3], const size_t region[3], size_t row_pitch,
+                               size_t slice_pitch, int source, int tag, MPI_Comm comm,
+                               cl_uint num_events_in_wait_list, const cl_event *event_wait_list,
                                cl_event *event) {
     return at_boundary("clEnqueueRecvBufferRect", [&] {
         const RectArguments rect{origin, region, row_pitch, slice_pitch};
         std::array parts{Part{{buffer, 0, 0, Direction::recv, rect}, {source, tag}}};
-        run({command_queue, blocking, num_events_in_wait_list, event_wait_list, event}, parts, comm);
+        run({command_queue, blocking, num_events_in_wait_list, event_wait_list, event}, parts,
+            comm);
     });
 }
 
-cl_int clEnqueueSendrecvBufferRect(cl_command_queue command_queue, cl_mem send_buffer, cl_bool blocking,
-                                   const size_t send_origin[3], const size_t send_region[3], size_t send_row_pitch,
-                                   size_t send_slice_pitch, int dest, int send_tag, cl_mem recv_buffer,
-                                   const size_t recv_origin[3], const size_t recv_region[3], size_t recv_row_pitch,
+cl_int clEnqueueSendrecvBufferRect(cl_command_queue command_queue, cl_mem send_buffer,
+                                   cl_bool blocking, const size_t send_origin[3],
+                                   const size_t send_region[3], size_t send_row_pitch,
+                                   size_t send_slice_pitch, int dest, int send_tag,
+                                   cl_mem recv_buffer, const size_t recv_origin[3],
+                                   const size_t recv_region[3], size_t recv_row_pitch,
                                    size_t recv_slice_pitch, int source, int recv_tag, MPI_Comm comm,
-                                   cl_uint num_events_in_wait_list, const cl_event *event_wait_list, cl_event *event) {
+                                   cl_uint num_events_in_wait_list, const cl_event *event_wait_list,
+                                   cl_event *event) {
     return at_boundary("clEnqueueSendrecvBufferRect", [&] {
         const RectArguments send{send_origin, send_region, send_row_pitch, send_slice_pitch};
         const RectArguments recv{recv_origin, recv_region, recv_row_pitch, recv_slice_pitch};
         std::array parts{Part{{send_buffer, 0, 0, Direction::send, send}, {dest, send_tag}},
                          Part{{recv_buffer, 0, 0, Direction::recv, recv}, {source, recv_tag}}};
-        run({command_queue, blocking, num_events_in_wait_list, event_wait_list, event}, parts, comm);
+        run({command_queue, blocking, num_events_in_wait_list, event_wait_list, event}, parts,
+            comm);
     });
 }
 

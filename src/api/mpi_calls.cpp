@@ -1,5 +1,5 @@
-/// Wraps MPI calls of the program through the PMPI interface. The library implements the calls with MPI_CL_MEM. All
-/// other calls go to MPI after one comparison.
+/// Wraps MPI calls of the program through the PMPI interface. The library implements the calls with
+/// MPI_CL_MEM. All other calls go to MPI after one comparison.
 
 #include <algorithm>
 #include <climits>
@@ -33,7 +33,8 @@ using namespace cldist;
 
 namespace {
 
-// ---- Errors ----------------------------------------------------------------------------------------------------------
+// ---- Errors
+// ----------------------------------------------------------------------------------------------------------
 
 // Calls the error handler that MPI would call.
 int raise(const char *call, MPI_Comm comm, const Status &status) {
@@ -45,7 +46,8 @@ int raise(const char *call, MPI_Comm comm, const Status &status) {
     PMPI_Initialized(&initialized);
     PMPI_Finalized(&finalized);
     if (initialized != 0 && finalized == 0)
-        PMPI_Comm_call_errhandler(status.code == CL_INVALID_COMMUNICATOR ? MPI_COMM_WORLD : comm, code);
+        PMPI_Comm_call_errhandler(status.code == CL_INVALID_COMMUNICATOR ? MPI_COMM_WORLD : comm,
+                                  code);
     return code;
 }
 
@@ -71,7 +73,8 @@ Error wrong_argument(int mpi_error, std::string message) {
     return Error(std::move(status));
 }
 
-// ---- Messages of host memory -----------------------------------------------------------------------------------------
+// ---- Messages of host memory
+// -----------------------------------------------------------------------------------------
 
 /// A range of the program's memory.
 struct HostMemory {
@@ -81,13 +84,17 @@ struct HostMemory {
 
 DeviceRange range_of(const HostMemory &memory) {
     if (memory.bytes < 0)
-        throw wrong_argument(MPI_ERR_COUNT, fmt::format("the count is {}; expected 0 or more", memory.bytes));
+        throw wrong_argument(MPI_ERR_COUNT,
+                             fmt::format("the count is {}; expected 0 or more", memory.bytes));
     if (memory.bytes > 0 && memory.data == nullptr)
-        throw wrong_argument(MPI_ERR_BUFFER, fmt::format("the buffer is NULL, but the count is {}", memory.bytes));
+        throw wrong_argument(MPI_ERR_BUFFER,
+                             fmt::format("the buffer is NULL, but the count is {}", memory.bytes));
     // Only a receive writes to it.
     auto *data = static_cast<std::byte *>(const_cast<void *>(memory.data));
     static std::byte nothing{};
-    return {nullptr, {}, 0, static_cast<std::size_t>(memory.bytes), data == nullptr ? &nothing : data, {}};
+    return {
+        nullptr, {}, 0, static_cast<std::size_t>(memory.bytes), data == nullptr ? &nothing : data,
+        {}};
 }
 
 /// A message that a call sends or receives.
@@ -98,15 +105,16 @@ struct HostMessage {
     bool synchronous = false;
 };
 
-std::unique_ptr<Operation> make_operation(Runtime &runtime, const HostMessage &message, MPI_Comm comm,
-                                          MessageDriver &driver) {
+std::unique_ptr<Operation> make_operation(Runtime &runtime, const HostMessage &message,
+                                          MPI_Comm comm, MessageDriver &driver) {
     const std::shared_ptr<const Communicator> known = runtime.communicators().find(comm);
     DeviceRange range = range_of(message.memory);
     check_rank(message.peer, message.direction, *known);
     check_tag(message.peer, message.direction, runtime.max_tag());
     MessagePeer peer{known, message.peer.rank, message.peer.tag};
     return message.direction == Direction::send
-               ? make_send(std::move(range), std::move(peer), driver, runtime.channels(), message.synchronous)
+               ? make_send(std::move(range), std::move(peer), driver, runtime.channels(),
+                           message.synchronous)
                : make_recv(std::move(range), std::move(peer), driver);
 }
 
@@ -117,7 +125,8 @@ void tell_status(MPI_Status *status, const Record &record) {
     set_status(written, state.peer, state.tag, static_cast<MPI_Count>(state.bytes));
 }
 
-// For a call that adds messages to the message order. Earlier failed commands first get their positions.
+// For a call that adds messages to the message order. Earlier failed commands first get their
+// positions.
 std::shared_ptr<Runtime> runtime_for_messages() {
     std::shared_ptr<Runtime> runtime = Runtime::current_in_mpi_call();
     runtime->progress_thread().note_failures();
@@ -141,7 +150,8 @@ void run(MPI_Comm comm, MPI_Status *status, const Messages &...messages) {
     const std::shared_ptr<Runtime> runtime = runtime_for_messages();
     Operations operations;
     (operations.push_back(make_operation(*runtime, messages, comm, caller_driver())), ...);
-    if (const Status outcome = run(std::move(operations), status); !outcome.ok()) throw Error(outcome);
+    if (const Status outcome = run(std::move(operations), status); !outcome.ok())
+        throw Error(outcome);
 }
 
 // Submits the operation to the progress thread. The message order is the order of the calls.
@@ -161,38 +171,46 @@ void begin(MPI_Comm comm, const HostMessage &message, MPI_Request *request) {
     begin(*runtime, make_operation(*runtime, message, comm, runtime->progress_driver()), request);
 }
 
-CLDIST_COLD int host_send(const char *call, const HostMemory &memory, int dest, int tag, MPI_Comm comm,
-                          bool synchronous) {
+CLDIST_COLD int host_send(const char *call, const HostMemory &memory, int dest, int tag,
+                          MPI_Comm comm, bool synchronous) {
     return at_mpi_boundary(call, comm, [&] {
-        run(comm, MPI_STATUS_IGNORE, HostMessage{Direction::send, memory, {dest, tag}, synchronous});
+        run(comm, MPI_STATUS_IGNORE,
+            HostMessage{Direction::send, memory, {dest, tag}, synchronous});
     });
 }
 
-CLDIST_COLD int host_isend(const char *call, const HostMemory &memory, int dest, int tag, MPI_Comm comm,
-                           bool synchronous, MPI_Request *request) {
+CLDIST_COLD int host_isend(const char *call, const HostMemory &memory, int dest, int tag,
+                           MPI_Comm comm, bool synchronous, MPI_Request *request) {
     return at_mpi_boundary(call, comm, [&] {
         begin(comm, {Direction::send, memory, {dest, tag}, synchronous}, request);
     });
 }
 
-CLDIST_COLD int host_recv(const char *call, const HostMemory &memory, int source, int tag, MPI_Comm comm,
-                          MPI_Status *status) {
-    return at_mpi_boundary(call, comm, [&] { run(comm, status, HostMessage{Direction::recv, memory, {source, tag}}); });
-}
-
-CLDIST_COLD int host_irecv(const char *call, const HostMemory &memory, int source, int tag, MPI_Comm comm,
-                           MPI_Request *request) {
-    return at_mpi_boundary(call, comm, [&] { begin(comm, {Direction::recv, memory, {source, tag}}, request); });
-}
-
-CLDIST_COLD int host_sendrecv(const char *call, const HostMemory &out, const PeerArgument &to, const HostMemory &in,
-                              const PeerArgument &from, MPI_Comm comm, MPI_Status *status) {
+CLDIST_COLD int host_recv(const char *call, const HostMemory &memory, int source, int tag,
+                          MPI_Comm comm, MPI_Status *status) {
     return at_mpi_boundary(call, comm, [&] {
-        run(comm, status, HostMessage{Direction::send, out, to}, HostMessage{Direction::recv, in, from});
+        run(comm, status, HostMessage{Direction::recv, memory, {source, tag}});
     });
 }
 
-// ---- Probing ---------------------------------------------------------------------------------------------------------
+CLDIST_COLD int host_irecv(const char *call, const HostMemory &memory, int source, int tag,
+                           MPI_Comm comm, MPI_Request *request) {
+    return at_mpi_boundary(call, comm, [&] {
+        begin(comm, {Direction::recv, memory, {source, tag}}, request);
+    });
+}
+
+CLDIST_COLD int host_sendrecv(const char *call, const HostMemory &out, const PeerArgument &to,
+                              const HostMemory &in, const PeerArgument &from, MPI_Comm comm,
+                              MPI_Status *status) {
+    return at_mpi_boundary(call, comm, [&] {
+        run(comm, status, HostMessage{Direction::send, out, to},
+            HostMessage{Direction::recv, in, from});
+    });
+}
+
+// ---- Probing
+// ---------------------------------------------------------------------------------------------------------
 
 /// The arguments of a probe.
 struct ProbeArguments {
@@ -226,9 +244,10 @@ void hand_out(MPI_Comm comm, MatchedMessage &message, MPI_Message *handle) {
     probed_messages().note_handle(*handle, plain);
 }
 
-// Messages for pending receives are hidden from the probe. Messages that were put back are visible. MPI reports invalid
-// arguments.
-CLDIST_COLD int probe_beside_receives(const ProbeArguments &probe, int *flag, MPI_Message *handle, MPI_Status *status) {
+// Messages for pending receives are hidden from the probe. Messages that were put back are visible.
+// MPI reports invalid arguments.
+CLDIST_COLD int probe_beside_receives(const ProbeArguments &probe, int *flag, MPI_Message *handle,
+                                      MPI_Status *status) {
     int code = MPI_SUCCESS;
     const int failure = at_mpi_boundary(probe.call, probe.comm, [&] {
         const std::shared_ptr<const Communicator> comm =
@@ -247,10 +266,13 @@ CLDIST_COLD int probe_beside_receives(const ProbeArguments &probe, int *flag, MP
     return failure == MPI_SUCCESS ? code : failure;
 }
 
-// The message that MPI_Mprobe matched may be a header. MPI_Get_count must then report the payload's size.
-CLDIST_COLD int after_mprobe(const char *call, MPI_Comm comm, MPI_Message *handle, MPI_Status &status) {
+// The message that MPI_Mprobe matched may be a header. MPI_Get_count must then report the payload's
+// size.
+CLDIST_COLD int after_mprobe(const char *call, MPI_Comm comm, MPI_Message *handle,
+                             MPI_Status &status) {
     return at_mpi_boundary(call, comm, [&] {
-        MatchedMessage message{*handle, status.MPI_SOURCE, status.MPI_TAG, bytes_of(status), MPI_SUCCESS, {}};
+        MatchedMessage message{*handle,          status.MPI_SOURCE, status.MPI_TAG,
+                               bytes_of(status), MPI_SUCCESS,       {}};
         hand_out(comm, message, handle);
         probed_messages().mark(comm, status, message.content);
     });
@@ -268,24 +290,30 @@ template <typename Count>
 CLDIST_COLD int host_get_count(const char *call, const MPI_Status *status, Count *count) {
     return at_mpi_boundary(call, MPI_COMM_WORLD, [&] {
         const MPI_Count bytes = probed_messages().payload_of(*status);
-        *count = bytes > std::numeric_limits<Count>::max() ? MPI_UNDEFINED : static_cast<Count>(bytes);
+        *count =
+            bytes > std::numeric_limits<Count>::max() ? MPI_UNDEFINED : static_cast<Count>(bytes);
     });
 }
 
-// ---- Messages that MPI_Mprobe took -------------------------------------------------------------------------------------
+// ---- Messages that MPI_Mprobe took
+// -------------------------------------------------------------------------------------
 
 // Completes the handle of a message that was already received.
 void discard(MPI_Message *handle, SubstitutedMessage &substituted) {
     std::vector<std::byte> copy(substituted.content.size());
-    check_mpi(PMPI_Mrecv(copy.data(), static_cast<int>(copy.size()), MPI_BYTE, handle, MPI_STATUS_IGNORE), "MPI_Mrecv");
+    check_mpi(
+        PMPI_Mrecv(copy.data(), static_cast<int>(copy.size()), MPI_BYTE, handle, MPI_STATUS_IGNORE),
+        "MPI_Mrecv");
     PMPI_Wait(&substituted.sent, MPI_STATUS_IGNORE);
 }
 
-std::unique_ptr<Operation> make_operation(Runtime &runtime, const HostMemory &memory, SubstitutedMessage substituted,
-                                          MessageDriver &driver) {
-    MessagePeer peer{runtime.communicators().find(substituted.comm), substituted.source, substituted.tag};
-    MatchedMessage message{MPI_MESSAGE_NULL,           substituted.source, substituted.tag,
-                           substituted.content.size(), MPI_SUCCESS,        std::move(substituted.content)};
+std::unique_ptr<Operation> make_operation(Runtime &runtime, const HostMemory &memory,
+                                          SubstitutedMessage substituted, MessageDriver &driver) {
+    MessagePeer peer{runtime.communicators().find(substituted.comm), substituted.source,
+                     substituted.tag};
+    MatchedMessage message{MPI_MESSAGE_NULL, substituted.source,
+                           substituted.tag,  substituted.content.size(),
+                           MPI_SUCCESS,      std::move(substituted.content)};
     return make_recv(range_of(memory), std::move(peer), driver, std::move(message));
 }
 
@@ -301,7 +329,8 @@ void receive_inlined(const HostMemory &memory, MPI_Message *handle, MPI_Status &
     const auto header = decode({whole.get(), bytes});
     if (!header)
         throw Error(CL_MESSAGE_NOT_RECOGNIZED,
-                    fmt::format("the message of {} bytes from rank {} with tag {} was not sent with MPI_CL_MEM or by a "
+                    fmt::format("the message of {} bytes from rank {} with tag {} was not sent "
+                                "with MPI_CL_MEM or by a "
                                 "cldist command",
                                 bytes, status.MPI_SOURCE, status.MPI_TAG));
     std::memcpy(range.mapped, whole.get() + header_size, header->size);
@@ -320,7 +349,8 @@ int receive_plain(const char *call, const HostMemory &memory, Receive &&receive)
     return failure == MPI_SUCCESS ? code : failure;
 }
 
-CLDIST_COLD int host_mrecv(const char *call, const HostMemory &memory, MPI_Message *handle, MPI_Status *status) {
+CLDIST_COLD int host_mrecv(const char *call, const HostMemory &memory, MPI_Message *handle,
+                           MPI_Status *status) {
     if (probed_messages().take_plain(*handle))
         return receive_plain(call, memory, [&](void *data, int count, MPI_Datatype bytes) {
             return PMPI_Mrecv(data, count, bytes, handle, status);
@@ -335,8 +365,10 @@ CLDIST_COLD int host_mrecv(const char *call, const HostMemory &memory, MPI_Messa
         }
         discard(handle, *substituted);
         Operations operations;
-        operations.push_back(make_operation(*runtime, memory, std::move(*substituted), caller_driver()));
-        if (const Status outcome = run(std::move(operations), status); !outcome.ok()) throw Error(outcome);
+        operations.push_back(
+            make_operation(*runtime, memory, std::move(*substituted), caller_driver()));
+        if (const Status outcome = run(std::move(operations), status); !outcome.ok())
+            throw Error(outcome);
     });
 }
 
@@ -348,7 +380,8 @@ MPI_Request ended_request(const MPI_Status &status) {
     return request;
 }
 
-CLDIST_COLD int host_imrecv(const char *call, const HostMemory &memory, MPI_Message *handle, MPI_Request *request) {
+CLDIST_COLD int host_imrecv(const char *call, const HostMemory &memory, MPI_Message *handle,
+                            MPI_Request *request) {
     if (probed_messages().take_plain(*handle))
         return receive_plain(call, memory, [&](void *data, int count, MPI_Datatype bytes) {
             return PMPI_Imrecv(data, count, bytes, handle, request);
@@ -363,7 +396,9 @@ CLDIST_COLD int host_imrecv(const char *call, const HostMemory &memory, MPI_Mess
             return;
         }
         discard(handle, *substituted);
-        begin(*runtime, make_operation(*runtime, memory, std::move(*substituted), runtime->progress_driver()), request);
+        begin(*runtime,
+              make_operation(*runtime, memory, std::move(*substituted), runtime->progress_driver()),
+              request);
     });
 }
 
@@ -381,11 +416,12 @@ int receive_substitute(MPI_Message *handle, MPI_Status *status, Receive &&receiv
     return code;
 }
 
-// ---- Requests in MPICH -------------------------------------------------------------------------------------------------
+// ---- Requests in MPICH
+// -------------------------------------------------------------------------------------------------
 
 #ifdef MPICH_VERSION
-// In MPICH (4.0 to 4.2), MPI_Waitall ends the program if the array contains an incomplete generalised request and a
-// null request. Therefore null requests are removed.
+// In MPICH (4.0 to 4.2), MPI_Waitall ends the program if the array contains an incomplete
+// generalised request and a null request. Therefore null requests are removed.
 CLDIST_COLD int waitall_without_null(int count, MPI_Request *requests, MPI_Status *statuses) {
     std::vector<MPI_Request> some;
     std::vector<int> indices;
@@ -396,8 +432,8 @@ CLDIST_COLD int waitall_without_null(int count, MPI_Request *requests, MPI_Statu
     }
     std::vector<MPI_Status> told(some.size());
     const bool ignored = statuses == MPI_STATUSES_IGNORE;
-    const int code =
-        PMPI_Waitall(static_cast<int>(some.size()), some.data(), ignored ? MPI_STATUSES_IGNORE : told.data());
+    const int code = PMPI_Waitall(static_cast<int>(some.size()), some.data(),
+                                  ignored ? MPI_STATUSES_IGNORE : told.data());
     if (!ignored)
         for (int i = 0; i < count; ++i) statuses[i] = empty_status();
     for (std::size_t i = 0; i < some.size(); ++i) {
@@ -408,14 +444,15 @@ CLDIST_COLD int waitall_without_null(int count, MPI_Request *requests, MPI_Statu
 }
 #endif
 
-// ---- Messages of commands that other receives take ---------------------------------------------------------------------
+// ---- Messages of commands that other receives take
+// ---------------------------------------------------------------------
 
-// Returns true if the datatype stores its values from the start of the receive's memory, and if the count covers the
-// beginning of a header.
+// Returns true if the datatype stores its values from the start of the receive's memory, and if the
+// count covers the beginning of a header.
 template <typename Count>
 bool holds_header(MPI_Datatype datatype, Count count) {
-    if (datatype == MPI_BYTE || datatype == MPI_CHAR || datatype == MPI_UNSIGNED_CHAR || datatype == MPI_SIGNED_CHAR ||
-        datatype == MPI_PACKED)
+    if (datatype == MPI_BYTE || datatype == MPI_CHAR || datatype == MPI_UNSIGNED_CHAR ||
+        datatype == MPI_SIGNED_CHAR || datatype == MPI_PACKED)
         return count >= static_cast<Count>(header_beginning);
     if (datatype == MPI_FLOAT || datatype == MPI_INT || datatype == MPI_UNSIGNED)
         return count >= static_cast<Count>(header_beginning / 4);
@@ -423,18 +460,23 @@ bool holds_header(MPI_Datatype datatype, Count count) {
 }
 
 CLDIST_COLD void report_header(const char *call, int code, const MPI_Status &status) {
-    // The memory may already have contained a header. For a truncated message, MPI need not report the bytes.
+    // The memory may already have contained a header. For a truncated message, MPI need not report
+    // the bytes.
     if (code == MPI_SUCCESS && bytes_of(status) < header_size) return;
     log_error(
-        "{}: the message from rank {} with tag {} was sent by a cldist command. Its receiver must be a cldist command, "
-        "too, or an MPI call with MPI_CL_MEM. The memory contains {} bytes of the library's header and then the "
+        "{}: the message from rank {} with tag {} was sent by a cldist command. Its receiver must "
+        "be a cldist command, "
+        "too, or an MPI call with MPI_CL_MEM. The memory contains {} bytes of the library's header "
+        "and then the "
         "payload "
-        "of a small message. The payload of a large message does not arrive, and its sender waits forever. Give the "
+        "of a small message. The payload of a large message does not arrive, and its sender waits "
+        "forever. Give the "
         "communicator the info key cldist_wire=plain to receive such messages with any datatype",
         call, status.MPI_SOURCE, status.MPI_TAG, header_size);
 }
 
-// Returns true if the receive has written to its memory. A header with its payload may be truncated.
+// Returns true if the receive has written to its memory. A header with its payload may be
+// truncated.
 bool wrote(int code) {
     if (code == MPI_SUCCESS) return true;
     int error_class = code;
@@ -442,20 +484,22 @@ bool wrote(int code) {
     return error_class == MPI_ERR_TRUNCATE;
 }
 
-// Makes an ordinary receive and checks whether `memory` contains a header. This detects programs that use MPI_CL_MEM
-// only in some calls.
+// Makes an ordinary receive and checks whether `memory` contains a header. This detects programs
+// that use MPI_CL_MEM only in some calls.
 template <typename Count, typename Receive>
-int received(const char *call, const void *memory, Count count, MPI_Datatype datatype, MPI_Status *status,
-             Receive &&receive) {
+int received(const char *call, const void *memory, Count count, MPI_Datatype datatype,
+             MPI_Status *status, Receive &&receive) {
     MPI_Status own;
     MPI_Status *const written = status == MPI_STATUS_IGNORE ? &own : status;
     const int code = receive(written);
-    if (holds_header(datatype, count) && wrote(code) && memory != nullptr && begins_like_a_header(memory))
+    if (holds_header(datatype, count) && wrote(code) && memory != nullptr &&
+        begins_like_a_header(memory))
         report_header(call, code, *written);
     return code;
 }
 
-// ---- A Sendrecv of two kinds -------------------------------------------------------------------------------------------
+// ---- A Sendrecv of two kinds
+// -------------------------------------------------------------------------------------------
 
 // The library's part and MPI's part move at the same time.
 template <typename Own>
@@ -472,7 +516,8 @@ extern "C" {
 int MPI_Probe(int source, int tag, MPI_Comm comm, MPI_Status *status) {
     if (!quiet(source)) {
         int flag = 0;
-        return probe_beside_receives({"MPI_Probe", source, tag, comm, true, false}, &flag, nullptr, status);
+        return probe_beside_receives({"MPI_Probe", source, tag, comm, true, false}, &flag, nullptr,
+                                     status);
     }
     const int code = PMPI_Probe(source, tag, comm, status);
     if (code == MPI_SUCCESS && status != MPI_STATUS_IGNORE) probed_messages().mark(comm, *status);
@@ -481,16 +526,19 @@ int MPI_Probe(int source, int tag, MPI_Comm comm, MPI_Status *status) {
 
 int MPI_Iprobe(int source, int tag, MPI_Comm comm, int *flag, MPI_Status *status) {
     if (!quiet(source))
-        return probe_beside_receives({"MPI_Iprobe", source, tag, comm, false, false}, flag, nullptr, status);
+        return probe_beside_receives({"MPI_Iprobe", source, tag, comm, false, false}, flag, nullptr,
+                                     status);
     const int code = PMPI_Iprobe(source, tag, comm, flag, status);
-    if (code == MPI_SUCCESS && *flag != 0 && status != MPI_STATUS_IGNORE) probed_messages().mark(comm, *status);
+    if (code == MPI_SUCCESS && *flag != 0 && status != MPI_STATUS_IGNORE)
+        probed_messages().mark(comm, *status);
     return code;
 }
 
 int MPI_Mprobe(int source, int tag, MPI_Comm comm, MPI_Message *message, MPI_Status *status) {
     if (!quiet_taking(source)) {
         int flag = 0;
-        return probe_beside_receives({"MPI_Mprobe", source, tag, comm, true, true}, &flag, message, status);
+        return probe_beside_receives({"MPI_Mprobe", source, tag, comm, true, true}, &flag, message,
+                                     status);
     }
     MPI_Status own;
     MPI_Status *written = status == MPI_STATUS_IGNORE ? &own : status;
@@ -498,19 +546,22 @@ int MPI_Mprobe(int source, int tag, MPI_Comm comm, MPI_Message *message, MPI_Sta
     return code == MPI_SUCCESS ? after_mprobe("MPI_Mprobe", comm, message, *written) : code;
 }
 
-int MPI_Improbe(int source, int tag, MPI_Comm comm, int *flag, MPI_Message *message, MPI_Status *status) {
+int MPI_Improbe(int source, int tag, MPI_Comm comm, int *flag, MPI_Message *message,
+                MPI_Status *status) {
     if (!quiet_taking(source))
-        return probe_beside_receives({"MPI_Improbe", source, tag, comm, false, true}, flag, message, status);
+        return probe_beside_receives({"MPI_Improbe", source, tag, comm, false, true}, flag, message,
+                                     status);
     MPI_Status own;
     MPI_Status *written = status == MPI_STATUS_IGNORE ? &own : status;
     const int code = PMPI_Improbe(source, tag, comm, flag, message, written);
-    return code == MPI_SUCCESS && *flag != 0 ? after_mprobe("MPI_Improbe", comm, message, *written) : code;
+    return code == MPI_SUCCESS && *flag != 0 ? after_mprobe("MPI_Improbe", comm, message, *written)
+                                             : code;
 }
 
 #ifdef MPICH_VERSION
-// In MPI_Finalize, MPICH (4.0) stops using its locks before it deletes the attributes of MPI_COMM_SELF, which end the
-// library in other MPI libraries. An MPI call of another thread at that time releases a lock that is not held any more,
-// and the program ends.
+// In MPI_Finalize, MPICH (4.0) stops using its locks before it deletes the attributes of
+// MPI_COMM_SELF, which end the library in other MPI libraries. An MPI call of another thread at
+// that time releases a lock that is not held any more, and the program ends.
 int MPI_Finalize() {
     try {
         Runtime::finish();
@@ -528,16 +579,20 @@ int MPI_Waitall(int count, MPI_Request array_of_requests[], MPI_Status array_of_
 
 int MPI_Get_elements_x(const MPI_Status *status, MPI_Datatype datatype, MPI_Count *count) {
     if (datatype != MPI_CL_MEM)
-        return without_mark(status, [&](const MPI_Status *read) { return PMPI_Get_elements_x(read, datatype, count); });
+        return without_mark(status, [&](const MPI_Status *read) {
+            return PMPI_Get_elements_x(read, datatype, count);
+        });
     return host_get_count("MPI_Get_elements_x", status, count);
 }
 
 int MPI_Status_c2f(const MPI_Status *c_status, MPI_Fint *f_status) {
-    return without_mark(c_status, [&](const MPI_Status *read) { return PMPI_Status_c2f(read, f_status); });
+    return without_mark(c_status,
+                        [&](const MPI_Status *read) { return PMPI_Status_c2f(read, f_status); });
 }
 #ifdef CLDIST_MPI_STATUS_C2F08
 int MPI_Status_c2f08(const MPI_Status *c_status, MPI_F08_status *f08_status) {
-    return without_mark(c_status, [&](const MPI_Status *read) { return PMPI_Status_c2f08(read, f08_status); });
+    return without_mark(
+        c_status, [&](const MPI_Status *read) { return PMPI_Status_c2f08(read, f08_status); });
 }
 #endif
 

@@ -16,7 +16,8 @@ struct Place {
 
 cl_int run(const char *call, const FileCommand &command, const Place &place) {
     return run_file_command(call, command, [&](std::size_t &size) {
-        return make_mpi_file_access(place.file, place.offset, size, command.range.direction, place.collective);
+        return make_mpi_file_access(place.file, place.offset, size, command.range.direction,
+                                    place.collective);
     });
 }
 
@@ -24,8 +25,9 @@ cl_int run(const char *call, const FileCommand &command, const Place &place) {
 
 extern "C" {
 
-cl_int clEnqueueReadBufferToMPIFile(cl_command_queue command_queue, cl_mem buffer, cl_bool blocking, size_t offset,
-                                    size_t size, MPI_File file, MPI_Offset file_offset, cl_uint num_events_in_wait_list,
+cl_int clEnqueueReadBufferToMPIFile(cl_command_queue command_queue, cl_mem buffer, cl_bool blocking,
+                                    size_t offset, size_t size, MPI_File file,
+                                    MPI_Offset file_offset, cl_uint num_events_in_wait_list,
                                     const cl_event *event_wait_list, cl_event *event) {
     return run("clEnqueueReadBufferToMPIFile",
                {{command_queue, blocking, num_events_in_wait_list, event_wait_list, event},
@@ -33,30 +35,31 @@ cl_int clEnqueueReadBufferToMPIFile(cl_command_queue command_queue, cl_mem buffe
                {file, file_offset, false});
 }
 
-cl_int clEnqueueWriteBufferFromMPIFile(cl_command_queue command_queue, cl_mem buffer, cl_bool blocking, size_t offset,
-                                       size_t size, MPI_File file, MPI_Offset file_offset,
-                                       cl_uint num_events_in_wait_list, const cl_event *event_wait_list,
-                                       cl_event *event) {
+cl_int clEnqueueWriteBufferFromMPIFile(cl_command_queue command_queue, cl_mem buffer,
+                                       cl_bool blocking, size_t offset, size_t size, MPI_File file,
+                                       MPI_Offset file_offset, cl_uint num_events_in_wait_list,
+                                       const cl_event *event_wait_list, cl_event *event) {
     return run("clEnqueueWriteBufferFromMPIFile",
                {{command_queue, blocking, num_events_in_wait_list, event_wait_list, event},
                 {buffer, offset, size, Direction::from_file}},
                {file, file_offset, false});
 }
 
-cl_int clEnqueueReadBufferToMPIFileAll(cl_command_queue command_queue, cl_mem buffer, cl_bool blocking, size_t offset,
-                                       size_t size, MPI_File file, MPI_Offset file_offset,
-                                       cl_uint num_events_in_wait_list, const cl_event *event_wait_list,
-                                       cl_event *event) {
+cl_int clEnqueueReadBufferToMPIFileAll(cl_command_queue command_queue, cl_mem buffer,
+                                       cl_bool blocking, size_t offset, size_t size, MPI_File file,
+                                       MPI_Offset file_offset, cl_uint num_events_in_wait_list,
+                                       const cl_event *event_wait_list, cl_event *event) {
     return run("clEnqueueReadBufferToMPIFileAll",
                {{command_queue, blocking, num_events_in_wait_list, event_wait_list, event},
                 {buffer, offset, size, Direction::to_file}},
                {file, file_offset, true});
 }
 
-cl_int clEnqueueWriteBufferFromMPIFileAll(cl_command_queue command_queue, cl_mem buffer, cl_bool blocking,
-                                          size_t offset, size_t size, MPI_File file, MPI_Offset file_offset,
-                                          cl_uint num_events_in_wait_list, const cl_event *event_wait_list,
-                                          cl_event *event) {
+cl_int clEnqueueWriteBufferFromMPIFileAll(cl_command_queue command_queue, cl_mem buffer,
+                                          cl_bool blocking, size_t offset, size_t size,
+                                          MPI_File file, MPI_Offset file_offset,
+                                          cl_uint num_events_in_wait_list,
+                                          const cl_event *event_wait_list, cl_event *event) {
     return run("clEnqueueWriteBufferFromMPIFileAll",
                {{command_queue, blocking, num_events_in_wait_list, event_wait_list, event},
                 {buffer, offset, size, Direction::from_file}},

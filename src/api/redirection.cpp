@@ -1,18 +1,19 @@
 /// Routes the program's MPI calls to this library, wherever it is in the link order.
 ///
-/// The loader binds MPI_X to the first library that defines it. This is the MPI library if the program links it first,
-/// or a PMPI tool if one is loaded. PMPI_X, which tools and Fortran bindings call, always belongs to the MPI library.
-/// Therefore, at the program's start, this library replaces addresses through which the loaded objects call functions
-/// that it wraps:
+/// The loader binds MPI_X to the first library that defines it. This is the MPI library if the
+/// program links it first, or a PMPI tool if one is loaded. PMPI_X, which tools and Fortran
+/// bindings call, always belongs to the MPI library. Therefore, at the program's start, this
+/// library replaces addresses through which the loaded objects call functions that it wraps:
 ///   MPI_X   becomes a tool's MPI_X if a tool defines it, otherwise this library's.
 ///   PMPI_X  becomes this library's MPI_X.
-/// A call then passes the tool, this library and the MPI library, in this order. MPI_Init passes this library first,
-/// which requests MPI_THREAD_MULTIPLE from the tool. Some tools look up PMPI_Init with dlsym.
+/// A call then passes the tool, this library and the MPI library, in this order. MPI_Init passes
+/// this library first, which requests MPI_THREAD_MULTIPLE from the tool. Some tools look up
+/// PMPI_Init with dlsym.
 ///
 /// The MPI library and this project's other libraries keep their addresses.
 ///
-/// With CLDIST_TRACE, it also replaces the calls that launch kernels, to show the kernels in the trace. An object that
-/// calls clTraceEvent chooses itself what the trace shows.
+/// With CLDIST_TRACE, it also replaces the calls that launch kernels, to show the kernels in the
+/// trace. An object that calls clTraceEvent chooses itself what the trace shows.
 
 #include <dlfcn.h>
 #include <link.h>
@@ -51,9 +52,11 @@ constexpr bool holds_address(std::uint64_t) { return false; }
 const void *home_of(const void *function) {
     Dl_info info{};
     void *found = nullptr;
-    if (function == nullptr || dladdr1(function, &info, &found, RTLD_DL_SYMENT) == 0) return nullptr;
+    if (function == nullptr || dladdr1(function, &info, &found, RTLD_DL_SYMENT) == 0)
+        return nullptr;
     const auto *const symbol = static_cast<const ElfW(Sym) *>(found);
-    // A program that is not position-independent has such a symbol for its jump to another object's function.
+    // A program that is not position-independent has such a symbol for its jump to another object's
+    // function.
     return symbol != nullptr && symbol->st_shndx == SHN_UNDEF ? nullptr : info.dli_fbase;
 }
 
@@ -65,8 +68,8 @@ public:
         if (dladdr(&place, &info) == 0) return;
         self_ = info.dli_fbase;
         program_ = dlopen(nullptr, RTLD_LAZY);
-        // If this library was loaded later for one object, it leaves the program's calls alone. If the program has a
-        // jump to the function, home_of() returns null.
+        // If this library was loaded later for one object, it leaves the program's calls alone. If
+        // the program has a jump to the function, home_of() returns null.
         const void *const linked = dlsym(program_, "clDistInit");
         if (linked == nullptr || (home_of(linked) != self_ && home_of(linked) != nullptr)) return;
         self_handle_ = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
@@ -91,9 +94,11 @@ public:
         const void *home = nullptr;
         for (int i = 0; i < object.dlpi_phnum; ++i) {
             const ElfW(Phdr) &header = object.dlpi_phdr[i];
-            if (header.p_type == PT_DYNAMIC) dynamic = at<const ElfW(Dyn)>(object.dlpi_addr + header.p_vaddr);
+            if (header.p_type == PT_DYNAMIC)
+                dynamic = at<const ElfW(Dyn)>(object.dlpi_addr + header.p_vaddr);
             if (header.p_type == PT_GNU_RELRO) relro = &header;
-            if (header.p_type == PT_LOAD && home == nullptr) home = at<const void>(object.dlpi_addr + header.p_vaddr);
+            if (header.p_type == PT_LOAD && home == nullptr)
+                home = at<const void>(object.dlpi_addr + header.p_vaddr);
         }
         if (dynamic == nullptr || home == mpi_ || is_of_this_project(object.dlpi_name)) return;
         begin_ = end_ = 0;
@@ -111,19 +116,24 @@ public:
         const auto *names = at<const char>(address(DT_STRTAB));
         const auto *symbols = at<const ElfW(Sym)>(address(DT_SYMTAB));
         const auto each_symbol = [&](auto &&use) {
-            for (const auto &[table, size] : {std::pair{DT_RELA, DT_RELASZ}, std::pair{DT_JMPREL, DT_PLTRELSZ}}) {
+            for (const auto &[table, size] :
+                 {std::pair{DT_RELA, DT_RELASZ}, std::pair{DT_JMPREL, DT_PLTRELSZ}}) {
                 const auto *relocations = at<const ElfW(Rela)>(address(table));
                 for (std::size_t i = 0; i < value[size] / sizeof *relocations; ++i) {
                     const std::uint64_t symbol = ELF64_R_SYM(relocations[i].r_info);
-                    if (symbol != 0) use(relocations[i], std::string_view(names + symbols[symbol].st_name));
+                    if (symbol != 0)
+                        use(relocations[i], std::string_view(names + symbols[symbol].st_name));
                 }
             }
         };
         traces_ = has_trace_ && home != opencl_;
         if (traces_)
-            each_symbol([&](const auto &, std::string_view name) { traces_ = traces_ && name != "clTraceEvent"; });
-        each_symbol(
-            [&](const auto &relocation, std::string_view name) { redirect(object.dlpi_addr, relocation, name); });
+            each_symbol([&](const auto &, std::string_view name) {
+                traces_ = traces_ && name != "clTraceEvent";
+            });
+        each_symbol([&](const auto &relocation, std::string_view name) {
+            redirect(object.dlpi_addr, relocation, name);
+        });
     }
 
 private:
@@ -162,7 +172,8 @@ private:
     }
 
     struct Targets {
-        void *normal = nullptr;     ///< replaces MPI_X; null if this library does not wrap the function
+        /// Replaces MPI_X; null if this library does not wrap the function.
+        void *normal = nullptr;
         void *profiling = nullptr;  ///< replaces PMPI_X
     };
 

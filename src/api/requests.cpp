@@ -20,9 +20,11 @@ std::vector<std::unique_ptr<Operation>> one(std::unique_ptr<Operation> operation
 
 cl_device_id first_device(cl_context context) {
     const auto number = query<cl_uint>(context, CL_CONTEXT_NUM_DEVICES);
-    if (context == nullptr || number.value_or(0) == 0) throw Error(CL_INVALID_CONTEXT, "the context is not valid");
+    if (context == nullptr || number.value_or(0) == 0)
+        throw Error(CL_INVALID_CONTEXT, "the context is not valid");
     std::vector<cl_device_id> devices(*number);
-    check(clGetContextInfo(context, CL_CONTEXT_DEVICES, devices.size() * sizeof(cl_device_id), devices.data(), nullptr),
+    check(clGetContextInfo(context, CL_CONTEXT_DEVICES, devices.size() * sizeof(cl_device_id),
+                           devices.data(), nullptr),
           "clGetContextInfo");
     return devices.front();
 }
@@ -39,7 +41,8 @@ cl_event event_from_request(cl_context context, MPI_Request *request) {
     Event event = Event::share(bridge->user_visible_event());
     auto stand_in = std::make_unique<StandInRequest>();
     StandInRequest &kept = *stand_in;
-    auto operations = one(make_request_wait(*request, std::move(stand_in), runtime->progress_driver().adopted()));
+    auto operations =
+        one(make_request_wait(*request, std::move(stand_in), runtime->progress_driver().adopted()));
     event_table().add(event.get(), operations);
     auto command = std::make_unique<Command>(std::move(operations), std::move(bridge), device);
     *request = kept.give();
@@ -49,7 +52,8 @@ cl_event event_from_request(cl_context context, MPI_Request *request) {
 
 // Returns true if the platform's callbacks are late; see start_when_ready().
 bool late_callbacks(cl_command_queue queue) {
-    const auto device = queue == nullptr ? std::nullopt : query<cl_device_id>(queue, CL_QUEUE_DEVICE);
+    const auto device =
+        queue == nullptr ? std::nullopt : query<cl_device_id>(queue, CL_QUEUE_DEVICE);
     return device && !is_cpu(*device);
 }
 
@@ -65,17 +69,19 @@ void request_from_event(cl_event event, MPI_Request *request) {
     auto command = std::make_unique<Command>(one(make_event_wait(event, std::move(stand_in))),
                                              std::make_unique<Bridge>(event), nullptr);
     *request = kept.give();
-    runtime->progress_thread().start_when_ready(std::move(command), {nullptr, false, late_callbacks(queue)});
+    runtime->progress_thread().start_when_ready(std::move(command),
+                                                {nullptr, false, late_callbacks(queue)});
 }
 
 }  // namespace
 
 extern "C" {
 
-cl_event clCreateEventFromMPIRequest(cl_context context, MPI_Request *request, cl_int *errcode_ret) {
+cl_event clCreateEventFromMPIRequest(cl_context context, MPI_Request *request,
+                                     cl_int *errcode_ret) {
     cl_event event = nullptr;
-    const cl_int code =
-        at_boundary("clCreateEventFromMPIRequest", [&] { event = event_from_request(context, request); });
+    const cl_int code = at_boundary("clCreateEventFromMPIRequest",
+                                    [&] { event = event_from_request(context, request); });
     if (errcode_ret != nullptr) *errcode_ret = code;
     return event;
 }

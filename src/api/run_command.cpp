@@ -15,12 +15,14 @@ std::vector<std::shared_ptr<Record>> records_of(const Operations &operations) {
     return records;
 }
 
-void start_when_ready(const CheckedCall &call, Operations operations, std::unique_ptr<Bridge> bridge) {
+void start_when_ready(const CheckedCall &call, Operations operations,
+                      std::unique_ptr<Bridge> bridge) {
     Event event = Event::share(bridge->user_visible_event());
     if (call.arguments.event != nullptr) event_table().add(event.get(), operations);
     call.progress_thread().start_when_ready(
         std::make_unique<Command>(std::move(operations), std::move(bridge), call.queue.device),
-        {ordered_by(call.queue, call.arguments), call.arguments.num_events != 0, !call.resources->is_cpu()});
+        {ordered_by(call.queue, call.arguments), call.arguments.num_events != 0,
+         !call.resources->is_cpu()});
     if (call.arguments.event != nullptr) *call.arguments.event = event.give();
 }
 
@@ -36,17 +38,19 @@ void enqueue(CheckedCall &call) {
 // The progress thread gives the far end an error message.
 Status leave_failure(const CheckedCall &call, std::unique_ptr<Bridge> bridge) {
     const Status failure = failed_wait();
-    auto command =
-        std::make_unique<Command>(call.make_operations(Drives::progress_thread), std::move(bridge), call.queue.device);
+    auto command = std::make_unique<Command>(call.make_operations(Drives::progress_thread),
+                                             std::move(bridge), call.queue.device);
     command->announce_failure(failure);
     call.progress_thread().submit(std::move(command), failure);
     return failure;
 }
 
-Status drive_here(const CheckedCall &call, Operations operations, std::unique_ptr<Bridge> bridge, bool ready) {
+Status drive_here(const CheckedCall &call, Operations operations, std::unique_ptr<Bridge> bridge,
+                  bool ready) {
     Command command(std::move(operations), std::move(bridge), call.queue.device);
     call.drive_here(command, ready ? Status{} : failed_wait());
-    if (auto failed = command.take_failed_bridge()) call.progress_thread().keep_remains(std::move(failed), {});
+    if (auto failed = command.take_failed_bridge())
+        call.progress_thread().keep_remains(std::move(failed), {});
     return command.status();
 }
 
@@ -54,12 +58,14 @@ Status run_without_event(CheckedCall &call) {
     const std::span<Mapping> mappings = call.make_mappings(Drives::caller_in_queue);
     const bool gated = call.needs_gate(!mappings.empty());
     const bool waits = gated || !mappings.empty();
-    const bool finishes = !gated && waits && call.queue.in_order && find_lasting(call.queue, mappings);
+    const bool finishes =
+        !gated && waits && call.queue.in_order && find_lasting(call.queue, mappings);
     Start start;
     if (waits && !finishes) start = enqueue_start(call.queue, call.arguments.events(), mappings);
     Operations operations = call.make_operations(Drives::caller_in_queue);
-    const bool ready = !waits || (finishes ? finish_named(call.queue.queue, records_of(operations)) == CL_SUCCESS
-                                           : wait_for_start(start, records_of(operations)));
+    const bool ready =
+        !waits || (finishes ? finish_named(call.queue.queue, records_of(operations)) == CL_SUCCESS
+                            : wait_for_start(start, records_of(operations)));
     if (!ready) call.progress_thread().keep_remains(nullptr, std::move(start.events));
     if (!ready && call.leaves_failures()) return leave_failure(call, nullptr);
     Status status = drive_here(call, std::move(operations), nullptr, ready);
@@ -90,8 +96,10 @@ Status run_command(CheckedCall &call) {
         enqueue(call);
         return {};
     }
-    if (call.leaves_failures() && first_failure(call.arguments.events()) < 0) return leave_failure(call, nullptr);
-    if (const cl_command_queue queue = ordered_by(call.queue, call.arguments); queue != nullptr && !call.queue.in_order)
+    if (call.leaves_failures() && first_failure(call.arguments.events()) < 0)
+        return leave_failure(call, nullptr);
+    if (const cl_command_queue queue = ordered_by(call.queue, call.arguments);
+        queue != nullptr && !call.queue.in_order)
         call.progress_thread().wait_started(queue);
     return call.arguments.event == nullptr ? run_without_event(call) : run_with_event(call);
 }

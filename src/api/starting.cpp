@@ -28,7 +28,9 @@ std::shared_ptr<DeviceResources> resources_of(QueueInfo &queue, std::span<const 
 
 bool may_map(const RangeArgument &range, const DeviceResources &resources, const Advice *advice) {
     const bool copies_nothing = resources.host_memory() && resources.is_cpu();
-    if (range.strided) return copies_nothing && plan_mapping(resources.host_memory(), range.size, nullptr, config());
+    if (range.strided)
+        return copies_nothing &&
+               plan_mapping(resources.host_memory(), range.size, nullptr, config());
     return plan_mapping(resources.host_memory(), range.size, advice, config());
 }
 
@@ -52,7 +54,8 @@ namespace {
 // Lists records in the stall report while the object exists.
 class Named {
 public:
-    explicit Named(std::span<const std::shared_ptr<Record>> records, const WaitList &wait_list = nullptr)
+    explicit Named(std::span<const std::shared_ptr<Record>> records,
+                   const WaitList &wait_list = nullptr)
         : records_(records) {
         for (const auto &record : records_) {
             record->waits_for(wait_list);
@@ -85,8 +88,9 @@ cl_int finish_named(cl_command_queue queue, std::span<const std::shared_ptr<Reco
 }
 
 Status failed_wait() {
-    return Status::failure(CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST,
-                           "an event of the wait list, or an earlier command of the in-order queue, has failed");
+    return Status::failure(
+        CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST,
+        "an event of the wait list, or an earlier command of the in-order queue, has failed");
 }
 
 void end_mappings(const QueueInfo &queue, std::span<const Mapping> mappings, bool written) {

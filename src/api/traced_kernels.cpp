@@ -13,7 +13,9 @@ namespace {
 
 std::string name_of(cl_kernel kernel) {
     std::size_t size = 0;
-    if (clGetKernelInfo(kernel, CL_KERNEL_FUNCTION_NAME, 0, nullptr, &size) != CL_SUCCESS || size == 0) return "kernel";
+    if (clGetKernelInfo(kernel, CL_KERNEL_FUNCTION_NAME, 0, nullptr, &size) != CL_SUCCESS ||
+        size == 0)
+        return "kernel";
     std::string name(size, '\0');
     clGetKernelInfo(kernel, CL_KERNEL_FUNCTION_NAME, size, name.data(), nullptr);
     return name.c_str();
@@ -21,7 +23,8 @@ std::string name_of(cl_kernel kernel) {
 
 template <typename Launch>
 cl_int traced(cl_command_queue queue, cl_kernel kernel, cl_event *event, Launch &&launch) {
-    const auto properties = query<cl_command_queue_properties>(queue, CL_QUEUE_PROPERTIES).value_or(0);
+    const auto properties =
+        query<cl_command_queue_properties>(queue, CL_QUEUE_PROPERTIES).value_or(0);
     if (!trace::enabled() || (properties & CL_QUEUE_PROFILING_ENABLE) == 0) return launch(event);
     cl_event own = nullptr;
     cl_event *const used = event != nullptr ? event : &own;
@@ -31,18 +34,21 @@ cl_int traced(cl_command_queue queue, cl_kernel kernel, cl_event *event, Launch 
     return code;
 }
 
-cl_int CL_API_CALL traced_range(cl_command_queue queue, cl_kernel kernel, cl_uint dimensions, const std::size_t *offset,
-                                const std::size_t *global, const std::size_t *local, cl_uint count,
-                                const cl_event *wait_list, cl_event *event) {
+cl_int CL_API_CALL traced_range(cl_command_queue queue, cl_kernel kernel, cl_uint dimensions,
+                                const std::size_t *offset, const std::size_t *global,
+                                const std::size_t *local, cl_uint count, const cl_event *wait_list,
+                                cl_event *event) {
     return traced(queue, kernel, event, [&](cl_event *used) {
-        return clEnqueueNDRangeKernel(queue, kernel, dimensions, offset, global, local, count, wait_list, used);
+        return clEnqueueNDRangeKernel(queue, kernel, dimensions, offset, global, local, count,
+                                      wait_list, used);
     });
 }
 
-cl_int CL_API_CALL traced_task(cl_command_queue queue, cl_kernel kernel, cl_uint count, const cl_event *wait_list,
-                               cl_event *event) {
-    return traced(queue, kernel, event,
-                  [&](cl_event *used) { return clEnqueueTask(queue, kernel, count, wait_list, used); });
+cl_int CL_API_CALL traced_task(cl_command_queue queue, cl_kernel kernel, cl_uint count,
+                               const cl_event *wait_list, cl_event *event) {
+    return traced(queue, kernel, event, [&](cl_event *used) {
+        return clEnqueueTask(queue, kernel, count, wait_list, used);
+    });
 }
 
 }  // namespace

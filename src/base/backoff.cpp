@@ -29,11 +29,13 @@ void note_late_yield(std::uint64_t now) {
         crowding().note(now, read_core_time());
 }
 
-std::chrono::nanoseconds growing(std::uint64_t waited_ns, bool bytes_in_flight, std::uint64_t least) {
+std::chrono::nanoseconds growing(std::uint64_t waited_ns, bool bytes_in_flight,
+                                 std::uint64_t least) {
     const std::uint64_t sixteenth =
         std::clamp<std::uint64_t>(waited_ns / 16, least, bytes_in_flight ? 200 * us : 1'000 * us);
     if (bytes_in_flight) return std::chrono::nanoseconds(sixteenth);
-    return std::chrono::nanoseconds(std::clamp<std::uint64_t>(waited_ns / 256, sixteenth, 10'000 * us));
+    return std::chrono::nanoseconds(
+        std::clamp<std::uint64_t>(waited_ns / 256, sixteenth, 10'000 * us));
 }
 
 }  // namespace
@@ -45,7 +47,8 @@ std::chrono::nanoseconds Backoff::pause(bool bytes_in_flight) {
     const auto sleep = sleep_after(now - since_, bytes_in_flight, patience_);
     if (sleep.count() != 0) return sleep;
     sched_yield();
-    if (const std::uint64_t after = now_ns(); after - now > Crowding::late_ns) note_late_yield(after);
+    if (const std::uint64_t after = now_ns(); after - now > Crowding::late_ns)
+        note_late_yield(after);
     return {};
 }
 
@@ -58,7 +61,8 @@ void Backoff::sleep(std::chrono::nanoseconds duration) {
     if (slack > 1000) prctl(PR_SET_TIMERSLACK, slack);
 }
 
-std::chrono::nanoseconds Backoff::sleep_after(std::uint64_t waited_ns, bool bytes_in_flight, unsigned patience) {
+std::chrono::nanoseconds Backoff::sleep_after(std::uint64_t waited_ns, bool bytes_in_flight,
+                                              unsigned patience) {
     if (waited_ns < patience * (bytes_in_flight ? 30 * us : 10 * us)) return {};
     return growing(waited_ns, bytes_in_flight, 5 * us);
 }

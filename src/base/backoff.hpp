@@ -9,13 +9,15 @@ namespace cldist {
 /// `patience` for the caller of a blocking command.
 inline constexpr unsigned caller_patience = 1000;
 
-/// Decides how a polling loop waits. The loop yields while something can complete very soon. Then it sleeps for a
-/// sixteenth of the time already waited, or less in a long wait. Short waits thus have little latency, and long waits
-/// use little CPU time. If other programs want the cores (`Crowding`), a yield can cost a time slice of several
-/// milliseconds. The loop then spins for a moment and sleeps.
+/// Decides how a polling loop waits. The loop yields while something can complete very soon. Then
+/// it sleeps for a sixteenth of the time already waited, or less in a long wait. Short waits thus
+/// have little latency, and long waits use little CPU time. If other programs want the cores
+/// (`Crowding`), a yield can cost a time slice of several milliseconds. The loop then spins for a
+/// moment and sleeps.
 class Backoff {
 public:
-    /// Yields `patience` times longer than usual before it sleeps. A caller that waits for a single command is patient.
+    /// Yields `patience` times longer than usual before it sleeps. A caller that waits for a single
+    /// command is patient.
     explicit Backoff(unsigned patience = 1) : patience_(patience) {}
 
     /// Restarts the wait because there was progress.
@@ -27,15 +29,18 @@ public:
     void rest(bool bytes_in_flight) { sleep(pause(bytes_in_flight)); }
     static void sleep(std::chrono::nanoseconds duration);
 
-    /// Returns how long to sleep after a wait of `waited_ns`. MPI moves bytes only inside MPI calls. While bytes are in
-    /// flight, sleeps therefore begin later and stay short.
-    static std::chrono::nanoseconds sleep_after(std::uint64_t waited_ns, bool bytes_in_flight, unsigned patience);
+    /// Returns how long to sleep after a wait of `waited_ns`. MPI moves bytes only inside MPI
+    /// calls. While bytes are in flight, sleeps therefore begin later and stay short.
+    static std::chrono::nanoseconds sleep_after(std::uint64_t waited_ns, bool bytes_in_flight,
+                                                unsigned patience);
     /// The same while other programs want the cores.
     static std::chrono::nanoseconds sleep_in_crowd(std::uint64_t waited_ns, bool bytes_in_flight);
 
-    /// Returns how long to wait after a look that took `cost`, because a look holds a lock that other threads want. The
-    /// result is the longer of `pause` and twice `cost`, but at most `most`.
-    static constexpr std::chrono::nanoseconds after_look(std::chrono::nanoseconds pause, std::chrono::nanoseconds cost,
+    /// Returns how long to wait after a look that took `cost`, because a look holds a lock that
+    /// other threads want. The result is the longer of `pause` and twice `cost`, but at most
+    /// `most`.
+    static constexpr std::chrono::nanoseconds after_look(std::chrono::nanoseconds pause,
+                                                         std::chrono::nanoseconds cost,
                                                          std::chrono::nanoseconds most) {
         return std::min(std::max(pause, cost * 2), most);
     }

@@ -22,33 +22,38 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// OpenCL loaders write a terminator over the first separator of this list, in the environment itself. A child would
-// then see only the first platform. Therefore this library saves the list when it is loaded, before any platform is.
+// OpenCL loaders write a terminator over the first separator of this list, in the environment
+// itself. A child would then see only the first platform. Therefore this library saves the list
+// when it is loaded, before any platform is.
 constexpr const char *platforms = "OCL_ICD_FILENAMES";
 const std::string platforms_at_start = [] {
     const char *value = std::getenv(platforms);
     return value != nullptr ? fmt::format("{}={}", platforms, value) : std::string();
 }();
 
-// Returns this process's environment with the complete platform list and with `variables` replaced. The pointers refer
-// to `list` and `variables`.
+// Returns this process's environment with the complete platform list and with `variables` replaced.
+// The pointers refer to `list` and `variables`.
 std::vector<char *> environment(std::string &list, std::vector<std::string> &variables) {
     std::vector<char *> result;
     for (std::string &variable : variables) result.push_back(variable.data());
     for (char **entry = environ; *entry != nullptr; ++entry) {
         const std::string_view text = *entry;
         const std::string_view name = text.substr(0, text.find('=') + 1);
-        if (std::any_of(variables.begin(), variables.end(), [&](const auto &v) { return v.starts_with(name); }))
+        if (std::any_of(variables.begin(), variables.end(),
+                        [&](const auto &v) { return v.starts_with(name); }))
             continue;
-        const bool cut = text.size() < list.size() && list[text.size()] == ':' && list.starts_with(text);
+        const bool cut =
+            text.size() < list.size() && list[text.size()] == ':' && list.starts_with(text);
         result.push_back(cut ? list.data() : *entry);
     }
     result.push_back(nullptr);
     return result;
 }
 
-// Starts the child in its own process group, so that its children can be killed with it. Returns errno or 0.
-int start(std::vector<std::string> &arguments, std::vector<std::string> &variables, int out, pid_t &child) {
+// Starts the child in its own process group, so that its children can be killed with it. Returns
+// errno or 0.
+int start(std::vector<std::string> &arguments, std::vector<std::string> &variables, int out,
+          pid_t &child) {
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
@@ -64,14 +69,15 @@ int start(std::vector<std::string> &arguments, std::vector<std::string> &variabl
     for (std::string &argument : arguments) pointers.push_back(argument.data());
     pointers.push_back(nullptr);
     std::string list = platforms_at_start;
-    const int error =
-        posix_spawn(&child, pointers[0], &actions, &attributes, pointers.data(), environment(list, variables).data());
+    const int error = posix_spawn(&child, pointers[0], &actions, &attributes, pointers.data(),
+                                  environment(list, variables).data());
     posix_spawnattr_destroy(&attributes);
     posix_spawn_file_actions_destroy(&actions);
     return error;
 }
 
-// Reads available output and waits at most `wait_ms` for it. Returns false at the end of the output.
+// Reads available output and waits at most `wait_ms` for it. Returns false at the end of the
+// output.
 bool take_output(int in, std::string &output, int wait_ms) {
     pollfd ready{in, POLLIN, 0};
     if (poll(&ready, 1, wait_ms) <= 0) return true;
@@ -97,8 +103,8 @@ ChildEnd run_child(std::vector<std::string> arguments, std::chrono::milliseconds
     bool open = end.error == 0;
     const auto deadline = Clock::now() + limit;
     int status = 0;
-    // The end of the child usually closes the pipe, which wakes this thread. If the child closed the pipe early, or its
-    // children hold it open, the loop polls.
+    // The end of the child usually closes the pipe, which wakes this thread. If the child closed
+    // the pipe early, or its children hold it open, the loop polls.
     for (pid_t ended = 0; end.error == 0 && ended == 0;) {
         if (open)
             open = take_output(ends[0], end.output, 20);

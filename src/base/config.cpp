@@ -36,9 +36,10 @@ template <typename Enum>
 constexpr Names<Enum> names{};
 
 template <>
-constexpr Names<Path> names<Path>{{"auto", Path::automatic},      {"mapped", Path::mapped}, {"pinned", Path::pinned},
-                                  {"pipelined", Path::pipelined}, {"shared", Path::shared}, {"direct", Path::direct},
-                                  {"kernel", Path::kernel},       {"device", Path::device}};
+constexpr Names<Path> names<Path>{{"auto", Path::automatic}, {"mapped", Path::mapped},
+                                  {"pinned", Path::pinned},  {"pipelined", Path::pipelined},
+                                  {"shared", Path::shared},  {"direct", Path::direct},
+                                  {"kernel", Path::kernel},  {"device", Path::device}};
 template <>
 constexpr Names<OnError> names<OnError>{
     {"auto", OnError::automatic}, {"event", OnError::event}, {"abort", OnError::abort}};
@@ -47,27 +48,33 @@ constexpr Names<Switch> names<Switch>{{"off", Switch::off}, {"on", Switch::on}};
 template <>
 constexpr Names<Attach> names<Attach>{{"auto", Attach::automatic}, {"program", Attach::program}};
 template <>
-constexpr Names<DeviceMemories> names<DeviceMemories>{
-    {"auto", DeviceMemories::automatic}, {"together", DeviceMemories::together}, {"apart", DeviceMemories::apart}};
+constexpr Names<DeviceMemories> names<DeviceMemories>{{"auto", DeviceMemories::automatic},
+                                                      {"together", DeviceMemories::together},
+                                                      {"apart", DeviceMemories::apart}};
 template <>
-constexpr Names<HostCopies> names<HostCopies>{
-    {"auto", HostCopies::automatic}, {"native", HostCopies::native}, {"staged", HostCopies::staged}};
+constexpr Names<HostCopies> names<HostCopies>{{"auto", HostCopies::automatic},
+                                              {"native", HostCopies::native},
+                                              {"staged", HostCopies::staged}};
 template <>
 constexpr Names<RemoteType> names<RemoteType>{{"own", RemoteType::own},
                                               {"cpu", RemoteType::cpu},
                                               {"gpu", RemoteType::gpu},
                                               {"accelerator", RemoteType::accelerator}};
 template <>
-constexpr Names<HostMode> names<HostMode>{
-    {"auto", HostMode::automatic}, {"replicated", HostMode::replicated}, {"central", HostMode::central}};
+constexpr Names<HostMode> names<HostMode>{{"auto", HostMode::automatic},
+                                          {"replicated", HostMode::replicated},
+                                          {"central", HostMode::central}};
 template <>
 constexpr Names<View> names<View>{{"devices", View::devices}, {"aggregate", View::aggregate}};
 template <>
-constexpr Names<Shares::By> names<Shares::By>{
-    {"auto", Shares::By::automatic}, {"equal", Shares::By::equal}, {"measured", Shares::By::measured}};
+constexpr Names<Shares::By> names<Shares::By>{{"auto", Shares::By::automatic},
+                                              {"equal", Shares::By::equal},
+                                              {"measured", Shares::By::measured}};
 template <>
-constexpr Names<LogLevel> names<LogLevel>{
-    {"error", LogLevel::error}, {"warning", LogLevel::warning}, {"info", LogLevel::info}, {"debug", LogLevel::debug}};
+constexpr Names<LogLevel> names<LogLevel>{{"error", LogLevel::error},
+                                          {"warning", LogLevel::warning},
+                                          {"info", LogLevel::info},
+                                          {"debug", LogLevel::debug}};
 
 template <typename Number>
 std::optional<Number> parse_number(std::string_view text) {
@@ -103,7 +110,8 @@ std::string parse(std::string_view text, std::string &value) {
 
 std::string parse(std::string_view text, unsigned &value) {
     const auto number = parse_number<unsigned>(text);
-    if (!number || *number > largest_depth) return fmt::format("a number from 0 to {}", largest_depth);
+    if (!number || *number > largest_depth)
+        return fmt::format("a number from 0 to {}", largest_depth);
     value = *number;
     return {};
 }
@@ -117,7 +125,8 @@ std::string parse(std::string_view text, double &value) {
 
 std::string parse(std::string_view text, Bytes &value) {
     const auto bytes = parse_bytes(text, largest_block);
-    if (!bytes) return fmt::format("a number of bytes up to {}, such as 65536, 64k or 4M", largest_block);
+    if (!bytes)
+        return fmt::format("a number of bytes up to {}, such as 65536, 64k or 4M", largest_block);
     value.value = *bytes;
     return {};
 }
@@ -125,7 +134,8 @@ std::string parse(std::string_view text, Bytes &value) {
 std::string parse(std::string_view text, Shares &value) {
     const auto shares = parse_shares(text);
     if (!shares)
-        return "auto, equal, measured, or weights of the devices such as 2,1,1, of which at least one is above 0";
+        return "auto, equal, measured, or weights of the devices such as 2,1,1, of which at least "
+               "one is above 0";
     value = *shares;
     return {};
 }
@@ -133,7 +143,8 @@ std::string parse(std::string_view text, Shares &value) {
 std::string parse(std::string_view text, Simulation &value) {
     if (text.empty()) return {};
     const auto simulation = parse_simulation(text);
-    if (!simulation) return fmt::format("PROCESSES[:RANK[:PER_HOST]] with at most {} processes", most_processes);
+    if (!simulation)
+        return fmt::format("PROCESSES[:RANK[:PER_HOST]] with at most {} processes", most_processes);
     value = *simulation;
     return {};
 }
@@ -149,14 +160,17 @@ std::string text_of(const std::string &value) { return value; }
 std::string text_of(unsigned value) { return fmt::format("{}", value); }
 std::string text_of(double value) { return fmt::format("{}", value); }
 std::string text_of(const Simulation &value) {
-    return value.processes == 0 ? "" : fmt::format("{}:{}:{}", value.processes, value.rank, value.per_host);
+    return value.processes == 0
+               ? ""
+               : fmt::format("{}:{}:{}", value.processes, value.rank, value.per_host);
 }
 std::string text_of(const Shares &value) {
     if (value.by != Shares::By::weights) return text_of(value.by);
     return fmt::format("{}", fmt::join(value.weights, ","));
 }
 std::string text_of(Bytes value) {
-    for (const auto &[shift, suffix] : {std::pair{30U, "G"}, std::pair{20U, "M"}, std::pair{10U, "k"}})
+    for (const auto &[shift, suffix] :
+         {std::pair{30U, "G"}, std::pair{20U, "M"}, std::pair{10U, "k"}})
         if (value.value != 0 && value.value % (std::size_t{1} << shift) == 0)
             return fmt::format("{}{}", value.value >> shift, suffix);
     return fmt::format("{}", value.value);
@@ -193,7 +207,9 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
     return row.back();
 }
 
-const char *name_of(Path path) { return (names<Path>.begin() + static_cast<std::size_t>(path))->first; }
+const char *name_of(Path path) {
+    return (names<Path>.begin() + static_cast<std::size_t>(path))->first;
+}
 
 std::optional<std::size_t> parse_bytes(std::string_view text, std::size_t most) {
     if (text.empty()) return std::nullopt;
@@ -221,8 +237,9 @@ std::optional<Simulation> parse_simulation(std::string_view text) {
         if (!number) return std::nullopt;
         *part = *number;
         if (colon == std::string_view::npos) {
-            const bool possible = simulation.processes != 0 && simulation.processes <= most_processes &&
-                                  simulation.rank < simulation.processes && simulation.per_host != 0;
+            const bool possible =
+                simulation.processes != 0 && simulation.processes <= most_processes &&
+                simulation.rank < simulation.processes && simulation.per_host != 0;
             return possible ? std::optional(simulation) : std::nullopt;
         }
         text.remove_prefix(colon + 1);
@@ -246,7 +263,8 @@ std::optional<Shares> parse_shares(std::string_view text) {
     return sum > 0 && std::isfinite(sum) ? std::optional(shares) : std::nullopt;
 }
 
-Config read_config(const std::vector<std::string_view> &environment, std::vector<std::string> &complaints) {
+Config read_config(const std::vector<std::string_view> &environment,
+                   std::vector<std::string> &complaints) {
     Config result;
     for (const std::string_view entry : environment) {
         const std::size_t equals = entry.find('=');
@@ -254,24 +272,27 @@ Config read_config(const std::vector<std::string_view> &environment, std::vector
         if (!name.starts_with("CLDIST_") || equals == std::string_view::npos) continue;
         const std::string_view text = entry.substr(equals + 1);
         bool known = false;
-#define CLDIST_SETTING(type, field, setting, default_value, comment)                                             \
-    if (name == setting) {                                                                                       \
-        known = true;                                                                                            \
-        if (const std::string expected = parse(text, result.field); !expected.empty())                           \
-            complaints.push_back(fmt::format("{}={}: expected {}; using the default", setting, text, expected)); \
+#define CLDIST_SETTING(type, field, setting, default_value, comment)                            \
+    if (name == setting) {                                                                      \
+        known = true;                                                                           \
+        if (const std::string expected = parse(text, result.field); !expected.empty())          \
+            complaints.push_back(                                                               \
+                fmt::format("{}={}: expected {}; using the default", setting, text, expected)); \
     }
 #include "base/config.def"
 #undef CLDIST_SETTING
         if (known) continue;
         if (const std::string_view nearest = nearest_setting(name); !nearest.empty())
-            complaints.push_back(fmt::format("{} is not a setting; did you mean {}?", name, nearest));
+            complaints.push_back(
+                fmt::format("{} is not a setting; did you mean {}?", name, nearest));
     }
     return result;
 }
 
 std::vector<SettingText> settings_of(const Config &config) {
     return {
-#define CLDIST_SETTING(type, field, setting, default_value, comment) {setting, text_of(config.field), comment},
+#define CLDIST_SETTING(type, field, setting, default_value, comment) \
+    {setting, text_of(config.field), comment},
 #include "base/config.def"
 #undef CLDIST_SETTING
     };
@@ -282,7 +303,8 @@ namespace {
 struct Settings {
     Settings() {
         std::vector<std::string_view> environment;
-        for (char **entry = environ; entry != nullptr && *entry != nullptr; ++entry) environment.emplace_back(*entry);
+        for (char **entry = environ; entry != nullptr && *entry != nullptr; ++entry)
+            environment.emplace_back(*entry);
         config = read_config(environment, complaints.lines);
         set_log_level(config.log);
         complaints.logged = is_first_of_job();
@@ -292,8 +314,10 @@ struct Settings {
 
     // Returns true if the launcher's environment does not give a rank.
     static bool is_first_of_job() {
-        for (const char *const name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"})
-            if (const char *const rank = std::getenv(name); rank != nullptr) return std::string_view(rank) == "0";
+        for (const char *const name :
+             {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"})
+            if (const char *const rank = std::getenv(name); rank != nullptr)
+                return std::string_view(rank) == "0";
         return true;
     }
 

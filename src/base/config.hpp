@@ -34,7 +34,8 @@ struct Simulation {
 struct Shares {
     enum class By { automatic, equal, measured, weights };
     By by = By::automatic;
-    std::vector<double> weights{};  ///< one per device, in the devices' order; at least one is above 0
+    /// One per device, in the devices' order; at least one is above 0.
+    std::vector<double> weights{};
 };
 
 /// The settings; base/config.def describes each.
@@ -46,20 +47,23 @@ struct Config {
 
 const char *name_of(Path path);
 
-/// Reads a number of bytes such as "65536", "64k", "4M" or "1G". Returns nothing if the text has another form or the
-/// value is above `most`.
+/// Reads a number of bytes such as "65536", "64k", "4M" or "1G". Returns nothing if the text has
+/// another form or the value is above `most`.
 [[nodiscard]] std::optional<std::size_t> parse_bytes(std::string_view text, std::size_t most);
 
-/// Reads "1024", "1024:17" or "1024:17:8": the number of processes (at most 65536), the simulated rank, and the
-/// processes per host. Returns nothing if the text has another form.
+/// Reads "1024", "1024:17" or "1024:17:8": the number of processes (at most 65536), the simulated
+/// rank, and the processes per host. Returns nothing if the text has another form.
 [[nodiscard]] std::optional<Simulation> parse_simulation(std::string_view text);
 
-/// Reads "auto", "equal", "measured", or weights such as "2,1,1". Returns nothing if the text has another form.
+/// Reads "auto", "equal", "measured", or weights such as "2,1,1". Returns nothing if the text has
+/// another form.
 [[nodiscard]] std::optional<Shares> parse_shares(std::string_view text);
 
-/// Reads the settings from an environment of "NAME=value" strings. An unreadable value, or a variable that looks like a
-/// misspelt setting, adds a line to `complaints`. The default then applies.
-Config read_config(const std::vector<std::string_view> &environment, std::vector<std::string> &complaints);
+/// Reads the settings from an environment of "NAME=value" strings. An unreadable value, or a
+/// variable that looks like a misspelt setting, adds a line to `complaints`. The default then
+/// applies.
+Config read_config(const std::vector<std::string_view> &environment,
+                   std::vector<std::string> &complaints);
 
 /// A setting with its value, to print.
 struct SettingText {

@@ -13,8 +13,9 @@ namespace {
 
 std::mutex processes_mutex;
 std::vector<pid_t> &processes_of_job() {
-    static auto *const processes = new std::vector<pid_t>{getpid()};  // never destroyed, because threads may still wait
-                                                                      // while the process ends
+    static auto *const processes =
+        new std::vector<pid_t>{getpid()};  // never destroyed, because threads may still wait
+                                           // while the process ends
     return *processes;
 }
 
@@ -22,13 +23,14 @@ std::uint64_t used_by(pid_t process) {
     clockid_t clock{};
     timespec time{};
     if (clock_getcpuclockid(process, &clock) != 0 || clock_gettime(clock, &time) != 0) return 0;
-    return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(time.tv_nsec);
+    return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000 +
+           static_cast<std::uint64_t>(time.tv_nsec);
 }
 
 std::atomic<bool> fits_on_cores{true};
 
-// /proc/stat begins with a line of totals. Then each core has a line with its number and its ticks in user mode, at low
-// priority, and in the kernel.
+// /proc/stat begins with a line of totals. Then each core has a line with its number and its ticks
+// in user mode, at low priority, and in the kernel.
 std::uint64_t used_on_cores() {
     cpu_set_t cores;
     if (sched_getaffinity(0, sizeof cores, &cores) != 0) return 0;
@@ -55,10 +57,12 @@ std::uint64_t used_on_cores() {
 
 void Crowding::came_back_late(std::uint64_t now, std::uint64_t process_ns) {
     const std::uint64_t before = late_at_ns_.exchange(now, std::memory_order_relaxed);
-    const std::uint64_t process_before = process_at_ns_.exchange(process_ns, std::memory_order_relaxed);
+    const std::uint64_t process_before =
+        process_at_ns_.exchange(process_ns, std::memory_order_relaxed);
     if (before == 0 || now - before > holds_ns) return;
     // If the process used half a core or more, its own threads caused the delay.
-    if (process_ns - process_before < (now - before) / 2) until_.store(now + holds_ns, std::memory_order_relaxed);
+    if (process_ns - process_before < (now - before) / 2)
+        until_.store(now + holds_ns, std::memory_order_relaxed);
 }
 
 void Crowding::note(std::uint64_t now, const CoreTime &time) {

@@ -9,15 +9,17 @@
 
 namespace cldist {
 
-/// CPU time used on the cores on which this process may run, in nanoseconds since an arbitrary moment.
+/// CPU time used on the cores on which this process may run, in nanoseconds since an arbitrary
+/// moment.
 struct CoreTime {
     std::uint64_t all_ns = 0;  ///< of all programs
     std::uint64_t job_ns = 0;  ///< of the processes of this job
 };
 
-/// Detects whether other programs want the cores of this process. If the job has no more processes than cores, a late
-/// return from sched_yield shows this. Otherwise another process of the job may have run meanwhile. The class then
-/// compares the CPU time of the job with the CPU time of all programs. Thread-safe.
+/// Detects whether other programs want the cores of this process. If the job has no more processes
+/// than cores, a late return from sched_yield shows this. Otherwise another process of the job may
+/// have run meanwhile. The class then compares the CPU time of the job with the CPU time of all
+/// programs. Thread-safe.
 class Crowding {
 public:
     /// A yield of at least this duration is late.
@@ -30,22 +32,26 @@ public:
     /// The first late yield is compared with `time`.
     Crowding(std::uint64_t now, const CoreTime &time) : noted_ns_(now), last_(time) {}
 
-    /// Reports that a yield returned late in a job that fits on the cores. `process_ns` is the CPU time of this process
-    /// until `now`. After the second report `at` returns true, unless threads of this process used the time in between.
+    /// Reports that a yield returned late in a job that fits on the cores. `process_ns` is the CPU
+    /// time of this process until `now`. After the second report `at` returns true, unless threads
+    /// of this process used the time in between.
     void came_back_late(std::uint64_t now, std::uint64_t process_ns);
 
     /// Returns true if a late yield at `now` should be reported with `note`.
     [[nodiscard]] bool wants_times(std::uint64_t now) const {
         return now - noted_ns_.load(std::memory_order_relaxed) >= shortest_period_ns;
     }
-    /// Reports that a yield returned late in a job that does not fit on the cores. If other programs used at least half
-    /// a core since the last report, `at` returns true from `now` on.
+    /// Reports that a yield returned late in a job that does not fit on the cores. If other
+    /// programs used at least half a core since the last report, `at` returns true from `now` on.
     void note(std::uint64_t now, const CoreTime &time);
-    [[nodiscard]] bool at(std::uint64_t now) const { return now < until_.load(std::memory_order_relaxed); }
+    [[nodiscard]] bool at(std::uint64_t now) const {
+        return now < until_.load(std::memory_order_relaxed);
+    }
 
 private:
     std::atomic<std::uint64_t> until_{0};
-    // Time of the last late yield and the CPU time of the process at that time. 0 if there was none.
+    // Time of the last late yield and the CPU time of the process at that time. 0 if there was
+    // none.
     std::atomic<std::uint64_t> late_at_ns_{0};
     std::atomic<std::uint64_t> process_at_ns_{0};
     // Time of the last report and the CPU times in it.
@@ -54,15 +60,17 @@ private:
     CoreTime last_;
 };
 
-/// Sets the processes of this job on this host, including this one. By default the job is this process alone.
+/// Sets the processes of this job on this host, including this one. By default the job is this
+/// process alone.
 void set_processes_of_job(std::vector<pid_t> processes);
 
-/// Returns true if the job has at most as many processes on this host as cores that this process may use.
+/// Returns true if the job has at most as many processes on this host as cores that this process
+/// may use.
 bool job_fits_on_cores();
 /// CPU time of all threads of this process, in nanoseconds.
 std::uint64_t process_time();
-/// Reads the times from the kernel. Time of processes that are not visible, for example in another container, counts as
-/// time of other programs.
+/// Reads the times from the kernel. Time of processes that are not visible, for example in another
+/// container, counts as time of other programs.
 CoreTime read_core_time();
 
 }  // namespace cldist

@@ -7,8 +7,8 @@ namespace cldist {
 /// The name of an OpenCL or library error, or null.
 [[nodiscard]] const char *error_name(int code);
 
-/// The text of an OpenCL or library error for messages, such as "CL_INVALID_RANK (-1203)". An unknown code gives only
-/// its number.
+/// The text of an OpenCL or library error for messages, such as "CL_INVALID_RANK (-1203)". An
+/// unknown code gives only its number.
 [[nodiscard]] std::string code_text(int code);
 
 }  // namespace cldist

@@ -12,7 +12,8 @@
 
 namespace cldist {
 
-/// Creates one object per key at its first use and frees objects that were idle for a while. Thread-safe.
+/// Creates one object per key at its first use and frees objects that were idle for a while.
+/// Thread-safe.
 template <typename Key, typename Thing>
 class IdleCache {
 public:
@@ -25,8 +26,8 @@ public:
         return entry.thing;
     }
 
-    /// Frees each object that nobody holds and nobody requested for `idle_seconds`. The destructors run without the
-    /// lock, so get() does not wait for them.
+    /// Frees each object that nobody holds and nobody requested for `idle_seconds`. The destructors
+    /// run without the lock, so get() does not wait for them.
     void release_idle(double idle_seconds) {
         const std::uint64_t now = now_ns();
         std::vector<std::shared_ptr<Thing>> let_go;
@@ -34,7 +35,8 @@ public:
         for (auto at = entries_.begin(); at != entries_.end();) {
             auto &[thing, last_used] = at->second;
             if (thing.use_count() > 1) last_used = now;
-            const bool idle = thing.use_count() <= 1 && static_cast<double>(now - last_used) * 1e-9 >= idle_seconds;
+            const bool idle = thing.use_count() <= 1 &&
+                              static_cast<double>(now - last_used) * 1e-9 >= idle_seconds;
             if (idle) let_go.push_back(std::move(thing));
             at = idle ? entries_.erase(at) : std::next(at);
         }

@@ -47,7 +47,8 @@ struct Pieces {
     }
 };
 
-// Signals belong to the program's threads. A write to a pipe without reader must return an error, not end the process.
+// Signals belong to the program's threads. A write to a pipe without reader must return an error,
+// not end the process.
 class SignalsBlocked {
 public:
     SignalsBlocked() {
@@ -86,13 +87,15 @@ void IoThreads::run(std::function<void()> job) {
     job();
 }
 
-void IoThreads::run_in_pieces(std::size_t size, const std::function<void(std::size_t, std::size_t)> &work) {
+void IoThreads::run_in_pieces(std::size_t size,
+                              const std::function<void(std::size_t, std::size_t)> &work) {
     const std::size_t count = std::max<std::size_t>(size / smallest_piece, 1);
     const std::size_t helpers = std::min<std::size_t>(count, state_->most) - 1;
     const std::shared_ptr<Pieces> pieces(new Pieces{work, size, count});
     for (std::size_t n = 0; n < helpers; ++n) run([pieces] { pieces->take(); });
     pieces->take();
-    for (std::size_t done = pieces->done; done < count; done = pieces->done) pieces->done.wait(done);
+    for (std::size_t done = pieces->done; done < count; done = pieces->done)
+        pieces->done.wait(done);
 }
 
 void IoThreads::start_thread() {
@@ -101,7 +104,8 @@ void IoThreads::start_thread() {
         std::thread([state = state_] { work(state); }).detach();
         ++state_->threads;
     } catch (const std::system_error &error) {
-        log_warning("cannot create another thread for file commands, so they may be slower: {}", error.what());
+        log_warning("cannot create another thread for file commands, so they may be slower: {}",
+                    error.what());
     }
 }
 

@@ -6,8 +6,8 @@
 
 namespace cldist {
 
-/// A pool of up to `most` threads for calls that may block. Threads start on demand and take jobs in the order of the
-/// calls of run(). Thread-safe.
+/// A pool of up to `most` threads for calls that may block. Threads start on demand and take jobs
+/// in the order of the calls of run(). Thread-safe.
 class IoThreads {
 public:
     explicit IoThreads(unsigned most);
@@ -16,11 +16,12 @@ public:
     /// Returns at once. Queued jobs still run while the process lives.
     ~IoThreads();
 
-    /// `job` must not throw. If no thread exists and the system cannot create one, the caller runs the job.
+    /// `job` must not throw. If no thread exists and the system cannot create one, the caller runs
+    /// the job.
     void run(std::function<void()> job);
 
-    /// Divides `size` bytes into pieces, and calls `work(begin, end)` for each in several threads, one of which is the
-    /// caller. Returns after the last piece. `work` must not throw.
+    /// Divides `size` bytes into pieces, and calls `work(begin, end)` for each in several threads,
+    /// one of which is the caller. Returns after the last piece. `work` must not throw.
     void run_in_pieces(std::size_t size, const std::function<void(std::size_t, std::size_t)> &work);
 
 private:

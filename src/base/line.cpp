@@ -19,7 +19,8 @@ void Line::leave(const void *who) {
     std::function<void()> next;
     {
         const std::lock_guard lock(mutex_);
-        const auto at = std::find_if(line_.begin(), line_.end(), [&](const Place &place) { return place.who == who; });
+        const auto at = std::find_if(line_.begin(), line_.end(),
+                                     [&](const Place &place) { return place.who == who; });
         if (at == line_.end()) return;
         const bool was_first = at == line_.begin();
         line_.erase(at);

@@ -13,16 +13,19 @@ namespace cldist {
 void set_log_level(LogLevel level);
 [[nodiscard]] bool log_enabled(LogLevel level);
 
-/// Sets the rank in MPI_COMM_WORLD that begins each line. With -1 (the default), lines have no rank.
+/// Sets the rank in MPI_COMM_WORLD that begins each line. With -1 (the default), lines have no
+/// rank.
 void set_log_rank(int rank);
 
-/// Writes the lines of `text`, each after the prefix "cldist[rank]: ", to standard error with one system call.
+/// Writes the lines of `text`, each after the prefix "cldist[rank]: ", to standard error with one
+/// system call.
 void log_line(std::string_view text);
 
-#define CLDIST_LOG_FUNCTION(level)                                                                    \
-    template <typename... Args>                                                                       \
-    void log_##level(fmt::format_string<Args...> format, Args &&...args) {                            \
-        if (log_enabled(LogLevel::level)) log_line(fmt::format(format, std::forward<Args>(args)...)); \
+#define CLDIST_LOG_FUNCTION(level)                                         \
+    template <typename... Args>                                            \
+    void log_##level(fmt::format_string<Args...> format, Args &&...args) { \
+        if (log_enabled(LogLevel::level))                                  \
+            log_line(fmt::format(format, std::forward<Args>(args)...));    \
     }
 CLDIST_LOG_FUNCTION(error)
 CLDIST_LOG_FUNCTION(warning)

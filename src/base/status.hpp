@@ -8,8 +8,8 @@
 
 namespace cldist {
 
-/// The result of an operation: an OpenCL code (CL_SUCCESS or negative), the errors of MPI and the system, and the cause
-/// in words.
+/// The result of an operation: an OpenCL code (CL_SUCCESS or negative), the errors of MPI and the
+/// system, and the cause in words.
 struct Status {
     cl_int code = CL_SUCCESS;
     std::string message;

@@ -36,8 +36,8 @@ std::string host_name() {
     return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
 }
 
-// The identifier of the running kernel. Processes with the same identifier share CLOCK_MONOTONIC, whatever their host
-// names are.
+// The identifier of the running kernel. Processes with the same identifier share CLOCK_MONOTONIC,
+// whatever their host names are.
 std::string boot_id() {
     std::string id;
     std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), id);
@@ -49,31 +49,41 @@ std::string microseconds(std::uint64_t ns) { return fmt::format("{}.{:03}", ns /
 
 // The length of the first character of `text`. 0 if the bytes are not UTF-8.
 std::size_t utf8_length(std::string_view text) {
-    const auto byte = [&](std::size_t i) -> unsigned { return static_cast<unsigned char>(text[i]); };
+    const auto byte = [&](std::size_t i) -> unsigned {
+        return static_cast<unsigned char>(text[i]);
+    };
     const unsigned first = byte(0);
     if (first < 0x80) return 1;
-    const std::size_t length = first < 0xc2 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : first < 0xf5 ? 4 : 0;
+    const std::size_t length = first < 0xc2   ? 0
+                               : first < 0xe0 ? 2
+                               : first < 0xf0 ? 3
+                               : first < 0xf5 ? 4
+                                              : 0;
     if (length == 0 || text.size() < length) return 0;
     for (std::size_t i = 1; i < length; ++i)
         if ((byte(i) & 0xc0) != 0x80) return 0;
     const unsigned second = byte(1);
     const bool overlong = (first == 0xe0 && second < 0xa0) || (first == 0xf0 && second < 0x90);
-    const bool no_character = (first == 0xed && second >= 0xa0) || (first == 0xf4 && second >= 0x90);
+    const bool no_character =
+        (first == 0xed && second >= 0xa0) || (first == 0xf4 && second >= 0x90);
     return overlong || no_character ? 0 : length;
 }
 
 // Formats an event as JSON text. "@" is a placeholder for the rank.
-std::string event(std::string_view phase, std::string_view name, std::uint64_t id, std::uint64_t at_ns,
-                  std::string_view details) {
+std::string event(std::string_view phase, std::string_view name, std::uint64_t id,
+                  std::uint64_t at_ns, std::string_view details) {
     return fmt::format(
-        "{{\"ph\":\"{}\",\"name\":\"{}\",\"cat\":\"cldist\",\"id\":{},\"ts\":{},\"args\":{{{}}},\"tid\":0,\"pid\":@"
+        "{{\"ph\":\"{}\",\"name\":\"{}\",\"cat\":\"cldist\",\"id\":{},\"ts\":{},\"args\":{{{}}},"
+        "\"tid\":0,\"pid\":@"
         "}},\n",
         phase, json_escaped(name), id, microseconds(at_ns), details);
 }
 
 std::string thread_name(int lane, std::string_view name) {
-    return fmt::format("{{\"ph\":\"M\",\"name\":\"thread_name\",\"tid\":{},\"pid\":@,\"args\":{{\"name\":\"{}\"}}}},\n",
-                       lane, name);
+    return fmt::format(
+        "{{\"ph\":\"M\",\"name\":\"thread_name\",\"tid\":{},\"pid\":@,\"args\":{{\"name\":\"{}\"}}}"
+        "},\n",
+        lane, name);
 }
 
 std::atomic<bool> given_up{false};
@@ -84,7 +94,8 @@ int launched_rank() {
     return 0;
 }
 
-// The trace file is a JSON object. Each write appends events to its array and writes the rest of the object again.
+// The trace file is a JSON object. Each write appends events to its array and writes the rest of
+// the object again.
 class File {
 public:
     /// Returns an empty text, or an error message. After an error the trace ends.
@@ -98,10 +109,11 @@ public:
                 return give_up("create the folder", folder_, errno);
             descriptor_ = ::open(path().c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
             if (descriptor_ < 0) return give_up("write", path(), errno);
-            // A program that this process started has the same environment and may use the same file.
+            // A program that this process started has the same environment and may use the same
+            // file.
             struct stat file {};
-            if (fstat(descriptor_, &file) == 0 && S_ISREG(file.st_mode) && flock(descriptor_, LOCK_EX | LOCK_NB) != 0 &&
-                errno == EWOULDBLOCK)
+            if (fstat(descriptor_, &file) == 0 && S_ISREG(file.st_mode) &&
+                flock(descriptor_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
                 return give_up("write", path() + ", which another process is writing", errno);
             cut_behind(0);
         } else if (before != path() && std::rename(before.c_str(), path().c_str()) != 0) {
@@ -113,8 +125,9 @@ public:
     [[nodiscard]] bool is_open() const { return descriptor_ >= 0; }
 
     void add(const ClockSample &sample) {
-        fmt::format_to(std::back_inserter(clock_), R"({}{{"at_ns":{},"offset_ns":{},"uncertainty_ns":{}}})",
-                       clock_.empty() ? "" : ",", sample.at_ns, sample.offset_ns, sample.uncertainty_ns);
+        fmt::format_to(
+            std::back_inserter(clock_), R"({}{{"at_ns":{},"offset_ns":{},"uncertainty_ns":{}}})",
+            clock_.empty() ? "" : ",", sample.at_ns, sample.offset_ns, sample.uncertainty_ns);
     }
 
     /// Returns the same as open().
@@ -141,20 +154,25 @@ public:
     }
 
 private:
-    [[nodiscard]] std::string path() const { return fmt::format("{}/cldist-trace-{}.json", folder_, rank_); }
+    [[nodiscard]] std::string path() const {
+        return fmt::format("{}/cldist-trace-{}.json", folder_, rank_);
+    }
 
     [[nodiscard]] std::string rest() const {
         return fmt::format(
-            "{{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":{0},\"args\":{{\"name\":\"rank {0}\"}}}}\n],\n"
+            "{{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":{0},\"args\":{{\"name\":\"rank "
+            "{0}\"}}}}\n],\n"
             "\"displayTimeUnit\":\"ms\",\n"
-            "\"otherData\":{{\"rank\":{0},\"ranks\":{1},\"host\":\"{2}\",\"boot\":\"{3}\",\"clock\":[{4}]}}}}\n",
+            "\"otherData\":{{\"rank\":{0},\"ranks\":{1},\"host\":\"{2}\",\"boot\":\"{3}\","
+            "\"clock\":[{4}]}}}}\n",
             rank_, ranks_, host_, boot_, clock_);
     }
 
     // Returns errno or 0.
     [[nodiscard]] int write_at_end(std::string_view text) const {
         for (std::size_t at = written_; !text.empty();) {
-            const ssize_t count = pwrite(descriptor_, text.data(), text.size(), static_cast<off_t>(at));
+            const ssize_t count =
+                pwrite(descriptor_, text.data(), text.size(), static_cast<off_t>(at));
             if (count < 0 && errno != EINTR) return errno;
             if (count <= 0) continue;
             at += static_cast<std::size_t>(count);
@@ -170,8 +188,9 @@ private:
 
     static std::string give_up(const char *what, const std::string &path, int error) {
         given_up = true;
-        return fmt::format("CLDIST_TRACE: cannot {} {}: {}; this process writes no trace from now on", what, path,
-                           std::strerror(error));
+        return fmt::format(
+            "CLDIST_TRACE: cannot {} {}: {}; this process writes no trace from now on", what, path,
+            std::strerror(error));
     }
 
     const std::string folder_ = config().trace;  // a copy, because config() is destroyed at exit
@@ -206,14 +225,17 @@ public:
         events_.append(events);
     }
 
-    void kernel(std::string_view name, const void *queue, std::uint64_t start_ns, std::uint64_t end_ns) {
+    void kernel(std::string_view name, const void *queue, std::uint64_t start_ns,
+                std::uint64_t end_ns) {
         const std::lock_guard lock(mutex_);
         const auto [lane, added] = lanes_.try_emplace(queue, static_cast<int>(lanes_.size()) + 1);
-        if (added) events_ += thread_name(lane->second, fmt::format("kernels of queue {}", lane->second));
-        fmt::format_to(
-            std::back_inserter(events_),
-            "{{\"ph\":\"X\",\"name\":\"{}\",\"cat\":\"kernel\",\"ts\":{},\"dur\":{},\"tid\":{},\"pid\":@}},\n",
-            json_escaped(name), microseconds(start_ns), microseconds(end_ns - start_ns), lane->second);
+        if (added)
+            events_ += thread_name(lane->second, fmt::format("kernels of queue {}", lane->second));
+        fmt::format_to(std::back_inserter(events_),
+                       "{{\"ph\":\"X\",\"name\":\"{}\",\"cat\":\"kernel\",\"ts\":{},\"dur\":{},"
+                       "\"tid\":{},\"pid\":@}},\n",
+                       json_escaped(name), microseconds(start_ns), microseconds(end_ns - start_ns),
+                       lane->second);
     }
 
     [[nodiscard]] std::string open(int rank, int ranks) {
@@ -243,7 +265,8 @@ public:
     }
 
 private:
-    // Never held while the file is written, because the threads that record must not wait for a disk.
+    // Never held while the file is written, because the threads that record must not wait for a
+    // disk.
     std::mutex mutex_;
     std::string events_;
     std::map<const void *, int> lanes_;
@@ -263,7 +286,8 @@ Recorder &recorder() {
 
 bool enabled() { return !given_up.load(std::memory_order_relaxed) && !config().trace.empty(); }
 
-void begin(std::string_view name, std::uint64_t id, std::uint64_t start_ns, std::string_view details) {
+void begin(std::string_view name, std::uint64_t id, std::uint64_t start_ns,
+           std::string_view details) {
     if (enabled()) recorder().add(event("b", name, id, start_ns, details));
 }
 
@@ -272,10 +296,12 @@ void end(std::string_view name, std::uint64_t id, std::uint64_t end_ns, std::str
 }
 
 void stage(std::string_view name, std::uint64_t id, std::uint64_t start_ns, std::uint64_t end_ns) {
-    if (enabled()) recorder().add(event("b", name, id, start_ns, {}) + event("e", name, id, end_ns, {}));
+    if (enabled())
+        recorder().add(event("b", name, id, start_ns, {}) + event("e", name, id, end_ns, {}));
 }
 
-void kernel(std::string_view name, const void *queue, std::uint64_t start_ns, std::uint64_t end_ns) {
+void kernel(std::string_view name, const void *queue, std::uint64_t start_ns,
+            std::uint64_t end_ns) {
     if (enabled()) recorder().kernel(name, queue, start_ns, end_ns);
 }
 

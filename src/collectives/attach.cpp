@@ -1,5 +1,5 @@
-// CL/cl_ext_attach.h. Forwards calls to the platform if the platform provides them. Otherwise only checks the
-// arguments.
+// CL/cl_ext_attach.h. Forwards calls to the platform if the platform provides them. Otherwise only
+// checks the arguments.
 
 #include <algorithm>
 #include <vector>
@@ -22,8 +22,9 @@ std::vector<cl_device_id> devices_of(cl_mem buffer) {
     const auto context = query<cl_context>(buffer, CL_MEM_CONTEXT);
     const auto count = context ? query<cl_uint>(*context, CL_CONTEXT_NUM_DEVICES) : std::nullopt;
     std::vector<cl_device_id> devices(count.value_or(0));
-    if (devices.empty() || clGetContextInfo(*context, CL_CONTEXT_DEVICES, devices.size() * sizeof(cl_device_id),
-                                            devices.data(), nullptr) != CL_SUCCESS)
+    if (devices.empty() ||
+        clGetContextInfo(*context, CL_CONTEXT_DEVICES, devices.size() * sizeof(cl_device_id),
+                         devices.data(), nullptr) != CL_SUCCESS)
         return {};
     return devices;
 }
@@ -38,7 +39,8 @@ cl_int check_buffer(const char *call, cl_mem buffer) {
     if (buffer == nullptr || query<cl_mem_object_type>(buffer, CL_MEM_TYPE) != CL_MEM_OBJECT_BUFFER)
         return refused(call, CL_INVALID_MEM_OBJECT, "the memory object is not a valid buffer");
     if (query<cl_mem>(buffer, CL_MEM_ASSOCIATED_MEMOBJECT).value_or(nullptr) != nullptr)
-        return refused(call, CL_INVALID_MEM_OBJECT, "the buffer is a sub-buffer; bind its parent buffer instead");
+        return refused(call, CL_INVALID_MEM_OBJECT,
+                       "the buffer is a sub-buffer; bind its parent buffer instead");
     return CL_SUCCESS;
 }
 
@@ -50,7 +52,8 @@ cl_int clAttachBufferToDevice(cl_mem buffer, cl_device_id device) {
     if (const cl_int code = check_buffer(__func__, buffer); code != CL_SUCCESS) return code;
     const auto devices = devices_of(buffer);
     if (std::find(devices.begin(), devices.end(), device) == devices.end())
-        return refused(__func__, CL_INVALID_DEVICE, "the device does not belong to the buffer's context");
+        return refused(__func__, CL_INVALID_DEVICE,
+                       "the device does not belong to the buffer's context");
     const auto attach = function_of<clAttachBufferToDevice_fn>(device, __func__);
     return attach != nullptr ? attach(buffer, device) : CL_SUCCESS;
 }
@@ -58,7 +61,8 @@ cl_int clAttachBufferToDevice(cl_mem buffer, cl_device_id device) {
 cl_int clDetachBuffer(cl_mem buffer) {
     if (const cl_int code = check_buffer(__func__, buffer); code != CL_SUCCESS) return code;
     const auto devices = devices_of(buffer);
-    const auto detach = devices.empty() ? nullptr : function_of<clDetachBuffer_fn>(devices.front(), __func__);
+    const auto detach =
+        devices.empty() ? nullptr : function_of<clDetachBuffer_fn>(devices.front(), __func__);
     return detach != nullptr ? detach(buffer) : CL_SUCCESS;
 }
 

@@ -1,4 +1,5 @@
-// The entry points of CL/cl_ext_collective.h. Each checks the arguments and enqueues the steps of a schedule.
+// The entry points of CL/cl_ext_collective.h. Each checks the arguments and enqueues the steps of a
+// schedule.
 
 #include <algorithm>
 #include <new>
@@ -47,7 +48,8 @@ struct Events {
     }
 };
 
-/// Buffers of a call (one buffer with an offset, or a list with offsets or NULL) and their properties.
+/// Buffers of a call (one buffer with an offset, or a list with offsets or NULL) and their
+/// properties.
 struct Buffers {
     const cl_mem *list;
     const size_t *offsets;
@@ -57,7 +59,8 @@ struct Buffers {
     [[nodiscard]] const Memory &at(std::size_t i) const { return memory[i]; }
 };
 
-/// Combines elements with a kernel of the program or of the library. Without both, nothing is combined.
+/// Combines elements with a kernel of the program or of the library. Without both, nothing is
+/// combined.
 struct Combination {
     std::size_t element = 1;
     cl_kernel kernel = nullptr;
@@ -78,23 +81,27 @@ struct Call {
 std::size_t times(std::size_t n, std::size_t bytes) {
     std::size_t all = 0;
     if (__builtin_mul_overflow(n, bytes, &all))
-        throw Error(CL_INVALID_VALUE, fmt::format("{} blocks of {} bytes exceed the address space", n, bytes));
+        throw Error(CL_INVALID_VALUE,
+                    fmt::format("{} blocks of {} bytes exceed the address space", n, bytes));
     return all;
 }
 
 std::size_t source_size(const Call &call) {
-    const bool blocks =
-        call.kind == Kind::scatter || call.kind == Kind::all_to_all || call.kind == Kind::reduce_scatter;
+    const bool blocks = call.kind == Kind::scatter || call.kind == Kind::all_to_all ||
+                        call.kind == Kind::reduce_scatter;
     return blocks ? times(call.n, call.bytes) : call.bytes;
 }
 std::size_t destination_size(const Call &call) {
-    const bool blocks = call.kind == Kind::gather || call.kind == Kind::all_gather || call.kind == Kind::all_to_all;
+    const bool blocks =
+        call.kind == Kind::gather || call.kind == Kind::all_gather || call.kind == Kind::all_to_all;
     return blocks ? times(call.n, call.bytes) : call.bytes;
 }
 
 void check_lists(const Call &call) {
-    if (call.n == 0) throw Error(CL_INVALID_VALUE, "the number of buffers is 0; expected at least 1");
-    if (call.queues.data() == nullptr || call.sources.list == nullptr || call.destinations.list == nullptr)
+    if (call.n == 0)
+        throw Error(CL_INVALID_VALUE, "the number of buffers is 0; expected at least 1");
+    if (call.queues.data() == nullptr || call.sources.list == nullptr ||
+        call.destinations.list == nullptr)
         throw Error(CL_INVALID_VALUE, "a list of queues or buffers is NULL");
 }
 
@@ -108,26 +115,34 @@ cl_context check_objects(Call &call) {
             const cl_mem buffer = buffers->list[i];
             const auto type = query<cl_mem_object_type>(buffer, CL_MEM_TYPE);
             if (buffer == nullptr || type != CL_MEM_OBJECT_BUFFER)
-                throw Error(CL_INVALID_MEM_OBJECT, fmt::format("memory object {} of a list is not a valid buffer", i));
-            const auto parent = query<cl_mem>(buffer, CL_MEM_ASSOCIATED_MEMOBJECT).value_or(nullptr);
-            buffers->memory.push_back({buffer, buffers->offsets == nullptr ? 0 : buffers->offsets[i],
-                                       query<std::size_t>(buffer, CL_MEM_SIZE).value_or(0),
-                                       parent != nullptr ? parent : buffer,
-                                       parent != nullptr ? query<std::size_t>(buffer, CL_MEM_OFFSET).value_or(0) : 0});
+                throw Error(CL_INVALID_MEM_OBJECT,
+                            fmt::format("memory object {} of a list is not a valid buffer", i));
+            const auto parent =
+                query<cl_mem>(buffer, CL_MEM_ASSOCIATED_MEMOBJECT).value_or(nullptr);
+            buffers->memory.push_back(
+                {buffer, buffers->offsets == nullptr ? 0 : buffers->offsets[i],
+                 query<std::size_t>(buffer, CL_MEM_SIZE).value_or(0),
+                 parent != nullptr ? parent : buffer,
+                 parent != nullptr ? query<std::size_t>(buffer, CL_MEM_OFFSET).value_or(0) : 0});
         }
-    cl_context const context = query<cl_context>(call.queues.front(), CL_QUEUE_CONTEXT).value_or(nullptr);
+    cl_context const context =
+        query<cl_context>(call.queues.front(), CL_QUEUE_CONTEXT).value_or(nullptr);
     for (const cl_command_queue queue : call.queues)
         if (query<cl_context>(queue, CL_QUEUE_CONTEXT) != context)
             throw Error(CL_INVALID_CONTEXT, "the queues belong to different contexts");
     for (const Buffers *buffers : {&call.sources, &call.destinations})
         for (std::size_t i = 0; i < buffers->count; ++i)
             if (query<cl_context>(buffers->list[i], CL_MEM_CONTEXT) != context)
-                throw Error(CL_INVALID_CONTEXT,
-                            fmt::format("buffer {} of a list and the queues belong to different contexts", i));
+                throw Error(
+                    CL_INVALID_CONTEXT,
+                    fmt::format("buffer {} of a list and the queues belong to different contexts",
+                                i));
     for (const cl_event event : call.events.waits()) {
-        const auto of = event == nullptr ? std::nullopt : query<cl_context>(event, CL_EVENT_CONTEXT);
+        const auto of =
+            event == nullptr ? std::nullopt : query<cl_context>(event, CL_EVENT_CONTEXT);
         if (of && *of != context)
-            throw Error(CL_INVALID_CONTEXT, "an event of the wait list and the queues belong to different contexts");
+            throw Error(CL_INVALID_CONTEXT,
+                        "an event of the wait list and the queues belong to different contexts");
     }
     return context;
 }
@@ -135,8 +150,8 @@ cl_context check_objects(Call &call) {
 void check_events(const Events &events) {
     if ((events.list == nullptr) != (events.number == 0))
         throw Error(CL_INVALID_EVENT_WAIT_LIST,
-                    fmt::format("num_events_in_wait_list is {}, but event_wait_list is {}", events.number,
-                                events.list == nullptr ? "NULL" : "not NULL"));
+                    fmt::format("num_events_in_wait_list is {}, but event_wait_list is {}",
+                                events.number, events.list == nullptr ? "NULL" : "not NULL"));
     for (const cl_event event : events.waits())
         if (event == nullptr || !query<cl_context>(event, CL_EVENT_CONTEXT))
             throw Error(CL_INVALID_EVENT_WAIT_LIST, "an event of the wait list is not valid");
@@ -144,11 +159,13 @@ void check_events(const Events &events) {
 
 void check_range(const Memory &memory, std::size_t size, std::size_t element) {
     if (memory.offset > memory.size || size > memory.size - memory.offset)
-        throw Error(CL_INVALID_VALUE, fmt::format("offset {} and size {} exceed the buffer of {} bytes", memory.offset,
-                                                  size, memory.size));
+        throw Error(CL_INVALID_VALUE,
+                    fmt::format("offset {} and size {} exceed the buffer of {} bytes",
+                                memory.offset, size, memory.size));
     if (memory.offset % element != 0 || size % element != 0)
-        throw Error(CL_INVALID_VALUE, fmt::format("offset {} or size {} is not a multiple of the element's {} bytes",
-                                                  memory.offset, size, element));
+        throw Error(CL_INVALID_VALUE,
+                    fmt::format("offset {} or size {} is not a multiple of the element's {} bytes",
+                                memory.offset, size, element));
 }
 
 bool overlap(const Memory &a, std::size_t a_size, const Memory &b, std::size_t b_size) {
@@ -176,7 +193,8 @@ bool check_overlap(const Call &call) {
             std::size_t source = from.offset_in_whole();
             std::size_t destination = to.offset_in_whole();
             if (call.kind == Kind::scatter) source += i * call.bytes;
-            if (call.kind == Kind::gather || call.kind == Kind::all_gather) destination += k * call.bytes;
+            if (call.kind == Kind::gather || call.kind == Kind::all_gather)
+                destination += k * call.bytes;
             if (!belong || source != destination) refuse_overlap();
             in_place = true;
         }
@@ -184,7 +202,8 @@ bool check_overlap(const Call &call) {
     return in_place;
 }
 
-// The processes of the queues' devices, or their hosts. Empty if all devices belong to this process.
+// The processes of the queues' devices, or their hosts. Empty if all devices belong to this
+// process.
 std::vector<cl_uint> places_of(std::span<const cl_command_queue> queues, cl_device_info param) {
     std::vector<cl_uint> all;
     for (const cl_command_queue queue : queues) {
@@ -196,17 +215,19 @@ std::vector<cl_uint> places_of(std::span<const cl_command_queue> queues, cl_devi
     return all;
 }
 
-void run_steps(const Call &call, const Schedule &schedule, cl_context context, cl_kernel kernel, Runner &runner) {
+void run_steps(const Call &call, const Schedule &schedule, cl_context context, cl_kernel kernel,
+               Runner &runner) {
     std::vector<Mem> own(schedule.own.size());
     for (std::size_t i = 0; i < own.size(); ++i) {
         if (schedule.own[i] == 0) continue;
         cl_int code = CL_SUCCESS;
-        own[i] = Mem::adopt(clCreateBuffer(context, CL_MEM_READ_WRITE, schedule.own[i], nullptr, &code));
+        own[i] =
+            Mem::adopt(clCreateBuffer(context, CL_MEM_READ_WRITE, schedule.own[i], nullptr, &code));
         check(code, "clCreateBuffer");
     }
     const auto memory = [&](const Place &place) {
         cl_mem const mine = place.role == Role::own ? own[place.index].get() : nullptr;
-        Memory found = place.role == Role::own      ? Memory{mine, 0, schedule.own[place.index], mine, 0}
+        Memory found = place.role == Role::own ? Memory{mine, 0, schedule.own[place.index], mine, 0}
                        : place.role == Role::source ? call.sources.at(place.index)
                                                     : call.destinations.at(place.index);
         found.offset += place.offset;
@@ -215,8 +236,8 @@ void run_steps(const Call &call, const Schedule &schedule, cl_context context, c
     for (const Step &step : schedule.steps) {
         const std::size_t queue = std::min(step.queue, call.queues.size() - 1);
         if (step.combines)
-            runner.combine(queue, kernel, call.combination.kernel == nullptr, call.combination.element, memory(step.to),
-                           memory(step.from), step.size);
+            runner.combine(queue, kernel, call.combination.kernel == nullptr,
+                           call.combination.element, memory(step.to), memory(step.from), step.size);
         else
             runner.copy(queue, memory(step.to), memory(step.from), step.size);
     }
@@ -234,7 +255,8 @@ void run(Call call) {
     cl_context const context = check_objects(call);
     check_events(call.events);
     Combination &combination = call.combination;
-    if (combination.datatype_and_op) combination.element = element_size(combination.datatype_and_op->first);
+    if (combination.datatype_and_op)
+        combination.element = element_size(combination.datatype_and_op->first);
     for (std::size_t i = 0; i < call.sources.count; ++i)
         check_range(call.sources.at(i), source_size(call), combination.element);
     for (std::size_t i = 0; i < call.destinations.count; ++i)
@@ -242,26 +264,34 @@ void run(Call call) {
     // Calls that may be refused come before the first enqueue.
     std::optional<Operator> op;
     cl_kernel kernel = combination.kernel;
-    if (const auto &of = combination.datatype_and_op; of) kernel = op.emplace(context, of->first, of->second).kernel();
+    if (const auto &of = combination.datatype_and_op; of)
+        kernel = op.emplace(context, of->first, of->second).kernel();
     // A broadcast sends its bytes to each host once. The host distributes them.
-    const cl_device_info param = call.kind == Kind::broadcast ? CL_DEVICE_HOST_DIST : CL_DEVICE_RANK_DIST;
-    Task task{call.kind, call.n, call.bytes, combination.element, check_overlap(call), places_of(call.queues, param)};
+    const cl_device_info param =
+        call.kind == Kind::broadcast ? CL_DEVICE_HOST_DIST : CL_DEVICE_RANK_DIST;
+    Task task{call.kind,           call.n,
+              call.bytes,          combination.element,
+              check_overlap(call), places_of(call.queues, param)};
     const bool on_cluster = !task.processes.empty();
     if (task.processes.size() != task.n) task.processes.clear();  // a single queue runs all steps
-    const Schedule schedule = make_schedule(task, choose(task.kind, runs_of(task).size(), task.n, task.bytes));
-    Runner runner(call.queues, call.events.waits(), on_cluster, !on_cluster && call.bytes <= small / call.n,
-                  call.events.event != nullptr);
+    const Schedule schedule =
+        make_schedule(task, choose(task.kind, runs_of(task).size(), task.n, task.bytes));
+    Runner runner(call.queues, call.events.waits(), on_cluster,
+                  !on_cluster && call.bytes <= small / call.n, call.events.event != nullptr);
     run_steps(call, schedule, context, kernel, runner);
     give(call.events, runner.end());
 }
 
-Combination of_datatype(cl_channel_type datatype, cl_reduction_op op) { return {1, nullptr, {{datatype, op}}}; }
+Combination of_datatype(cl_channel_type datatype, cl_reduction_op op) {
+    return {1, nullptr, {{datatype, op}}};
+}
 
 Combination with_kernel(std::size_t element, cl_kernel kernel) {
     if (element == 0) throw Error(CL_INVALID_VALUE, "element_size is 0; expected at least 1");
     cl_uint arguments = 0;
     if (kernel == nullptr ||
-        clGetKernelInfo(kernel, CL_KERNEL_NUM_ARGS, sizeof arguments, &arguments, nullptr) != CL_SUCCESS ||
+        clGetKernelInfo(kernel, CL_KERNEL_NUM_ARGS, sizeof arguments, &arguments, nullptr) !=
+            CL_SUCCESS ||
         arguments != 5)
         throw Error(CL_INVALID_KERNEL, "the kernel is not valid, or does not have five arguments");
     return {element, kernel};
@@ -277,7 +307,8 @@ struct ManyToMany {
     const size_t *destination_offsets;
     size_t bytes;
 };
-void run(Kind kind, const ManyToMany &a, const Events &events, const Combination &combination = {}) {
+void run(Kind kind, const ManyToMany &a, const Events &events,
+         const Combination &combination = {}) {
     run({kind,
          a.n,
          {a.queues, a.n},
@@ -332,7 +363,13 @@ void run(Kind kind, const OneToMany &a, const Events &events) {
 /// An all-to-all with a size for each block.
 void run_uneven(const ManyToMany &a, const size_t *sizes, const Events &events) {
     const std::size_t n = a.n;
-    Call call{Kind::all_to_all, n, {a.queues, n}, {a.sources, nullptr, n}, {a.destinations, nullptr, n}, 0, events};
+    Call call{Kind::all_to_all,
+              n,
+              {a.queues, n},
+              {a.sources, nullptr, n},
+              {a.destinations, nullptr, n},
+              0,
+              events};
     check_lists(call);
     if (sizes == nullptr || a.source_offsets == nullptr || a.destination_offsets == nullptr)
         throw Error(CL_INVALID_VALUE, "a list of sizes or offsets is NULL");
@@ -371,7 +408,8 @@ void run_uneven(const ManyToMany &a, const size_t *sizes, const Events &events) 
                 refuse_overlap();
         }
     const bool on_cluster = !places_of(call.queues, CL_DEVICE_RANK_DIST).empty();
-    Runner runner(call.queues, events.waits(), on_cluster, !on_cluster && all <= small, events.event != nullptr);
+    Runner runner(call.queues, events.waits(), on_cluster, !on_cluster && all <= small,
+                  events.event != nullptr);
     for (const Block &block : blocks) runner.copy(block.queue, block.to, block.from, block.size);
     give(events, runner.end());
 }
@@ -380,61 +418,67 @@ void run_uneven(const ManyToMany &a, const size_t *sizes, const Events &events) 
 
 extern "C" {
 
-cl_int clEnqueueBroadcastBuffer(const cl_command_queue *cmd_queue_list, cl_mem src_buffer, cl_uint num_dst_buffers,
-                                const cl_mem *dst_buffer_list, size_t src_offset, const size_t *dst_offset_list,
-                                size_t bytes_to_copy, cl_uint num_events_in_wait_list, const cl_event *event_wait_list,
-                                cl_event *event) {
+cl_int clEnqueueBroadcastBuffer(const cl_command_queue *cmd_queue_list, cl_mem src_buffer,
+                                cl_uint num_dst_buffers, const cl_mem *dst_buffer_list,
+                                size_t src_offset, const size_t *dst_offset_list,
+                                size_t bytes_to_copy, cl_uint num_events_in_wait_list,
+                                const cl_event *event_wait_list, cl_event *event) {
     return at_boundary("clEnqueueBroadcastBuffer", [&] {
         run(Kind::broadcast,
-            OneToMany{cmd_queue_list, src_buffer, num_dst_buffers, dst_buffer_list, src_offset, dst_offset_list,
-                      bytes_to_copy},
+            OneToMany{cmd_queue_list, src_buffer, num_dst_buffers, dst_buffer_list, src_offset,
+                      dst_offset_list, bytes_to_copy},
             Events{num_events_in_wait_list, event_wait_list, event});
     });
 }
 
-cl_int clEnqueueScatterBuffer(const cl_command_queue *cmd_queue_list, cl_mem src_buffer, cl_uint num_dst_buffers,
-                              const cl_mem *dst_buffer_list, size_t src_offset, const size_t *dst_offset_list,
-                              size_t bytes_to_copy, cl_uint num_events_in_wait_list, const cl_event *event_wait_list,
-                              cl_event *event) {
+cl_int clEnqueueScatterBuffer(const cl_command_queue *cmd_queue_list, cl_mem src_buffer,
+                              cl_uint num_dst_buffers, const cl_mem *dst_buffer_list,
+                              size_t src_offset, const size_t *dst_offset_list,
+                              size_t bytes_to_copy, cl_uint num_events_in_wait_list,
+                              const cl_event *event_wait_list, cl_event *event) {
     return at_boundary("clEnqueueScatterBuffer", [&] {
         run(Kind::scatter,
-            OneToMany{cmd_queue_list, src_buffer, num_dst_buffers, dst_buffer_list, src_offset, dst_offset_list,
-                      bytes_to_copy},
+            OneToMany{cmd_queue_list, src_buffer, num_dst_buffers, dst_buffer_list, src_offset,
+                      dst_offset_list, bytes_to_copy},
             Events{num_events_in_wait_list, event_wait_list, event});
     });
 }
 
-cl_int clEnqueueGatherBuffer(cl_command_queue cmd_queue, cl_uint num_src_buffers, const cl_mem *src_buffer_list,
-                             cl_mem dst_buffer, const size_t *src_offset_list, size_t dst_offset, size_t bytes_to_copy,
-                             cl_uint num_events_in_wait_list, const cl_event *event_wait_list, cl_event *event) {
+cl_int clEnqueueGatherBuffer(cl_command_queue cmd_queue, cl_uint num_src_buffers,
+                             const cl_mem *src_buffer_list, cl_mem dst_buffer,
+                             const size_t *src_offset_list, size_t dst_offset, size_t bytes_to_copy,
+                             cl_uint num_events_in_wait_list, const cl_event *event_wait_list,
+                             cl_event *event) {
     return at_boundary("clEnqueueGatherBuffer", [&] {
         run(Kind::gather,
-            ManyToOne{cmd_queue, num_src_buffers, src_buffer_list, dst_buffer, src_offset_list, dst_offset,
-                      bytes_to_copy},
+            ManyToOne{cmd_queue, num_src_buffers, src_buffer_list, dst_buffer, src_offset_list,
+                      dst_offset, bytes_to_copy},
             Events{num_events_in_wait_list, event_wait_list, event});
     });
 }
 
 cl_int clEnqueueAllGatherBuffer(const cl_command_queue *cmd_queue_list, cl_uint num_buffers,
                                 const cl_mem *src_buffer_list, const cl_mem *dst_buffer_list,
-                                const size_t *src_offset_list, const size_t *dst_offset_list, size_t bytes_to_copy,
-                                cl_uint num_events_in_wait_list, const cl_event *event_wait_list, cl_event *event) {
+                                const size_t *src_offset_list, const size_t *dst_offset_list,
+                                size_t bytes_to_copy, cl_uint num_events_in_wait_list,
+                                const cl_event *event_wait_list, cl_event *event) {
     return at_boundary("clEnqueueAllGatherBuffer", [&] {
         run(Kind::all_gather,
-            ManyToMany{cmd_queue_list, num_buffers, src_buffer_list, dst_buffer_list, src_offset_list, dst_offset_list,
-                       bytes_to_copy},
+            ManyToMany{cmd_queue_list, num_buffers, src_buffer_list, dst_buffer_list,
+                       src_offset_list, dst_offset_list, bytes_to_copy},
             Events{num_events_in_wait_list, event_wait_list, event});
     });
 }
 
 cl_int clEnqueueAlltoAllBuffer(const cl_command_queue *cmd_queue_list, cl_uint num_buffers,
                                const cl_mem *src_buffer_list, const cl_mem *dst_buffer_list,
-                               const size_t *src_offset_list, const size_t *dst_offset_list, size_t bytes_to_copy,
-                               cl_uint num_events_in_wait_list, const cl_event *event_wait_list, cl_event *event) {
+                               const size_t *src_offset_list, const size_t *dst_offset_list,
+                               size_t bytes_to_copy, cl_uint num_events_in_wait_list,
+                               const cl_event *event_wait_list, cl_event *event) {
     return at_boundary("clEnqueueAlltoAllBuffer", [&] {
         run(Kind::all_to_all,
-            ManyToMany{cmd_queue_list, num_buffers, src_buffer_list, dst_buffer_list, src_offset_list, dst_offset_list,
-                       bytes_to_copy},
+            ManyToMany{cmd_queue_list, num_buffers, src_buffer_list, dst_buffer_list,
+                       src_offset_list, dst_offset_list, bytes_to_copy},
             Events{num_events_in_wait_list, event_wait_list, event});
     });
 }
@@ -445,66 +489,76 @@ cl_int clEnqueueAlltoAllVBuffer(const cl_command_queue *cmd_queue_list, cl_uint 
                                 const size_t *bytes_to_copy_list, cl_uint num_events_in_wait_list,
                                 const cl_event *event_wait_list, cl_event *event) {
     return at_boundary("clEnqueueAlltoAllVBuffer", [&] {
-        run_uneven(ManyToMany{cmd_queue_list, num_buffers, src_buffer_list, dst_buffer_list, src_offset_list,
-                              dst_offset_list, 0},
+        run_uneven(ManyToMany{cmd_queue_list, num_buffers, src_buffer_list, dst_buffer_list,
+                              src_offset_list, dst_offset_list, 0},
                    bytes_to_copy_list, Events{num_events_in_wait_list, event_wait_list, event});
     });
 }
 
-cl_int clEnqueueReduceBuffer(cl_command_queue cmd_queue, cl_uint num_src_buffers, const cl_mem *src_buffer_list,
-                             cl_mem dst_buffer, const size_t *src_offset_list, size_t dst_offset, size_t bytes_to_copy,
-                             cl_channel_type datatype, cl_uint num_events_in_wait_list, const cl_event *event_wait_list,
-                             cl_event *event) {
+cl_int clEnqueueReduceBuffer(cl_command_queue cmd_queue, cl_uint num_src_buffers,
+                             const cl_mem *src_buffer_list, cl_mem dst_buffer,
+                             const size_t *src_offset_list, size_t dst_offset, size_t bytes_to_copy,
+                             cl_channel_type datatype, cl_uint num_events_in_wait_list,
+                             const cl_event *event_wait_list, cl_event *event) {
     return at_boundary("clEnqueueReduceBuffer", [&] {
         run(Kind::reduce,
-            ManyToOne{cmd_queue, num_src_buffers, src_buffer_list, dst_buffer, src_offset_list, dst_offset,
-                      bytes_to_copy},
-            Events{num_events_in_wait_list, event_wait_list, event}, of_datatype(datatype, CL_REDUCTION_SUM));
+            ManyToOne{cmd_queue, num_src_buffers, src_buffer_list, dst_buffer, src_offset_list,
+                      dst_offset, bytes_to_copy},
+            Events{num_events_in_wait_list, event_wait_list, event},
+            of_datatype(datatype, CL_REDUCTION_SUM));
     });
 }
 
-cl_int clEnqueueReduceBufferWithOp(cl_command_queue cmd_queue, cl_uint num_src_buffers, const cl_mem *src_buffer_list,
-                                   cl_mem dst_buffer, const size_t *src_offset_list, size_t dst_offset,
-                                   size_t bytes_to_copy, cl_channel_type datatype, cl_reduction_op op,
-                                   cl_uint num_events_in_wait_list, const cl_event *event_wait_list, cl_event *event) {
+cl_int clEnqueueReduceBufferWithOp(cl_command_queue cmd_queue, cl_uint num_src_buffers,
+                                   const cl_mem *src_buffer_list, cl_mem dst_buffer,
+                                   const size_t *src_offset_list, size_t dst_offset,
+                                   size_t bytes_to_copy, cl_channel_type datatype,
+                                   cl_reduction_op op, cl_uint num_events_in_wait_list,
+                                   const cl_event *event_wait_list, cl_event *event) {
     return at_boundary("clEnqueueReduceBufferWithOp", [&] {
         run(Kind::reduce,
-            ManyToOne{cmd_queue, num_src_buffers, src_buffer_list, dst_buffer, src_offset_list, dst_offset,
-                      bytes_to_copy},
+            ManyToOne{cmd_queue, num_src_buffers, src_buffer_list, dst_buffer, src_offset_list,
+                      dst_offset, bytes_to_copy},
             Events{num_events_in_wait_list, event_wait_list, event}, of_datatype(datatype, op));
     });
 }
 
 cl_int clEnqueueReduceBufferWithKernel(cl_command_queue cmd_queue, cl_uint num_src_buffers,
-                                       const cl_mem *src_buffer_list, cl_mem dst_buffer, const size_t *src_offset_list,
-                                       size_t dst_offset, size_t bytes_to_copy, size_t element_size, cl_kernel combine,
-                                       cl_uint num_events_in_wait_list, const cl_event *event_wait_list,
-                                       cl_event *event) {
+                                       const cl_mem *src_buffer_list, cl_mem dst_buffer,
+                                       const size_t *src_offset_list, size_t dst_offset,
+                                       size_t bytes_to_copy, size_t element_size, cl_kernel combine,
+                                       cl_uint num_events_in_wait_list,
+                                       const cl_event *event_wait_list, cl_event *event) {
     return at_boundary("clEnqueueReduceBufferWithKernel", [&] {
         run(Kind::reduce,
-            ManyToOne{cmd_queue, num_src_buffers, src_buffer_list, dst_buffer, src_offset_list, dst_offset,
-                      bytes_to_copy},
-            Events{num_events_in_wait_list, event_wait_list, event}, with_kernel(element_size, combine));
+            ManyToOne{cmd_queue, num_src_buffers, src_buffer_list, dst_buffer, src_offset_list,
+                      dst_offset, bytes_to_copy},
+            Events{num_events_in_wait_list, event_wait_list, event},
+            with_kernel(element_size, combine));
     });
 }
 
 // Reductions with as many sources as destinations.
-#define CLDIST_REDUCTION(name, kind, combination, ...)                                                               \
-    cl_int name(const cl_command_queue *cmd_queue_list, cl_uint num_buffers, const cl_mem *src_buffer_list,          \
-                const cl_mem *dst_buffer_list, const size_t *src_offset_list, const size_t *dst_offset_list,         \
-                size_t bytes_to_copy, __VA_ARGS__, cl_uint num_events_in_wait_list, const cl_event *event_wait_list, \
-                cl_event *event) {                                                                                   \
-        return at_boundary(#name, [&] {                                                                              \
-            run(kind,                                                                                                \
-                ManyToMany{cmd_queue_list, num_buffers, src_buffer_list, dst_buffer_list, src_offset_list,           \
-                           dst_offset_list, bytes_to_copy},                                                          \
-                Events{num_events_in_wait_list, event_wait_list, event}, combination);                               \
-        });                                                                                                          \
+#define CLDIST_REDUCTION(name, kind, combination, ...)                                    \
+    cl_int name(const cl_command_queue *cmd_queue_list, cl_uint num_buffers,              \
+                const cl_mem *src_buffer_list, const cl_mem *dst_buffer_list,             \
+                const size_t *src_offset_list, const size_t *dst_offset_list,             \
+                size_t bytes_to_copy, __VA_ARGS__, cl_uint num_events_in_wait_list,       \
+                const cl_event *event_wait_list, cl_event *event) {                       \
+        return at_boundary(#name, [&] {                                                   \
+            run(kind,                                                                     \
+                ManyToMany{cmd_queue_list, num_buffers, src_buffer_list, dst_buffer_list, \
+                           src_offset_list, dst_offset_list, bytes_to_copy},              \
+                Events{num_events_in_wait_list, event_wait_list, event}, combination);    \
+        });                                                                               \
     }
-#define CLDIST_REDUCTIONS(name, kind)                                                                             \
-    CLDIST_REDUCTION(name, kind, of_datatype(datatype, CL_REDUCTION_SUM), cl_channel_type datatype)               \
-    CLDIST_REDUCTION(name##WithOp, kind, of_datatype(datatype, op), cl_channel_type datatype, cl_reduction_op op) \
-    CLDIST_REDUCTION(name##WithKernel, kind, with_kernel(element_size, combine), size_t element_size, cl_kernel combine)
+#define CLDIST_REDUCTIONS(name, kind)                                                         \
+    CLDIST_REDUCTION(name, kind, of_datatype(datatype, CL_REDUCTION_SUM),                     \
+                     cl_channel_type datatype)                                                \
+    CLDIST_REDUCTION(name##WithOp, kind, of_datatype(datatype, op), cl_channel_type datatype, \
+                     cl_reduction_op op)                                                      \
+    CLDIST_REDUCTION(name##WithKernel, kind, with_kernel(element_size, combine),              \
+                     size_t element_size, cl_kernel combine)
 
 CLDIST_REDUCTIONS(clEnqueueAllReduceBuffer, Kind::all_reduce)
 CLDIST_REDUCTIONS(clEnqueueReduceScatterBuffer, Kind::reduce_scatter)

@@ -44,8 +44,8 @@ constexpr Combining operators[] = {
 };
 
 const Datatype &find(cl_channel_type type) {
-    const auto *const found =
-        std::find_if(std::begin(datatypes), std::end(datatypes), [&](const Datatype &d) { return d.type == type; });
+    const auto *const found = std::find_if(std::begin(datatypes), std::end(datatypes),
+                                           [&](const Datatype &d) { return d.type == type; });
     if (found == std::end(datatypes))
         throw Error(CL_INVALID_VALUE, fmt::format("0x{:x} is not a supported datatype", type));
     return *found;
@@ -66,14 +66,16 @@ std::string source_of(const Datatype &type, const Combining &op) {
     const auto loaded = [&](const char *array) {
         return fmt::format(fmt::runtime(load), array, std::string("first_") + array, in);
     };
-    const std::string store = half ? fmt::format("vstore_half({}, first_a + k, a);", op.combination)
-                                   : fmt::format("a[first_a + k] = ({})({});", name, op.combination);
-    const std::string body =
-        fmt::format("{{ const {0} x = {1}; const {0} y = {2}; {3} }}", in, loaded("a"), loaded("b"), store);
-    // On CPU devices, work-groups have one work-item. Each work-item processes consecutive elements, which compilers
-    // can vectorise.
+    const std::string store = half
+                                  ? fmt::format("vstore_half({}, first_a + k, a);", op.combination)
+                                  : fmt::format("a[first_a + k] = ({})({});", name, op.combination);
+    const std::string body = fmt::format("{{ const {0} x = {1}; const {0} y = {2}; {3} }}", in,
+                                         loaded("a"), loaded("b"), store);
+    // On CPU devices, work-groups have one work-item. Each work-item processes consecutive
+    // elements, which compilers can vectorise.
     return fmt::format(
-        "kernel void {0}(global {1} *restrict a, ulong first_a, const global {1} *restrict b, ulong first_b, ulong "
+        "kernel void {0}(global {1} *restrict a, ulong first_a, const global {1} *restrict b, "
+        "ulong first_b, ulong "
         "count) {{\n"
         "    if (get_local_size(0) == 1) {{\n"
         "        const ulong chunk = (count + get_global_size(0) - 1) / get_global_size(0);\n"
@@ -93,7 +95,8 @@ std::vector<cl_device_id> devices_of(cl_context context) {
     const auto count = query<cl_uint>(context, CL_CONTEXT_NUM_DEVICES);
     if (!count) throw Error(CL_INVALID_CONTEXT, "the context is not valid");
     std::vector<cl_device_id> devices(*count);
-    check(clGetContextInfo(context, CL_CONTEXT_DEVICES, devices.size() * sizeof(cl_device_id), devices.data(), nullptr),
+    check(clGetContextInfo(context, CL_CONTEXT_DEVICES, devices.size() * sizeof(cl_device_id),
+                           devices.data(), nullptr),
           "clGetContextInfo");
     return devices;
 }
@@ -103,8 +106,10 @@ Program build(cl_context context, const Datatype &type) {
     if (type.type == CL_DOUBLE_DIST)
         for (const cl_device_id device : devices_of(context))
             if (query<cl_device_fp_config>(device, CL_DEVICE_DOUBLE_FP_CONFIG).value_or(0) == 0)
-                throw Error(CL_INVALID_OPERATION, "a device of the context does not support double precision");
-    std::string source = type.type == CL_DOUBLE_DIST ? "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n" : "";
+                throw Error(CL_INVALID_OPERATION,
+                            "a device of the context does not support double precision");
+    std::string source =
+        type.type == CL_DOUBLE_DIST ? "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n" : "";
     for (const Combining &op : operators)
         if (type.integer || !op.for_integers) source += source_of(type, op);
     const char *text = source.c_str();
@@ -134,26 +139,32 @@ std::shared_ptr<Operator::Built> Operator::Built::find(cl_context context, const
     // Never destroyed, because the platform may be unloaded at exit.
     static auto &kept = *new std::list<std::shared_ptr<Built>>;
     const std::lock_guard lock(mutex);
-    const auto same = [&](const auto &b) { return b->context.get() == context && b->datatype == type.type; };
+    const auto same = [&](const auto &b) {
+        return b->context.get() == context && b->datatype == type.type;
+    };
     if (const auto at = std::find_if(kept.begin(), kept.end(), same); at != kept.end()) return *at;
     std::vector<cl_context> contexts;
     for (const auto &built : kept)
         if (std::find(contexts.begin(), contexts.end(), built->context.get()) == contexts.end())
             contexts.push_back(built->context.get());
-    if (contexts.size() >= most_contexts && std::find(contexts.begin(), contexts.end(), context) == contexts.end())
+    if (contexts.size() >= most_contexts &&
+        std::find(contexts.begin(), contexts.end(), context) == contexts.end())
         kept.remove_if([&](const auto &b) { return b->context.get() == contexts.front(); });
-    kept.push_back(std::shared_ptr<Built>(new Built{Context::share(context), type.type, build(context, type)}));
+    kept.push_back(std::shared_ptr<Built>(
+        new Built{Context::share(context), type.type, build(context, type)}));
     return kept.back();
 }
 
 Operator::Operator(cl_context context, cl_channel_type datatype, cl_reduction_op op) : op_(op) {
     const Datatype &type = find(datatype);
-    const auto *const found =
-        std::find_if(std::begin(operators), std::end(operators), [&](const Combining &o) { return o.op == op; });
+    const auto *const found = std::find_if(std::begin(operators), std::end(operators),
+                                           [&](const Combining &o) { return o.op == op; });
     if (found == std::end(operators))
-        throw Error(CL_INVALID_VALUE, fmt::format("0x{:x} is not an operator of a reduction (CL_REDUCTION_...)", op));
+        throw Error(CL_INVALID_VALUE,
+                    fmt::format("0x{:x} is not an operator of a reduction (CL_REDUCTION_...)", op));
     if (found->for_integers && !type.integer)
-        throw Error(CL_INVALID_OPERATION, fmt::format("operator 0x{:x} accepts only integers, not {}", op, type.name));
+        throw Error(CL_INVALID_OPERATION,
+                    fmt::format("operator 0x{:x} accepts only integers, not {}", op, type.name));
     built_ = Built::find(context, type);
     const std::lock_guard lock(built_->mutex);
     if (std::vector<Kernel> &unused = built_->unused[op]; !unused.empty()) {
@@ -162,7 +173,8 @@ Operator::Operator(cl_context context, cl_channel_type datatype, cl_reduction_op
         return;
     }
     cl_int code = CL_SUCCESS;
-    kernel_ = Kernel::adopt(clCreateKernel(built_->program.get(), kernel_name(*found).c_str(), &code));
+    kernel_ =
+        Kernel::adopt(clCreateKernel(built_->program.get(), kernel_name(*found).c_str(), &code));
     check(code, "clCreateKernel");
 }
 

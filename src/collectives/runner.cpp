@@ -8,16 +8,20 @@
 namespace cldist::collectives {
 namespace {
 
-// Each work-item processes one or two elements. Above this number of work-items, which no driver refuses, each
-// work-item processes more elements with a stride. Powers of two, because PoCL compiles a kernel for each work-group
-// size.
+// Each work-item processes one or two elements. Above this number of work-items, which no driver
+// refuses, each work-item processes more elements with a stride. Powers of two, because PoCL
+// compiles a kernel for each work-group size.
 constexpr std::size_t most_items = std::size_t{1} << 24U;
 // For an operator on a CPU device: enough chunks for its cores, and each chunk large enough.
 constexpr std::size_t most_chunks = 64;
 constexpr std::size_t smallest_chunk = 4096;
 
-const cl_event *data_of(const std::vector<cl_event> &events) { return events.empty() ? nullptr : events.data(); }
-cl_uint count_of(const std::vector<cl_event> &events) { return static_cast<cl_uint>(events.size()); }
+const cl_event *data_of(const std::vector<cl_event> &events) {
+    return events.empty() ? nullptr : events.data();
+}
+cl_uint count_of(const std::vector<cl_event> &events) {
+    return static_cast<cl_uint>(events.size());
+}
 
 }  // namespace
 
@@ -28,24 +32,26 @@ Event Runner::enqueue_marker(cl_command_queue queue, const std::vector<cl_event>
     return event;
 }
 
-Runner::Runner(std::span<const cl_command_queue> queues, std::span<const cl_event> wait_list, bool ordered,
-               bool on_first, bool wanted)
+Runner::Runner(std::span<const cl_command_queue> queues, std::span<const cl_event> wait_list,
+               bool ordered, bool on_first, bool wanted)
     : queues_(queues), ordered_(ordered), wanted_(wanted), on_first_(on_first) {
     for (const cl_command_queue queue : queues) {
         const auto known = [&](const Lane &lane) { return lane.queue == queue; };
         if (std::any_of(lanes_.begin(), lanes_.end(), known)) continue;
         const auto device = query<cl_device_id>(queue, CL_QUEUE_DEVICE).value_or(nullptr);
-        alignment_ =
-            std::max<std::size_t>(alignment_, query<cl_uint>(device, CL_DEVICE_MEM_BASE_ADDR_ALIGN).value_or(8) / 8);
-        const auto properties = query<cl_command_queue_properties>(queue, CL_QUEUE_PROPERTIES).value_or(0);
-        lanes_.push_back({queue, (properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE) == 0, is_cpu(device)});
+        alignment_ = std::max<std::size_t>(
+            alignment_, query<cl_uint>(device, CL_DEVICE_MEM_BASE_ADDR_ALIGN).value_or(8) / 8);
+        const auto properties =
+            query<cl_command_queue_properties>(queue, CL_QUEUE_PROPERTIES).value_or(0);
+        lanes_.push_back(
+            {queue, (properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE) == 0, is_cpu(device)});
     }
     begun_.assign(wait_list.begin(), wait_list.end());
     waits_ = begun_.size();
     serial_ = lanes_.front().in_order && (on_first || lanes_.size() == 1);
     if (lanes_.size() == 1 || ordered_) return;
-    // Commands of each queue use memory of other queues' devices. Therefore no queue begins before all queues may
-    // begin.
+    // Commands of each queue use memory of other queues' devices. Therefore no queue begins before
+    // all queues may begin.
     for (const Lane &lane : lanes_) {
         if (!lane.in_order || &lane == &lanes_.front()) continue;
         events_.push_back(enqueue_marker(lane.queue, {}));
@@ -58,14 +64,16 @@ Runner::Runner(std::span<const cl_command_queue> queues, std::span<const cl_even
 
 Runner::Lane &Runner::lane_of(std::size_t queue) {
     if (on_first_) return lanes_.front();
-    return *std::find_if(lanes_.begin(), lanes_.end(), [&](const Lane &lane) { return lane.queue == queues_[queue]; });
+    return *std::find_if(lanes_.begin(), lanes_.end(),
+                         [&](const Lane &lane) { return lane.queue == queues_[queue]; });
 }
 
 void Runner::wait_for(cl_mem whole, bool write, std::vector<cl_event> &events) {
     const auto at = accesses_.find(whole);
     if (at == accesses_.end()) return;
     for (const Access &access : at->second)
-        if ((write || access.writes) && std::find(events.begin(), events.end(), access.event) == events.end())
+        if ((write || access.writes) &&
+            std::find(events.begin(), events.end(), access.event) == events.end())
             events.push_back(access.event);
 }
 
@@ -77,7 +85,8 @@ void Runner::note(cl_mem whole, bool write, cl_event event) {
 }
 
 template <typename Enqueue>
-void Runner::enqueue(std::size_t queue, const Memory &to, const Memory &from, const char *call, const Enqueue &step) {
+void Runner::enqueue(std::size_t queue, const Memory &to, const Memory &from, const char *call,
+                     const Enqueue &step) {
     const bool chained = !ordered_ && !serial_;
     Lane &lane = lane_of(queue);
     std::vector<cl_event> events = begun_;
@@ -89,7 +98,8 @@ void Runner::enqueue(std::size_t queue, const Memory &to, const Memory &from, co
     // The command's event fails if any step fails.
     const bool asked = chained || wanted_;
     check(step(lane.queue, count_of(events), data_of(events), asked ? event.out() : nullptr), call);
-    // Later steps follow the first step in the queue, but each step must fail if the wait list fails.
+    // Later steps follow the first step in the queue, but each step must fail if the wait list
+    // fails.
     if (serial_) begun_.resize(waits_);
     if (!asked) return;
     if (chained) {
@@ -108,13 +118,14 @@ Memory Runner::aside(cl_context context, std::size_t size) {
     return {memory_.back().get(), 0, size, memory_.back().get(), 0};
 }
 
-// A kernel uses its whole argument, and the cluster platform transfers it. Therefore a sub-buffer is passed, if the
-// device's alignment allows it.
+// A kernel uses its whole argument, and the cluster platform transfers it. Therefore a sub-buffer
+// is passed, if the device's alignment allows it.
 Memory Runner::argument(const Memory &memory, std::size_t size) {
     if (size == memory.size || memory.offset_in_whole() % alignment_ != 0) return memory;
     const cl_buffer_region region{memory.offset_in_whole(), size};
     cl_int code = CL_SUCCESS;
-    Mem part = Mem::adopt(clCreateSubBuffer(memory.whole, 0, CL_BUFFER_CREATE_TYPE_REGION, &region, &code));
+    Mem part = Mem::adopt(
+        clCreateSubBuffer(memory.whole, 0, CL_BUFFER_CREATE_TYPE_REGION, &region, &code));
     if (code != CL_SUCCESS) return memory;
     memory_.push_back(std::move(part));
     return {memory_.back().get(), 0, size, memory.whole, memory.offset_in_whole()};
@@ -124,13 +135,13 @@ void Runner::copy(std::size_t queue, const Memory &to, const Memory &from, std::
     if (from.whole == to.whole && from.offset_in_whole() == to.offset_in_whole()) return;
     enqueue(queue, to, from, "clEnqueueCopyBuffer",
             [&](cl_command_queue on, cl_uint count, const cl_event *events, cl_event *event) {
-                return clEnqueueCopyBuffer(on, from.buffer, to.buffer, from.offset, to.offset, size, count, events,
-                                           event);
+                return clEnqueueCopyBuffer(on, from.buffer, to.buffer, from.offset, to.offset, size,
+                                           count, events, event);
             });
 }
 
-void Runner::combine(std::size_t queue, cl_kernel combine, bool is_operator, std::size_t element, const Memory &to,
-                     const Memory &from, std::size_t size) {
+void Runner::combine(std::size_t queue, cl_kernel combine, bool is_operator, std::size_t element,
+                     const Memory &to, const Memory &from, std::size_t size) {
     Memory a = argument(to, size);
     Memory b = argument(from, size);
     // On the cluster platform only the needed part should be transferred.
@@ -151,12 +162,13 @@ void Runner::combine(std::size_t queue, cl_kernel combine, bool is_operator, std
     check(clSetKernelArg(combine, 4, sizeof count, &count), "clSetKernelArg");
     const bool in_chunks = is_operator && lane_of(queue).is_cpu;
     const std::size_t one = 1;
-    const std::size_t items = in_chunks ? std::clamp(size / element / smallest_chunk, one, most_chunks)
-                                        : std::min(std::bit_floor(size / element), most_items);
+    const std::size_t items = in_chunks
+                                  ? std::clamp(size / element / smallest_chunk, one, most_chunks)
+                                  : std::min(std::bit_floor(size / element), most_items);
     enqueue(queue, a, b, "clEnqueueNDRangeKernel",
             [&](cl_command_queue on, cl_uint number, const cl_event *events, cl_event *event) {
-                return clEnqueueNDRangeKernel(on, combine, 1, nullptr, &items, in_chunks ? &one : nullptr, number,
-                                              events, event);
+                return clEnqueueNDRangeKernel(on, combine, 1, nullptr, &items,
+                                              in_chunks ? &one : nullptr, number, events, event);
             });
     if (a_aside) copy(queue, to, a, size);
 }
@@ -174,16 +186,17 @@ Event Runner::end() {
     }
     if (all.empty()) all = begun_;
     Event last;
-    const bool others =
-        !ordered_ && std::any_of(lanes_.begin() + 1, lanes_.end(), [](const Lane &lane) { return lane.in_order; });
-    // In an in-order queue, later commands wait for the end of this command. With only one queue no marker is
-    // necessary.
+    const bool others = !ordered_ && std::any_of(lanes_.begin() + 1, lanes_.end(),
+                                                 [](const Lane &lane) { return lane.in_order; });
+    // In an in-order queue, later commands wait for the end of this command. With only one queue no
+    // marker is necessary.
     if (wanted_ || others || (!ordered_ && !serial_ && lanes_.size() > 1 && first.in_order))
         last = enqueue_marker(first.queue, all);
     for (const Lane &lane : lanes_) {
         if (!others || !lane.in_order || &lane == &first) continue;
         const cl_event after = last.get();
-        check(clEnqueueBarrierWithWaitList(lane.queue, 1, &after, nullptr), "clEnqueueBarrierWithWaitList");
+        check(clEnqueueBarrierWithWaitList(lane.queue, 1, &after, nullptr),
+              "clEnqueueBarrierWithWaitList");
     }
     // Commands in one queue wait for commands in others.
     for (const Lane &lane : lanes_) check(clFlush(lane.queue), "clFlush");

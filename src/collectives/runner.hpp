@@ -11,7 +11,8 @@
 
 namespace cldist::collectives {
 
-/// A buffer from `offset` on, and its parent. The parent of a buffer that is no sub-buffer is the buffer.
+/// A buffer from `offset` on, and its parent. The parent of a buffer that is no sub-buffer is the
+/// buffer.
 struct Memory {
     cl_mem buffer;
     std::size_t offset;  ///< bytes
@@ -25,17 +26,18 @@ struct Memory {
 /// Enqueues the steps of one command. Each step waits for the steps that it depends on.
 class Runner {
 public:
-    /// Enqueues the start of the command. `ordered`: the platform executes commands on the same bytes in the order of
-    /// the calls, even in different queues, as the cluster platform does. `on_first`: the first queue gets all steps.
-    /// `wanted`: end() returns an event. All functions throw an Error.
-    Runner(std::span<const cl_command_queue> queues, std::span<const cl_event> wait_list, bool ordered, bool on_first,
-           bool wanted);
+    /// Enqueues the start of the command. `ordered`: the platform executes commands on the same
+    /// bytes in the order of the calls, even in different queues, as the cluster platform does.
+    /// `on_first`: the first queue gets all steps. `wanted`: end() returns an event. All functions
+    /// throw an Error.
+    Runner(std::span<const cl_command_queue> queues, std::span<const cl_event> wait_list,
+           bool ordered, bool on_first, bool wanted);
 
     void copy(std::size_t queue, const Memory &to, const Memory &from, std::size_t size);
-    /// Combines elements. `combine` is a kernel as the header describes, or an Operator's kernel. Offsets are multiples
-    /// of `element`.
-    void combine(std::size_t queue, cl_kernel combine, bool is_operator, std::size_t element, const Memory &to,
-                 const Memory &from, std::size_t size);
+    /// Combines elements. `combine` is a kernel as the header describes, or an Operator's kernel.
+    /// Offsets are multiples of `element`.
+    void combine(std::size_t queue, cl_kernel combine, bool is_operator, std::size_t element,
+                 const Memory &to, const Memory &from, std::size_t size);
     /// Enqueues the end of the command. Returns its event if `wanted`.
     Event end();
 
@@ -53,12 +55,15 @@ private:
 
     [[nodiscard]] Lane &lane_of(std::size_t queue);
     template <typename Enqueue>
-    void enqueue(std::size_t queue, const Memory &to, const Memory &from, const char *call, const Enqueue &step);
-    /// Adds the events that an access to `whole` must wait for. Devices may only read a buffer at the same time. OpenCL
-    /// does not allow simultaneous access with a write, even to different bytes.
+    void enqueue(std::size_t queue, const Memory &to, const Memory &from, const char *call,
+                 const Enqueue &step);
+    /// Adds the events that an access to `whole` must wait for. Devices may only read a buffer at
+    /// the same time. OpenCL does not allow simultaneous access with a write, even to different
+    /// bytes.
     void wait_for(cl_mem whole, bool write, std::vector<cl_event> &events);
     void note(cl_mem whole, bool write, cl_event event);
-    /// The kernel argument for `size` bytes of memory. Its `offset` is the start of these bytes in the argument.
+    /// The kernel argument for `size` bytes of memory. Its `offset` is the start of these bytes in
+    /// the argument.
     Memory argument(const Memory &memory, std::size_t size);
     Memory aside(cl_context context, std::size_t size);
     [[nodiscard]] Event enqueue_marker(cl_command_queue queue, const std::vector<cl_event> &events);
@@ -68,9 +73,10 @@ private:
     const bool wanted_;
     bool serial_ = false;  ///< one in-order queue gets all steps
     bool on_first_ = false;
-    std::size_t alignment_ = 1;    ///< bytes, alignment of sub-buffers on all devices
-    std::vector<cl_event> begun_;  ///< events that the first steps wait for: the wait list and markers
-    std::size_t waits_ = 0;        ///< number of events in the wait list
+    std::size_t alignment_ = 1;  ///< bytes, alignment of sub-buffers on all devices
+    /// Events that the first steps wait for: the wait list and markers.
+    std::vector<cl_event> begun_;
+    std::size_t waits_ = 0;  ///< number of events in the wait list
     std::vector<Lane> lanes_;
     std::map<cl_mem, std::vector<Access>> accesses_;  ///< by parent buffer
     std::vector<Event> events_;

@@ -14,20 +14,27 @@ constexpr std::size_t fewest_for_parts = 4;
 // From this number on, a tree is faster than a first process that combines all.
 constexpr std::size_t fewest_for_tree = 9;
 
-// Preferred alignment of parts in bytes. A kernel must get the whole buffer, or a copy, if a part is not aligned on the
-// device.
+// Preferred alignment of parts in bytes. A kernel must get the whole buffer, or a copy, if a part
+// is not aligned on the device.
 constexpr std::size_t grain = 1024;
 
-constexpr Place source(std::size_t index, std::size_t offset = 0) { return {Role::source, index, offset}; }
-constexpr Place destination(std::size_t index, std::size_t offset = 0) { return {Role::destination, index, offset}; }
-constexpr Place own(std::size_t index, std::size_t offset = 0) { return {Role::own, index, offset}; }
+constexpr Place source(std::size_t index, std::size_t offset = 0) {
+    return {Role::source, index, offset};
+}
+constexpr Place destination(std::size_t index, std::size_t offset = 0) {
+    return {Role::destination, index, offset};
+}
+constexpr Place own(std::size_t index, std::size_t offset = 0) {
+    return {Role::own, index, offset};
+}
 
 struct Part {
     std::size_t offset;
     std::size_t size;
 };
 
-// One of `n` nearly equal parts. A part has whole elements, or whole grains if there are enough of them.
+// One of `n` nearly equal parts. A part has whole elements, or whole grains if there are enough of
+// them.
 Part part_of(const Task &task, std::size_t n, std::size_t index) {
     std::size_t unit = task.element;
     const std::size_t divisor = std::gcd(unit, grain);
@@ -44,8 +51,11 @@ public:
     explicit Maker(const Task &task) : task_(task) { schedule_.own.resize(task.n); }
 
     void copy(const Place &to, const Place &from, std::size_t size) { add(false, to, from, size); }
-    void combine(const Place &to, const Place &from, std::size_t size) { add(true, to, from, size); }
-    // Reserves memory of the library on a destination's device. `index` is 0 if there is only one destination.
+    void combine(const Place &to, const Place &from, std::size_t size) {
+        add(true, to, from, size);
+    }
+    // Reserves memory of the library on a destination's device. `index` is 0 if there is only one
+    // destination.
     Place reserve(std::size_t index, std::size_t size) {
         const Place place = own(index, schedule_.own[index]);
         schedule_.own[index] += (size + grain - 1) / grain * grain;
@@ -53,10 +63,12 @@ public:
     }
     Schedule take() { return std::move(schedule_); }
 
-    // Combines the bytes at `offset` of the run's sources, in their order, into `to`. With `behind`, also with the
-    // contents of `to`.
-    void combine_run(const Run &run, const Place &to, std::size_t offset, std::size_t size, bool behind = false) {
-        for (std::size_t i = run.begin; i < run.end; ++i) add(behind || i != run.begin, to, source(i, offset), size);
+    // Combines the bytes at `offset` of the run's sources, in their order, into `to`. With
+    // `behind`, also with the contents of `to`.
+    void combine_run(const Run &run, const Place &to, std::size_t offset, std::size_t size,
+                     bool behind = false) {
+        for (std::size_t i = run.begin; i < run.end; ++i)
+            add(behind || i != run.begin, to, source(i, offset), size);
     }
 
     // Each destination of `all` has its part and receives the other parts.
@@ -67,14 +79,17 @@ public:
             for (std::size_t i = 0; i < n; ++i) {
                 const std::size_t from = (i + step) % n;
                 const Part part = part_of(from);
-                copy(destination(all[i], part.offset), destination(all[from], part.offset), part.size);
+                copy(destination(all[i], part.offset), destination(all[from], part.offset),
+                     part.size);
             }
     }
 
-    // Copies from the first destination of the run to the others. On the cluster platform each device that has received
-    // the bytes sends them on, in a binomial tree, so that no process sends to all.
+    // Copies from the first destination of the run to the others. On the cluster platform each
+    // device that has received the bytes sends them on, in a binomial tree, so that no process
+    // sends to all.
     void share(const Run &run) {
-        for (std::size_t i = run.begin + 1; i < run.end; ++i) copy(destination(i), destination(run.begin), task_.bytes);
+        for (std::size_t i = run.begin + 1; i < run.end; ++i)
+            copy(destination(i), destination(run.begin), task_.bytes);
     }
 
 private:
@@ -96,7 +111,8 @@ void broadcast(Maker &maker, const Task &task, Algorithm algorithm) {
     std::vector<std::size_t> firsts;
     for (const Run &run : runs) {
         const Part own_part = part(firsts.size());
-        maker.copy(destination(run.begin, own_part.offset), source(0, own_part.offset), own_part.size);
+        maker.copy(destination(run.begin, own_part.offset), source(0, own_part.offset),
+                   own_part.size);
         firsts.push_back(run.begin);
     }
     maker.exchange(firsts, part);
@@ -119,7 +135,8 @@ void all_to_all(Maker &maker, const Task &task) {
     for (std::size_t step = 0; step < n; ++step)
         for (std::size_t i = 0; i < n; ++i) {
             const std::size_t from = (i + step) % n;
-            const Place given = task.in_place ? own(from, i * task.bytes) : source(from, i * task.bytes);
+            const Place given =
+                task.in_place ? own(from, i * task.bytes) : source(from, i * task.bytes);
             maker.copy(destination(i, from * task.bytes), given, task.bytes);
         }
 }
@@ -138,11 +155,12 @@ void all_reduce_pairwise(Maker &maker, const Task &task) {
         to.push_back(task.in_place ? maker.reserve(i, task.bytes) : destination(i));
         maker.combine_run({0, task.n}, to[i], 0, task.bytes);
     }
-    for (std::size_t i = 0; task.in_place && i < task.n; ++i) maker.copy(destination(i), to[i], task.bytes);
+    for (std::size_t i = 0; task.in_place && i < task.n; ++i)
+        maker.copy(destination(i), to[i], task.bytes);
 }
 
-// The first device of each run combines the sources of its run. Then the first run, or a tree of runs, combines the
-// results.
+// The first device of each run combines the sources of its run. Then the first run, or a tree of
+// runs, combines the results.
 void all_reduce_small(Maker &maker, const Task &task, Algorithm algorithm) {
     const std::vector<Run> runs = runs_of(task);
     const bool tree = algorithm == Algorithm::tree;
@@ -154,7 +172,8 @@ void all_reduce_small(Maker &maker, const Task &task, Algorithm algorithm) {
             has.push_back(source(run.begin));
             continue;
         }
-        has.push_back(task.in_place ? maker.reserve(run.begin, task.bytes) : destination(run.begin));
+        has.push_back(task.in_place ? maker.reserve(run.begin, task.bytes)
+                                    : destination(run.begin));
         maker.combine_run(run, has[r], 0, task.bytes);
     }
     if (tree)
@@ -167,8 +186,8 @@ void all_reduce_small(Maker &maker, const Task &task, Algorithm algorithm) {
     maker.share({0, task.n});
 }
 
-// The devices of each run combine the run's sources, each device one part. Then each device combines one part of all
-// runs. Then the devices exchange these parts.
+// The devices of each run combine the run's sources, each device one part. Then each device
+// combines one part of all runs. Then the devices exchange these parts.
 void all_reduce_parts(Maker &maker, const Task &task) {
     const std::vector<Run> runs = runs_of(task);
     const bool one = runs.size() == 1;
@@ -221,7 +240,8 @@ void all_reduce_parts(Maker &maker, const Task &task) {
     maker.exchange(all, part);
 }
 
-// For each destination of another run, one of the run's devices combines the run's sources. The devices take turns.
+// For each destination of another run, one of the run's devices combines the run's sources. The
+// devices take turns.
 void reduce_scatter(Maker &maker, const Task &task) {
     std::vector<Run> runs = runs_of(task);
     if (runs.size() == 1) {
@@ -252,7 +272,8 @@ void reduce_scatter(Maker &maker, const Task &task) {
                 maker.combine(to[i], *next++, task.bytes);
         }
     }
-    for (std::size_t i = 0; task.in_place && i < task.n; ++i) maker.copy(destination(i), to[i], task.bytes);
+    for (std::size_t i = 0; task.in_place && i < task.n; ++i)
+        maker.copy(destination(i), to[i], task.bytes);
 }
 
 // Neighbours in one process need no message.
@@ -308,7 +329,8 @@ std::vector<Run> runs_of(const Task &task) {
 Algorithm choose(Kind kind, std::size_t processes, std::size_t devices, std::size_t bytes) {
     switch (kind) {
         case Kind::broadcast:
-            return processes >= fewest_for_parts && bytes >= large_broadcast ? Algorithm::parts : Algorithm::linear;
+            return processes >= fewest_for_parts && bytes >= large_broadcast ? Algorithm::parts
+                                                                             : Algorithm::linear;
         case Kind::scatter:
         case Kind::gather:
         case Kind::reduce: return Algorithm::linear;
@@ -330,10 +352,12 @@ Schedule make_schedule(const Task &task, Algorithm algorithm) {
     switch (task.kind) {
         case Kind::broadcast: broadcast(maker, task, algorithm); break;
         case Kind::scatter:
-            for (std::size_t i = 0; i < task.n; ++i) maker.copy(destination(i), source(0, i * bytes), bytes);
+            for (std::size_t i = 0; i < task.n; ++i)
+                maker.copy(destination(i), source(0, i * bytes), bytes);
             break;
         case Kind::gather:
-            for (std::size_t i = 0; i < task.n; ++i) maker.copy(destination(0, i * bytes), source(i), bytes);
+            for (std::size_t i = 0; i < task.n; ++i)
+                maker.copy(destination(0, i * bytes), source(i), bytes);
             break;
         case Kind::all_gather: all_gather(maker, task); break;
         case Kind::all_to_all: all_to_all(maker, task); break;

@@ -7,7 +7,17 @@
 
 namespace cldist::collectives {
 
-enum class Kind { broadcast, scatter, gather, all_gather, all_to_all, reduce, all_reduce, reduce_scatter, scan };
+enum class Kind {
+    broadcast,
+    scatter,
+    gather,
+    all_gather,
+    all_to_all,
+    reduce,
+    all_reduce,
+    reduce_scatter,
+    scan
+};
 constexpr Kind all_kinds[] = {Kind::broadcast,  Kind::scatter,        Kind::gather,
                               Kind::all_gather, Kind::all_to_all,     Kind::reduce,
                               Kind::all_reduce, Kind::reduce_scatter, Kind::scan};
@@ -15,21 +25,25 @@ constexpr Kind all_kinds[] = {Kind::broadcast,  Kind::scatter,        Kind::gath
 
 /// The algorithm of the processes, or of the devices if there is only one process.
 enum class Algorithm {
-    linear,         ///< from one source or to one destination; the cluster platform sends from one source through a
-                    /// tree
-    parts,          ///< each gets one part, and then the parts are exchanged
+    linear,  ///< from one source or to one destination; the cluster platform sends from one source
+             ///< through a
+             /// tree
+    parts,   ///< each gets one part, and then the parts are exchanged
     pairwise,       ///< each reads from all others, from a different one in each step
     through_first,  ///< the first combines all and sends the result to the others
-    tree,           ///< each step halves the number of partial results; the first sends the result to the others
-    chain           ///< one after the other
+    /// Each step halves the number of partial results; the first sends the result to the others.
+    tree,
+    chain  ///< one after the other
 };
 [[nodiscard]] const char *name_of(Algorithm algorithm);
 
-/// Chooses the algorithm for `devices` devices in `processes` processes (for a broadcast: hosts). `bytes` is
-/// bytes_to_copy of the call.
-[[nodiscard]] Algorithm choose(Kind kind, std::size_t processes, std::size_t devices, std::size_t bytes);
+/// Chooses the algorithm for `devices` devices in `processes` processes (for a broadcast: hosts).
+/// `bytes` is bytes_to_copy of the call.
+[[nodiscard]] Algorithm choose(Kind kind, std::size_t processes, std::size_t devices,
+                               std::size_t bytes);
 
-/// A source, a destination, or memory of the library for destination `index`, and an offset in bytes.
+/// A source, a destination, or memory of the library for destination `index`, and an offset in
+/// bytes.
 enum class Role { source, destination, own };
 struct Place {
     Role role;
@@ -37,8 +51,8 @@ struct Place {
     std::size_t offset;
 };
 
-/// Copies `from` to `to`, or combines `from` with the contents of `to`, on the queue of destination `queue`. Steps are
-/// listed in a valid sequential order.
+/// Copies `from` to `to`, or combines `from` with the contents of `to`, on the queue of destination
+/// `queue`. Steps are listed in a valid sequential order.
 struct Step {
     bool combines;
     std::size_t queue;
@@ -58,8 +72,9 @@ struct Task {
     std::size_t bytes;
     std::size_t element = 1;
     bool in_place = false;  ///< a destination is the same memory as its source
-    /// For each destination's device: its process (for a broadcast: its host). Empty if there is only one process.
-    /// Neighbouring devices of one process combine first, and one of them receives data for all of them.
+    /// For each destination's device: its process (for a broadcast: its host). Empty if there is
+    /// only one process. Neighbouring devices of one process combine first, and one of them
+    /// receives data for all of them.
     std::vector<std::uint32_t> processes{};
 };
 

@@ -1,4 +1,5 @@
-// CL/cl_ext_split.h. Forwards calls to the platform if the platform provides them. Otherwise only checks the arguments.
+// CL/cl_ext_split.h. Forwards calls to the platform if the platform provides them. Otherwise only
+// checks the arguments.
 
 #include <vector>
 
@@ -11,7 +12,8 @@ using namespace cldist;
 
 extern "C" {
 
-cl_int clSetKernelAccessFunctions(cl_kernel kernel, cl_access_function is_read, cl_access_function is_written) {
+cl_int clSetKernelAccessFunctions(cl_kernel kernel, cl_access_function is_read,
+                                  cl_access_function is_written) {
     const auto refused = [](cl_int code, const char *why) {
         log_warning("clSetKernelAccessFunctions: {}", why);
         return code;
@@ -21,14 +23,17 @@ cl_int clSetKernelAccessFunctions(cl_kernel kernel, cl_access_function is_read, 
         clGetKernelInfo(kernel, CL_KERNEL_CONTEXT, sizeof context, &context, nullptr) != CL_SUCCESS)
         return refused(CL_INVALID_KERNEL, "the kernel is not valid");
     if ((is_read == nullptr) != (is_written == nullptr))
-        return refused(CL_INVALID_VALUE, "exactly one of the functions is NULL; set both, or pass NULL for both");
+        return refused(CL_INVALID_VALUE,
+                       "exactly one of the functions is NULL; set both, or pass NULL for both");
     std::vector<cl_device_id> devices(query<cl_uint>(context, CL_CONTEXT_NUM_DEVICES).value_or(0));
-    if (devices.empty() || clGetContextInfo(context, CL_CONTEXT_DEVICES, devices.size() * sizeof(cl_device_id),
-                                            devices.data(), nullptr) != CL_SUCCESS)
+    if (devices.empty() ||
+        clGetContextInfo(context, CL_CONTEXT_DEVICES, devices.size() * sizeof(cl_device_id),
+                         devices.data(), nullptr) != CL_SUCCESS)
         return refused(CL_INVALID_KERNEL, "the kernel's context has no devices");
-    const auto platform = query<cl_platform_id>(devices.front(), CL_DEVICE_PLATFORM).value_or(nullptr);
-    const auto set =
-        reinterpret_cast<clSetKernelAccessFunctions_fn>(clGetExtensionFunctionAddressForPlatform(platform, __func__));
+    const auto platform =
+        query<cl_platform_id>(devices.front(), CL_DEVICE_PLATFORM).value_or(nullptr);
+    const auto set = reinterpret_cast<clSetKernelAccessFunctions_fn>(
+        clGetExtensionFunctionAddressForPlatform(platform, __func__));
     return set != nullptr ? set(kernel, is_read, is_written) : CL_SUCCESS;
 }
 

@@ -56,98 +56,111 @@ Event enqueue_marker(const QueueInfo &info, std::span<const cl_event> wait_list)
     return event;
 }
 
-// Enqueues an internal command that does nothing. It waits for the same commands as any command with this wait list.
+// Enqueues an internal command that does nothing. It waits for the same commands as any command
+// with this wait list.
 Event enqueue_stand_in(const QueueInfo &info, std::span<const cl_event> wait_list) {
-    if (info.in_order || (info.placeholder == nullptr && !wait_list.empty())) return enqueue_marker(info, wait_list);
+    if (info.in_order || (info.placeholder == nullptr && !wait_list.empty()))
+        return enqueue_marker(info, wait_list);
     Event event;
     if (info.placeholder != nullptr) {
-        check(clEnqueueMigrateMemObjects(info.queue, 1, &info.placeholder, 0, static_cast<cl_uint>(wait_list.size()),
-                                         wait_list.empty() ? nullptr : wait_list.data(), event.out()),
+        check(clEnqueueMigrateMemObjects(
+                  info.queue, 1, &info.placeholder, 0, static_cast<cl_uint>(wait_list.size()),
+                  wait_list.empty() ? nullptr : wait_list.data(), event.out()),
               "clEnqueueMigrateMemObjects");
         return event;
     }
-    // A marker without wait list would wait for all commands before it. A marker that waits for a complete event waits
-    // only for the barriers before it, like any command.
+    // A marker without wait list would wait for all commands before it. A marker that waits for a
+    // complete event waits only for the barriers before it, like any command.
     const Event complete = user_event(info.context);
     clSetUserEventStatus(complete.get(), CL_COMPLETE);
     const cl_event instead = complete.get();
     return enqueue_marker(info, {&instead, 1});
 }
 
-// NVIDIA's driver (580) never returns from the release of a context in which the wait list of a write failed. PoCL 3.1
-// aborts if a command fails through one event while it waits for another.
+// NVIDIA's driver (580) never returns from the release of a context in which the wait list of a
+// write failed. PoCL 3.1 aborts if a command fails through one event while it waits for another.
 bool never_fails_copies(const QueueInfo &info) { return info.placeholder == nullptr; }
 
-// Returns true if PoCL has completed the commands that wait for this command. After that PoCL drops its reference, and
-// only ours is left.
-bool has_passed_on(cl_event command) { return query<cl_uint>(command, CL_EVENT_REFERENCE_COUNT).value_or(1) <= 1; }
+// Returns true if PoCL has completed the commands that wait for this command. After that PoCL drops
+// its reference, and only ours is left.
+bool has_passed_on(cl_event command) {
+    return query<cl_uint>(command, CL_EVENT_REFERENCE_COUNT).value_or(1) <= 1;
+}
 
-// PoCL 3.1 publishes a command's end before it processes the commands that wait for it. If one of these fails through
-// another event in between, PoCL runs it anyway and completes it twice, which aborts. The wait takes microseconds. The
-// limit is for events with references from elsewhere.
+// PoCL 3.1 publishes a command's end before it processes the commands that wait for it. If one of
+// these fails through another event in between, PoCL runs it anyway and completes it twice, which
+// aborts. The wait takes microseconds. The limit is for events with references from elsewhere.
 void await_passing_on(std::span<const Event> commands) {
     constexpr std::uint64_t limit_ns = 20'000'000;
     const std::uint64_t since_ns = now_ns();
     for (const Event &e : commands) {
-        if (query<cl_command_type>(e.get(), CL_EVENT_COMMAND_TYPE).value_or(CL_COMMAND_USER) == CL_COMMAND_USER)
+        if (query<cl_command_type>(e.get(), CL_EVENT_COMMAND_TYPE).value_or(CL_COMMAND_USER) ==
+            CL_COMMAND_USER)
             continue;
         if (execution_status(e.get()) > CL_COMPLETE) continue;
         while (!has_passed_on(e.get()) && now_ns() - since_ns < limit_ns) std::this_thread::yield();
     }
 }
 
-// Reports a refused mapping. If the user forced path `mapped`, the command fails. Otherwise the data is copied.
+// Reports a refused mapping. If the user forced path `mapped`, the command fails. Otherwise the
+// data is copied.
 void refused(const QueueInfo &info, std::span<const Mapping> mappings, cl_int code) {
     if (config().path == Path::mapped) {
         enqueue_unmap(info, nullptr, mappings);
-        throw Error(
-            code,
-            fmt::format("CLDIST_PATH=mapped is not possible here: clEnqueueMapBuffer returned {}. Use CLDIST_PATH=auto",
-                        code_text(code)));
+        throw Error(code, fmt::format("CLDIST_PATH=mapped is not possible here: clEnqueueMapBuffer "
+                                      "returned {}. Use CLDIST_PATH=auto",
+                                      code_text(code)));
     }
     static std::atomic_flag said;
     if (!said.test_and_set())
-        log_info("clEnqueueMapBuffer returned {}; the bytes are copied instead (logged once)", code_text(code));
+        log_info("clEnqueueMapBuffer returned {}; the bytes are copied instead (logged once)",
+                 code_text(code));
 }
 
-// Makes the memory of a mapping available after `waits`. `event` stays empty if no command is necessary.
-cl_int enqueue_map(const QueueInfo &info, Mapping &m, std::span<const cl_event> waits, Event &event) {
+// Makes the memory of a mapping available after `waits`. `event` stays empty if no command is
+// necessary.
+cl_int enqueue_map(const QueueInfo &info, Mapping &m, std::span<const cl_event> waits,
+                   Event &event) {
     const auto count = static_cast<cl_uint>(waits.size());
     const cl_event *const list = waits.empty() ? nullptr : waits.data();
     cl_int code = CL_SUCCESS;
     if (m.staging == nullptr) {
         if (find_lasting(info, {&m, 1})) return CL_SUCCESS;
-        m.memory = clEnqueueMapBuffer(info.queue, m.buffer, CL_FALSE, m.flags, m.offset, m.size, count, list,
-                                      event.out(), &code);
+        m.memory = clEnqueueMapBuffer(info.queue, m.buffer, CL_FALSE, m.flags, m.offset, m.size,
+                                      count, list, event.out(), &code);
         if (info.addresses_last && code == CL_SUCCESS)
             host_addresses().learn(m.buffer, static_cast<std::byte *>(m.memory) - m.offset);
         return code;
     }
     m.memory = m.staging.get();
     if (m.flags == CL_MAP_READ)
-        code =
-            clEnqueueReadBuffer(info.queue, m.buffer, CL_FALSE, m.offset, m.size, m.memory, count, list, event.out());
+        code = clEnqueueReadBuffer(info.queue, m.buffer, CL_FALSE, m.offset, m.size, m.memory,
+                                   count, list, event.out());
     return code;
 }
 
-// If a failed command will copy back old data, this event shows when the commands before it in the queue have ended.
-// Its start event does not show this if the wait list fails. Returns null if the command need not wait.
-Event commands_before(const QueueInfo &info, std::span<const cl_event> wait_list, std::span<const Mapping> mappings) {
-    const bool copies_back =
-        never_fails_copies(info) && std::any_of(mappings.begin(), mappings.end(), [](const Mapping &m) {
-            return m.staging != nullptr && m.flags == CL_MAP_WRITE;
-        });
+// If a failed command will copy back old data, this event shows when the commands before it in the
+// queue have ended. Its start event does not show this if the wait list fails. Returns null if the
+// command need not wait.
+Event commands_before(const QueueInfo &info, std::span<const cl_event> wait_list,
+                      std::span<const Mapping> mappings) {
+    const bool copies_back = never_fails_copies(info) &&
+                             std::any_of(mappings.begin(), mappings.end(), [](const Mapping &m) {
+                                 return m.staging != nullptr && m.flags == CL_MAP_WRITE;
+                             });
     return copies_back && info.in_order && !wait_list.empty() ? enqueue_marker(info, {}) : Event();
 }
 
 Event enqueue_barrier(const QueueInfo &info, cl_event done) {
     Event event;
-    check(clEnqueueBarrierWithWaitList(info.queue, 1, &done, event.out()), "clEnqueueBarrierWithWaitList");
+    check(clEnqueueBarrierWithWaitList(info.queue, 1, &done, event.out()),
+          "clEnqueueBarrierWithWaitList");
     return event;
 }
 
 // The same as enqueue_start(), but without flush.
-Start begin(const QueueInfo &info, std::span<const cl_event> wait_list, std::span<Mapping> mappings) {
+Start begin(const QueueInfo &info, std::span<const cl_event> wait_list,
+            std::span<Mapping> mappings) {
     let_failures_settle(info);
     Start start;
     if (!wait_list.empty()) {
@@ -155,8 +168,8 @@ Start begin(const QueueInfo &info, std::span<const cl_event> wait_list, std::spa
         for (const cl_event event : wait_list) events.push_back(Event::share(event));
         start.wait_list = std::make_shared<const std::vector<Event>>(std::move(events));
     }
-    // In PoCL 3.1 a command that waits for an event that failed earlier never ends. Such a command waits instead for a
-    // user event that fails after the command is enqueued.
+    // In PoCL 3.1 a command that waits for an event that failed earlier never ends. Such a command
+    // waits instead for a user event that fails after the command is enqueued.
     Event failing = first_failure(wait_list) < 0 ? user_event(info.context) : Event();
     cl_event last = failing.get();
     if (failing) wait_list = {&last, 1};
@@ -215,13 +228,15 @@ bool find_lasting(const QueueInfo &info, std::span<Mapping> mappings) {
     return true;
 }
 
-Start enqueue_start(const QueueInfo &info, std::span<const cl_event> wait_list, std::span<Mapping> mappings) {
+Start enqueue_start(const QueueInfo &info, std::span<const cl_event> wait_list,
+                    std::span<Mapping> mappings) {
     Start start = begin(info, wait_list, mappings);
     check(clFlush(info.queue), "clFlush");
     return start;
 }
 
-std::vector<Event> enqueue_unmap(const QueueInfo &info, cl_event after, std::span<const Mapping> mappings) {
+std::vector<Event> enqueue_unmap(const QueueInfo &info, cl_event after,
+                                 std::span<const Mapping> mappings) {
     std::vector<Event> events;
     for (const Mapping &m : mappings) {
         if (m.memory == nullptr || m.lasting) continue;
@@ -230,11 +245,12 @@ std::vector<Event> enqueue_unmap(const QueueInfo &info, cl_event after, std::spa
         const cl_uint count = after != nullptr ? 1 : 0;
         const cl_event *const waits = after != nullptr ? &after : nullptr;
         if (m.staging == nullptr)
-            check(clEnqueueUnmapMemObject(info.queue, m.buffer, m.memory, count, waits, event.out()),
-                  "clEnqueueUnmapMemObject");
+            check(
+                clEnqueueUnmapMemObject(info.queue, m.buffer, m.memory, count, waits, event.out()),
+                "clEnqueueUnmapMemObject");
         else
-            check(clEnqueueWriteBuffer(info.queue, m.buffer, CL_FALSE, m.offset, m.size, m.memory, count, waits,
-                                       event.out()),
+            check(clEnqueueWriteBuffer(info.queue, m.buffer, CL_FALSE, m.offset, m.size, m.memory,
+                                       count, waits, event.out()),
                   "clEnqueueWriteBuffer");
         after = event.get();
         events.push_back(std::move(event));
@@ -243,8 +259,8 @@ std::vector<Event> enqueue_unmap(const QueueInfo &info, cl_event after, std::spa
     return events;
 }
 
-Bridge::Bridge(const QueueInfo &info, std::span<const cl_event> wait_list, std::span<Mapping> mappings,
-               const std::function<void()> &enqueue_between)
+Bridge::Bridge(const QueueInfo &info, std::span<const cl_event> wait_list,
+               std::span<Mapping> mappings, const std::function<void()> &enqueue_between)
     : device_(Device::share(info.device)),
       context_(Context::share(info.context)),
       queue_(Queue::share(info.queue)),
@@ -256,7 +272,8 @@ Bridge::Bridge(const QueueInfo &info, std::span<const cl_event> wait_list, std::
     std::vector<Mapping> undone;
     for (const Mapping &m : mappings) {
         if (m.staging != nullptr) staging_.push_back(m.staging);
-        const bool moves_nothing = start_.failed && m.staging != nullptr && never_fails_copies(info);
+        const bool moves_nothing =
+            start_.failed && m.staging != nullptr && never_fails_copies(info);
         if (!moves_nothing) undone.push_back(m);
     }
     end_ = enqueue_unmap(info, done, undone);
@@ -272,7 +289,8 @@ Bridge::Bridge(const QueueInfo &info, std::span<const cl_event> wait_list, std::
         result_ = user_event(info.context);
         ends = {end_.back().get(), result_.get()};
     }
-    end_.push_back(info.in_order ? enqueue_barrier(info, ends.back()) : enqueue_stand_in(info, ends));
+    end_.push_back(info.in_order ? enqueue_barrier(info, ends.back())
+                                 : enqueue_stand_in(info, ends));
     check(clFlush(info.queue), "clFlush");
 }
 
@@ -296,7 +314,8 @@ Bridge::~Bridge() {
 void Bridge::complete(cl_int code) {
     if (completed_ || !done_) return;
     completed_ = true;
-    if (code < 0 && device_ && quirks_of(device_.get()).uses_ended_events) await_passing_on(start_.events);
+    if (code < 0 && device_ && quirks_of(device_.get()).uses_ended_events)
+        await_passing_on(start_.events);
     if (!result_) {
         set_user_event(done_.get(), code);
     } else if (code >= 0) {
@@ -322,29 +341,33 @@ void Bridge::copy_back() {
     set_user_event(done_.get(), read_what_is_written_back() ? CL_COMPLETE : failure_);
 }
 
-// Reads the current bytes of the buffers into the memory that is copied back. Waits for the device, on a separate
-// queue. Returns true on success.
+// Reads the current bytes of the buffers into the memory that is copied back. Waits for the device,
+// on a separate queue. Returns true on success.
 bool Bridge::read_what_is_written_back() const {
     cl_int code = CL_SUCCESS;
     const Queue queue = Queue::adopt(clCreateCommandQueue(context_.get(), device_.get(), 0, &code));
-    return code == CL_SUCCESS && std::all_of(written_back_.begin(), written_back_.end(), [&](const CopyBack &c) {
-               return clEnqueueReadBuffer(queue.get(), c.buffer.get(), CL_TRUE, c.offset, c.size, c.memory, 0, nullptr,
-                                          nullptr) == CL_SUCCESS;
+    return code == CL_SUCCESS &&
+           std::all_of(written_back_.begin(), written_back_.end(), [&](const CopyBack &c) {
+               return clEnqueueReadBuffer(queue.get(), c.buffer.get(), CL_TRUE, c.offset, c.size,
+                                          c.memory, 0, nullptr, nullptr) == CL_SUCCESS;
            });
 }
 
 cl_int Bridge::start_status() const {
-    return start_.failed ? CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST : execution_status(start_.gate);
+    return start_.failed ? CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST
+                         : execution_status(start_.gate);
 }
 
 bool Bridge::may_end() const {
-    return start_.failed || start_.last == start_.gate || execution_status(start_.last) <= CL_COMPLETE;
+    return start_.failed || start_.last == start_.gate ||
+           execution_status(start_.last) <= CL_COMPLETE;
 }
 
 bool Bridge::settled() const {
     const auto has_ended = [](const Event &e) { return execution_status(e.get()) <= CL_COMPLETE; };
     if (end_.empty()) return true;
-    return written_back_.empty() ? has_ended(end_.back()) : std::all_of(end_.begin(), end_.end(), has_ended);
+    return written_back_.empty() ? has_ended(end_.back())
+                                 : std::all_of(end_.begin(), end_.end(), has_ended);
 }
 
 }  // namespace cldist

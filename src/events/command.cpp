@@ -43,7 +43,8 @@ void Command::start(const Status &gate) {
         record->stage_done(Stage::wait, record->created_ns);
         if (!gate.ok()) record->failed(gate);
         operation->start(gate);
-        // Last, because an observer of the start may rely on the command's position in the message order.
+        // Last, because an observer of the start may rely on the command's position in the message
+        // order.
         record->started();
     }
     if (!gate.ok()) end(gate);
@@ -61,7 +62,8 @@ Progress Command::poll() {
         if (first_error_.ok()) first_error_ = operations_[i]->status();
         operations_[i]->record()->finished(operations_[i]->status());
     }
-    if (std::find(done_.begin(), done_.end(), false) != done_.end()) return moved ? Progress::moved : Progress::idle;
+    if (std::find(done_.begin(), done_.end(), false) != done_.end())
+        return moved ? Progress::moved : Progress::idle;
     if (bridge_ != nullptr && !bridge_->may_end()) return moved ? Progress::moved : Progress::idle;
     end(first_error_);
     if (bridge_ != nullptr && !bridge_->ended()) return moved ? Progress::moved : Progress::idle;
@@ -71,7 +73,8 @@ Progress Command::poll() {
 }
 
 bool Command::bytes_in_flight() const {
-    return std::any_of(operations_.begin(), operations_.end(), [](const auto &o) { return o->bytes_in_flight(); });
+    return std::any_of(operations_.begin(), operations_.end(),
+                       [](const auto &o) { return o->bytes_in_flight(); });
 }
 
 bool Command::wakes() const {
@@ -97,14 +100,18 @@ void Command::end(const Status &status) {
     if (std::exchange(ended_, true)) return;
     status_ = status;
     if (bridge_ == nullptr || !bridge_->has_user_visible_event()) return;
-    if (const FailurePolicy policy = failure_policy; !status.ok() && policy != nullptr && device_ != nullptr) {
+    if (const FailurePolicy policy = failure_policy;
+        !status.ok() && policy != nullptr && device_ != nullptr) {
         std::string account = status.message;
-        for (const auto &operation : operations_) account += "\n  " + describe(*operation->record(), now_ns());
+        for (const auto &operation : operations_)
+            account += "\n  " + describe(*operation->record(), now_ns());
         policy(device_, account);
     }
     bridge_->complete(status.code);
 }
 
-std::unique_ptr<Bridge> Command::take_failed_bridge() { return status_.ok() ? nullptr : std::move(bridge_); }
+std::unique_ptr<Bridge> Command::take_failed_bridge() {
+    return status_.ok() ? nullptr : std::move(bridge_);
+}
 
 }  // namespace cldist

@@ -17,8 +17,8 @@
 namespace cldist {
 namespace {
 
-// Flushes the program's output. Another thread may hold the lock of a stream, or no process may read it. Therefore it
-// waits only for a short time. Returns true if the output was flushed.
+// Flushes the program's output. Another thread may hold the lock of a stream, or no process may
+// read it. Therefore it waits only for a short time. Returns true if the output was flushed.
 bool flush_streams() {
     const auto flushed = std::make_shared<std::promise<void>>();
     try {
@@ -42,8 +42,8 @@ void end_job(const std::string &account, const char *why) {
     const bool flushed = flush_streams();
     trace::flush();
     if (const auto call = before_ending_job.load(); call != nullptr) call();
-    // A thread that waits in fflush() holds glibc's lock of all streams. MPI_Abort() would wait for this lock to read
-    // its settings. mpirun also ends the job of a process that exits like this.
+    // A thread that waits in fflush() holds glibc's lock of all streams. MPI_Abort() would wait for
+    // this lock to read its settings. mpirun also ends the job of a process that exits like this.
     if (const Job *const with_mpi = job; flushed && with_mpi != nullptr) with_mpi->abort();
     std::_Exit(1);
 }
@@ -58,9 +58,10 @@ void failure_policy(cl_device_id device, const std::string &account) {
         log_info("a command failed: {}", account);
         return;
     }
-    end_job(account, wanted == OnError::abort ? "because CLDIST_ON_ERROR is abort"
-                                              : "because this OpenCL platform aborts when commands wait for a failed "
-                                                "event (CLDIST_ON_ERROR=event continues nevertheless)");
+    end_job(account, wanted == OnError::abort
+                         ? "because CLDIST_ON_ERROR is abort"
+                         : "because this OpenCL platform aborts when commands wait for a failed "
+                           "event (CLDIST_ON_ERROR=event continues nevertheless)");
 }
 
 }  // namespace cldist

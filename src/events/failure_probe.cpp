@@ -21,7 +21,8 @@ namespace {
 // The program is installed in cldist/ next to the library. In a build folder it is in probe/.
 std::string probe_program() {
     Dl_info info{};
-    if (dladdr(reinterpret_cast<const void *>(&survives_failed_events), &info) == 0 || info.dli_fname == nullptr)
+    if (dladdr(reinterpret_cast<const void *>(&survives_failed_events), &info) == 0 ||
+        info.dli_fname == nullptr)
         return {};
     const std::string library = info.dli_fname;
     const std::string folder = library.substr(0, library.rfind('/') + 1);
@@ -30,7 +31,8 @@ std::string probe_program() {
     return {};
 }
 
-// Stops the probe if the platform hangs in another call. The program itself limits the call that may hang.
+// Stops the probe if the platform hangs in another call. The program itself limits the call that
+// may hang.
 constexpr std::chrono::seconds time_limit{20};
 
 // See probe_drivers().
@@ -43,12 +45,14 @@ bool probe(const std::string &driver) {
     std::string program = probe_program();
     if (program.empty()) {
         log_warning(
-            "event-probe was not found next to the library; assuming that {} does not survive failed events. Install "
+            "event-probe was not found next to the library; assuming that {} does not survive "
+            "failed events. Install "
             "the library completely",
             driver);
         return false;
     }
-    const bool survived = run_child({std::move(program), driver}, time_limit, variables_of_probe()).well();
+    const bool survived =
+        run_child({std::move(program), driver}, time_limit, variables_of_probe()).well();
     log_info("{} {} failed events", driver, survived ? "survives" : "does not survive");
     return survived;
 }
@@ -56,14 +60,17 @@ bool probe(const std::string &driver) {
 }  // namespace
 
 void probe_drivers(const std::string &place, const std::vector<std::string> &libraries) {
-    // Some loaders read only OCL_ICD_VENDORS. Others need a colon-separated list in OCL_ICD_FILENAMES.
-    variables_of_probe() = {"OCL_ICD_VENDORS=" + place, fmt::format("OCL_ICD_FILENAMES={}", fmt::join(libraries, ":"))};
+    // Some loaders read only OCL_ICD_VENDORS. Others need a colon-separated list in
+    // OCL_ICD_FILENAMES.
+    variables_of_probe() = {"OCL_ICD_VENDORS=" + place,
+                            fmt::format("OCL_ICD_FILENAMES={}", fmt::join(libraries, ":"))};
 }
 
 bool survives_failed_events(cl_device_id device) {
     static std::mutex mutex;
     static std::map<std::string, bool> known;
-    const std::string driver = device_string(device, CL_DEVICE_NAME) + " " + device_string(device, CL_DRIVER_VERSION);
+    const std::string driver =
+        device_string(device, CL_DEVICE_NAME) + " " + device_string(device, CL_DRIVER_VERSION);
     const std::lock_guard lock(mutex);
     const auto at = known.find(driver);
     return at != known.end() ? at->second : known.emplace(driver, probe(driver)).first->second;

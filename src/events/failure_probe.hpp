@@ -7,14 +7,14 @@
 
 namespace cldist {
 
-/// Returns true if the platform of `device` survives a failed command for which other commands wait while nobody holds
-/// their events. PoCL 3.1 does not survive it. The program event-probe tests it in a child process, once per device
-/// name and driver version.
+/// Returns true if the platform of `device` survives a failed command for which other commands wait
+/// while nobody holds their events. PoCL 3.1 does not survive it. The program event-probe tests it
+/// in a child process, once per device name and driver version.
 bool survives_failed_events(cl_device_id device);
 
-/// Sets the drivers that the child process loads if this process's loader sees only the cluster platform. `place` is a
-/// folder with .icd files, an .icd file or a library. `libraries` are the drivers. Call it before
-/// survives_failed_events().
+/// Sets the drivers that the child process loads if this process's loader sees only the cluster
+/// platform. `place` is a folder with .icd files, an .icd file or a library. `libraries` are the
+/// drivers. Call it before survives_failed_events().
 void probe_drivers(const std::string &place, const std::vector<std::string> &libraries);
 
 }  // namespace cldist

@@ -13,15 +13,17 @@ namespace {
 bool addresses_last(cl_device_id device) {
     constexpr cl_device_svm_capabilities shared = CL_DEVICE_SVM_FINE_GRAIN_BUFFER;
     return quirks_of(device).keeps_addresses &&
-           (query<cl_device_svm_capabilities>(device, CL_DEVICE_SVM_CAPABILITIES).value_or(0) & shared) != 0;
+           (query<cl_device_svm_capabilities>(device, CL_DEVICE_SVM_CAPABILITIES).value_or(0) &
+            shared) != 0;
 }
 
 }  // namespace
 
 bool HostAddresses::last(cl_context context) {
     std::vector<cl_device_id> devices(query<cl_uint>(context, CL_CONTEXT_NUM_DEVICES).value_or(0));
-    if (devices.empty() || clGetContextInfo(context, CL_CONTEXT_DEVICES, devices.size() * sizeof(cl_device_id),
-                                            devices.data(), nullptr) != CL_SUCCESS)
+    if (devices.empty() ||
+        clGetContextInfo(context, CL_CONTEXT_DEVICES, devices.size() * sizeof(cl_device_id),
+                         devices.data(), nullptr) != CL_SUCCESS)
         return false;
     // If one device has its own memory, a buffer can move.
     return std::all_of(devices.begin(), devices.end(), addresses_last);
@@ -36,13 +38,15 @@ std::byte *HostAddresses::find(cl_mem buffer) const {
 void HostAddresses::learn(cl_mem buffer, std::byte *address) {
     const std::lock_guard lock(mutex_);
     if (!of_buffer_.emplace(buffer, address).second) return;
-    if (clSetMemObjectDestructorCallback(buffer, on_destroyed, this) != CL_SUCCESS) of_buffer_.erase(buffer);
+    if (clSetMemObjectDestructorCallback(buffer, on_destroyed, this) != CL_SUCCESS)
+        of_buffer_.erase(buffer);
 }
 
 std::byte *HostAddresses::find_or_map(cl_command_queue queue, cl_mem buffer, cl_map_flags flags) {
     if (std::byte *const known = find(buffer)) return known;
     cl_int code = CL_SUCCESS;
-    void *const mapped = clEnqueueMapBuffer(queue, buffer, CL_TRUE, flags, 0, 1, 0, nullptr, nullptr, &code);
+    void *const mapped =
+        clEnqueueMapBuffer(queue, buffer, CL_TRUE, flags, 0, 1, 0, nullptr, nullptr, &code);
     if (code != CL_SUCCESS) return nullptr;
     clEnqueueUnmapMemObject(queue, buffer, mapped, 0, nullptr, nullptr);
     learn(buffer, static_cast<std::byte *>(mapped));

@@ -8,8 +8,9 @@
 
 namespace cldist {
 
-/// Persistent mappings: buffers that their device uses at one host address for their whole life. They need no map
-/// command to find their address (docs/dev/decisions/0025-persistent-mappings.md). Thread-safe.
+/// Persistent mappings: buffers that their device uses at one host address for their whole life.
+/// They need no map command to find their address (docs/dev/decisions/0025-persistent-mappings.md).
+/// Thread-safe.
 class HostAddresses {
 public:
     /// Returns true if the buffers of `context` have such addresses.
@@ -19,8 +20,8 @@ public:
     [[nodiscard]] std::byte *find(cl_mem buffer) const;
     /// Stores the address until the buffer is destroyed.
     void learn(cl_mem buffer, std::byte *address);
-    /// Returns the address. If it is not known, maps the first byte with `flags` on an in-order queue and waits for it.
-    /// Returns null if the platform refuses.
+    /// Returns the address. If it is not known, maps the first byte with `flags` on an in-order
+    /// queue and waits for it. Returns null if the platform refuses.
     std::byte *find_or_map(cl_command_queue queue, cl_mem buffer, cl_map_flags flags);
 
 private:

@@ -12,11 +12,13 @@ namespace cldist {
 
 enum class Progress { idle, moved, done };
 
-/// Requests another poll. Any thread may call it at any time, even after the end of the polled object.
+/// Requests another poll. Any thread may call it at any time, even after the end of the polled
+/// object.
 using Waker = std::function<void()>;
 
-/// Work in flight that is polled for its end and its status. One thread drives it. This thread calls start() once and
-/// then poll() until it returns done. poll() never blocks, and it is not called after done.
+/// Work in flight that is polled for its end and its status. One thread drives it. This thread
+/// calls start() once and then poll() until it returns done. poll() never blocks, and it is not
+/// called after done.
 class Operation {
 public:
     explicit Operation(std::shared_ptr<Record> record) : record_(std::move(record)) {}
@@ -24,25 +26,28 @@ public:
     Operation &operator=(const Operation &) = delete;
     virtual ~Operation() = default;
 
-    /// Takes the operation's position in the message order now instead of in start(). For a command that follows the
-    /// order of the calls but is started by another thread. Any thread. At most once, before start().
+    /// Takes the operation's position in the message order now instead of in start(). For a command
+    /// that follows the order of the calls but is started by another thread. Any thread. At most
+    /// once, before start().
     virtual void announce() {}
-    /// Sets the function that the operation calls when polling makes sense again (see wakes()). The driving thread
-    /// calls it before start(). A driver without waker must keep polling.
+    /// Sets the function that the operation calls when polling makes sense again (see wakes()). The
+    /// driving thread calls it before start(). A driver without waker must keep polling.
     virtual void woken_by(const Waker & /*waker*/) {}
-    /// `gate` is the result of the wait list. If it failed, the operation leaves the buffer alone, but it still sends
-    /// or receives what the far end needs, so that the far end does not wait forever.
+    /// `gate` is the result of the wait list. If it failed, the operation leaves the buffer alone,
+    /// but it still sends or receives what the far end needs, so that the far end does not wait
+    /// forever.
     virtual void start(const Status &gate) = 0;
     virtual Progress poll() = 0;
-    /// Ends the operation with CL_TRANSFER_CANCELLED if it has not matched its far end and can be abandoned. Otherwise
-    /// it has no effect. The driving thread calls it between start() and done.
+    /// Ends the operation with CL_TRANSFER_CANCELLED if it has not matched its far end and can be
+    /// abandoned. Otherwise it has no effect. The driving thread calls it between start() and done.
     virtual void cancel() {}
-    /// Nobody will drive the operation any more, although it has not ended. `status` is the result for the program.
+    /// Nobody will drive the operation any more, although it has not ended. `status` is the result
+    /// for the program.
     virtual void abandon(const Status & /*status*/) {}
     /// Returns true if bytes are moving. False means that the operation waits for another party.
     [[nodiscard]] virtual bool bytes_in_flight() const = 0;
-    /// Returns true if, after an idle poll, the operation calls its waker when the next poll makes sense. Earlier polls
-    /// are harmless.
+    /// Returns true if, after an idle poll, the operation calls its waker when the next poll makes
+    /// sense. Earlier polls are harmless.
     [[nodiscard]] virtual bool wakes() const { return false; }
 
     /// The first error, or success. Final after poll() has returned done.
@@ -54,7 +59,8 @@ protected:
     void fail(Status status) {
         if (status_.ok()) status_ = std::move(status);
     }
-    /// Calls `body` and keeps the error that it throws, as fail() does. Returns true if it threw nothing.
+    /// Calls `body` and keeps the error that it throws, as fail() does. Returns true if it threw
+    /// nothing.
     template <typename Body>
     bool attempt(Body &&body) {
         try {
@@ -63,7 +69,8 @@ protected:
         } catch (const Error &error) {
             fail(error.status());
         } catch (const std::bad_alloc &) {
-            fail(Status::failure(CL_OUT_OF_HOST_MEMORY, "cannot allocate host memory for the transfer"));
+            fail(Status::failure(CL_OUT_OF_HOST_MEMORY,
+                                 "cannot allocate host memory for the transfer"));
         }
         return false;
     }

@@ -24,31 +24,35 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// PoCL 3.1 calls no callback for a failed event. Therefore the thread also checks start events, at least this often.
+// PoCL 3.1 calls no callback for a failed event. Therefore the thread also checks start events, at
+// least this often.
 constexpr std::chrono::nanoseconds look = 20ms;
-// For this long after the last command the thread keeps waking at that rate, so the next command need not wake it.
+// For this long after the last command the thread keeps waking at that rate, so the next command
+// need not wake it.
 constexpr std::uint64_t wakeful_ns = 200'000'000;
-// Each check covers this many of the oldest waiting commands and as many others in rotation. Polled commands are
-// checked in smaller numbers, because each query costs the platform a microsecond.
+// Each check covers this many of the oldest waiting commands and as many others in rotation. Polled
+// commands are checked in smaller numbers, because each query costs the platform a microsecond.
 constexpr std::size_t looked_at = 64;
 constexpr std::size_t looked_at_if_polled = 4;
 // If a check does not cover all waiting commands, checks take this fraction of the time.
 constexpr int look_share = 32;
 
-// The thread does not sleep between two checks that are closer than this. For 100 us after the last command it does not
-// sleep at all.
+// The thread does not sleep between two checks that are closer than this. For 100 us after the last
+// command it does not sleep at all.
 constexpr std::chrono::nanoseconds shortest_rest = 20us;
 constexpr unsigned linger_patience = 10;
 
 // The bits of an id below the number of its progress thread.
 constexpr unsigned id_bits = 48;
 
-// On PoCL, the events of a failed command are kept for this long after their status has passed through.
+// On PoCL, the events of a failed command are kept for this long after their status has passed
+// through.
 constexpr std::uint64_t remains_ns = 1'000'000'000;
 
-// The progress thread runs for microseconds but must start at once. This function removes the timer slack of 50 us. It
-// also asks for a short time slice, which Linux supports per thread since 6.12. The thread then need not wait for the
-// end of a computing thread's slice of milliseconds. Older kernels ignore the request.
+// The progress thread runs for microseconds but must start at once. This function removes the timer
+// slack of 50 us. It also asks for a short time slice, which Linux supports per thread since 6.12.
+// The thread then need not wait for the end of a computing thread's slice of milliseconds. Older
+// kernels ignore the request.
 void become_responsive() {
     prctl(PR_SET_NAME, "cldist-progress");
     prctl(PR_SET_TIMERSLACK, 1000);
@@ -59,7 +63,8 @@ void become_responsive() {
         std::uint32_t priority;
         std::uint64_t runtime, deadline, period;
     } attributes{};
-    if (syscall(SYS_sched_getattr, 0, &attributes, sizeof attributes, 0) != 0 || attributes.policy != SCHED_OTHER)
+    if (syscall(SYS_sched_getattr, 0, &attributes, sizeof attributes, 0) != 0 ||
+        attributes.policy != SCHED_OTHER)
         return;
     attributes.size = sizeof attributes;
     attributes.runtime = 100'000;  // nanoseconds
@@ -68,15 +73,18 @@ void become_responsive() {
 
 Status gate_of(cl_int start_status) {
     if (start_status >= 0) return {};
-    return Status::failure(CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST,
-                           fmt::format("an event of the wait list, or an earlier command of the in-order queue, failed "
-                                       "with status {}",
-                                       status_text(start_status)));
+    return Status::failure(
+        CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST,
+        fmt::format(
+            "an event of the wait list, or an earlier command of the in-order queue, failed "
+            "with status {}",
+            status_text(start_status)));
 }
 
 // The interval at which stalls are checked and events of failed commands are released.
 std::chrono::duration<double> tick_of(double stall_seconds) {
-    return std::chrono::duration<double>(stall_seconds > 0 ? std::clamp(stall_seconds / 4, 0.05, 5.0) : 5.0);
+    return std::chrono::duration<double>(
+        stall_seconds > 0 ? std::clamp(stall_seconds / 4, 0.05, 5.0) : 5.0);
 }
 
 }  // namespace
@@ -93,7 +101,9 @@ ProgressThread::ProgressThread(std::unique_ptr<Poller> poller, double stall_seco
     watcher_ = std::thread([this] { watch(); });
 }
 
-ProgressThread::~ProgressThread() { stop(Status::failure(CL_TRANSFER_ABANDONED, "the library has shut down")); }
+ProgressThread::~ProgressThread() {
+    stop(Status::failure(CL_TRANSFER_ABANDONED, "the library has shut down"));
+}
 
 void ProgressThread::start_when_ready(std::unique_ptr<Command> command, const StartRule &rule) {
     const Id id = next_id_++;
@@ -119,9 +129,10 @@ void ProgressThread::start_when_ready(std::unique_ptr<Command> command, const St
     }
     if (look_now) inbox_->fill([&](Inbox &inbox) { inbox.look |= rule.polled || inbox.dozing; });
     if (rule.polled) return;
-    // If this fails, the thread finds the event by its checks. The command may start and be destroyed before the call
-    // returns, so `start` holds the event.
-    clSetEventCallback(start.get(), CL_COMPLETE, &ProgressThread::on_start_event, reinterpret_cast<void *>(id));
+    // If this fails, the thread finds the event by its checks. The command may start and be
+    // destroyed before the call returns, so `start` holds the event.
+    clSetEventCallback(start.get(), CL_COMPLETE, &ProgressThread::on_start_event,
+                       reinterpret_cast<void *>(id));
 }
 
 ProgressThread::CallbackInboxes &ProgressThread::callback_inboxes() {
@@ -148,7 +159,8 @@ void ProgressThread::keep_remains(std::unique_ptr<Bridge> bridge, std::vector<Ev
     Device device = Device::share(device_of(event));
     const bool used_on = quirks_of(device.get()).uses_ended_events;
     const std::lock_guard lock(mutex_);
-    remains_.push_back({std::move(device), std::move(bridge), std::move(events), now_ns(), used_on});
+    remains_.push_back(
+        {std::move(device), std::move(bridge), std::move(events), now_ns(), used_on});
 }
 
 void ProgressThread::note_failures() {
@@ -178,7 +190,9 @@ void ProgressThread::submit(std::unique_ptr<Command> command, Status gate) {
         const std::lock_guard lock(mutex_);
         ++commands_;
     }
-    inbox_->fill([&](Inbox &inbox) { inbox.submitted.push_back({std::move(command), std::move(gate), next_id_++}); });
+    inbox_->fill([&](Inbox &inbox) {
+        inbox.submitted.push_back({std::move(command), std::move(gate), next_id_++});
+    });
 }
 
 Waker ProgressThread::waker(Id id) const {
@@ -200,7 +214,8 @@ bool ProgressThread::wait_idle(double patience_seconds) {
     while (!changed_.wait_for(lock, 10ms, [&] { return commands_ == 0; })) {
         const std::uint64_t since = std::max(begin, pending_records().last_progress());
         const std::uint64_t now = now_ns();
-        if (patience_seconds > 0 && now > since && static_cast<double>(now - since) * 1e-9 > patience_seconds)
+        if (patience_seconds > 0 && now > since &&
+            static_cast<double>(now - since) * 1e-9 > patience_seconds)
             return false;
     }
     return true;
@@ -237,9 +252,11 @@ void ProgressThread::run() {
     std::vector<Id> woken;
     for (;;) {
         if (commands_ != 0) lingering.reset();
-        // If the device does not use the host's cores, the thread polls. Sleeping and waking takes longer.
+        // If the device does not use the host's cores, the thread polls. Sleeping and waking takes
+        // longer.
         const bool watching =
-            watches_ && !some_to_poll() && (some_wait() ? rest < shortest_rest : lingering.pause(false).count() == 0);
+            watches_ && !some_to_poll() &&
+            (some_wait() ? rest < shortest_rest : lingering.pause(false).count() == 0);
         if ((!watching && !some_to_poll()) || inbox_->has_news) {
             std::unique_lock lock(inbox_->mutex);
             if (!watching && !some_to_poll() && inbox_->empty()) {
@@ -281,7 +298,8 @@ void ProgressThread::run() {
             patient_backoff.reset();
             continue;
         }
-        if (auto sleep = (patient_ ? patient_backoff : backoff).pause(bytes_in_flight()); sleep.count() > 0) {
+        if (auto sleep = (patient_ ? patient_backoff : backoff).pause(bytes_in_flight());
+            sleep.count() > 0) {
             if (some_wait()) sleep = std::min(sleep, rest);
             std::unique_lock lock(inbox_->mutex);
             inbox_->filled.wait_for(lock, sleep, [&] { return !inbox_->empty(); });
@@ -292,7 +310,8 @@ void ProgressThread::run() {
 
 bool ProgressThread::bytes_in_flight() const {
     return !asleep_in_flight_.empty() ||
-           std::any_of(active_.begin(), active_.end(), [](const Active &a) { return a.command->bytes_in_flight(); });
+           std::any_of(active_.begin(), active_.end(),
+                       [](const Active &a) { return a.command->bytes_in_flight(); });
 }
 
 void ProgressThread::take(std::vector<Id> &ready, std::vector<Submitted> &submitted) {
@@ -302,7 +321,8 @@ void ProgressThread::take(std::vector<Id> &ready, std::vector<Submitted> &submit
     if (!ready.empty()) {
         const std::lock_guard lock(mutex_);
         const auto start = [&](std::map<Id, Waiting>::iterator it) {
-            started.push_back({std::move(it->second.command), std::move(*it->second.gate), it->first});
+            started.push_back(
+                {std::move(it->second.command), std::move(*it->second.gate), it->first});
             if (it->second.rule.has_wait_list) --wait_lists_;
             if (it->second.rule.polled) --polled_;
             next_.erase(it->first);
@@ -322,8 +342,8 @@ void ProgressThread::take(std::vector<Id> &ready, std::vector<Submitted> &submit
             else
                 gated_.insert(it->second.rule.ordered_by);
         }
-        // This includes queues that callers noted since this check began. A failure on one queue may be older than a
-        // failure on another queue.
+        // This includes queues that callers noted since this check began. A failure on one queue
+        // may be older than a failure on another queue.
         for (cl_command_queue const queue : std::exchange(gated_, {})) {
             const auto order = order_.find(queue);
             if (order == order_.end()) continue;
@@ -340,8 +360,10 @@ void ProgressThread::take(std::vector<Id> &ready, std::vector<Submitted> &submit
         }
         ready.clear();
     }
-    // Commands start in the order of their calls. Other processes may rely on this for collective commands.
-    std::sort(started.begin() + begin, started.end(), [](const auto &a, const auto &b) { return a.id < b.id; });
+    // Commands start in the order of their calls. Other processes may rely on this for collective
+    // commands.
+    std::sort(started.begin() + begin, started.end(),
+              [](const auto &a, const auto &b) { return a.id < b.id; });
     for (Submitted &s : started) activate(std::move(s));
     if (emptied.empty()) return;
     const std::lock_guard lock(mutex_);
@@ -442,12 +464,12 @@ bool ProgressThread::poll_commands() {
 }
 
 void ProgressThread::release_remains() {
-    std::vector<Remains> let_go;  // freed without the lock, because an event may hold the last reference to its queue
-                                  // and context
+    std::vector<Remains> let_go;  // freed without the lock, because an event may hold the last
+                                  // reference to its queue and context
     const std::lock_guard lock(mutex_);
     std::erase_if(remains_, [&](Remains &r) {
-        const bool over =
-            (!r.used_on || now_ns() - r.since_ns > remains_ns) && (r.bridge == nullptr || r.bridge->settled());
+        const bool over = (!r.used_on || now_ns() - r.since_ns > remains_ns) &&
+                          (r.bridge == nullptr || r.bridge->settled());
         if (over) let_go.push_back(std::move(r));
         return over;
     });
@@ -459,15 +481,16 @@ void ProgressThread::watch() {
     while (!stopped_.wait_for(lock, tick_of(stall_seconds_), [&] { return watcher_stop_; })) {
         const std::vector<std::string> lines = pending_records().stalled(stall_seconds_, now_ns());
         if (lines.empty()) continue;
-        std::string text = fmt::format("no progress for {} s (CLDIST_STALL_SECONDS); pending:", stall_seconds_);
+        std::string text =
+            fmt::format("no progress for {} s (CLDIST_STALL_SECONDS); pending:", stall_seconds_);
         for (const std::string &line : lines) text += "\n  " + line;
         log_error("{}", text);
     }
 }
 
 void ProgressThread::abandon_all(const std::optional<Status> &status) {
-    // Objects that are kept until the process ends. MPI or the platform may still use them, and no thread checks them
-    // again.
+    // Objects that are kept until the process ends. MPI or the platform may still use them, and no
+    // thread checks them again.
     struct LeftBehind {
         std::vector<std::unique_ptr<Command>> commands;
         std::vector<Remains> remains;
@@ -492,7 +515,8 @@ void ProgressThread::abandon_all(const std::optional<Status> &status) {
             left_behind.remains.push_back({{}, command->take_failed_bridge(), {}, now_ns(), true});
         }
         // Its destructor would end its event.
-        if (!status || command->bytes_in_flight()) left_behind.commands.push_back(std::move(command));
+        if (!status || command->bytes_in_flight())
+            left_behind.commands.push_back(std::move(command));
     }
     commands_ = 0;
     later_ = 0;

@@ -19,9 +19,12 @@ std::uint64_t next_id() {
     return next++;
 }
 
-constexpr std::array<const char *, stage_count> stage_names{"wait", "match", "device", "message", "file"};
+constexpr std::array<const char *, stage_count> stage_names{"wait", "match", "device", "message",
+                                                            "file"};
 
-std::string peer_name(int rank) { return rank == mpi_any_source ? "any source" : fmt::format("rank {}", rank); }
+std::string peer_name(int rank) {
+    return rank == mpi_any_source ? "any source" : fmt::format("rank {}", rank);
+}
 // Describes the command or user event behind a pending event, as far as OpenCL reports it.
 std::string name_of_event(cl_event event) {
     if (const auto name_of_own = name_of_own_event.load(); name_of_own != nullptr)
@@ -30,7 +33,9 @@ std::string name_of_event(cl_event event) {
     if (type == CL_COMMAND_USER) return "a user event that is not set";
     const cl_int status = execution_status(event);
     return fmt::format("{} that is {}",
-                       type == CL_COMMAND_NDRANGE_KERNEL ? "a kernel" : fmt::format("a command of type 0x{:X}", type),
+                       type == CL_COMMAND_NDRANGE_KERNEL
+                           ? "a kernel"
+                           : fmt::format("a command of type 0x{:X}", type),
                        status == CL_RUNNING ? "running" : "not started");
 }
 
@@ -43,7 +48,9 @@ std::string what_holds_up(const WaitList &events) {
     return names.empty() ? "the commands before it in its queue" : names;
 }
 
-std::string tag_name(int tag) { return tag == mpi_any_tag ? "any tag" : fmt::format("tag {}", tag); }
+std::string tag_name(int tag) {
+    return tag == mpi_any_tag ? "any tag" : fmt::format("tag {}", tag);
+}
 
 }  // namespace
 
@@ -87,7 +94,8 @@ Record::Record(Direction the_direction, std::string the_far_end, std::size_t siz
 
 std::string Record::far_end_for_trace(const State &state) const {
     if (is_file(direction)) return fmt::format(R"("file":"{}")", trace::json_escaped(far_end));
-    if (direction == Direction::collective) return fmt::format(R"("call":"{}")", trace::json_escaped(far_end));
+    if (direction == Direction::collective)
+        return fmt::format(R"("call":"{}")", trace::json_escaped(far_end));
     return fmt::format(R"("peer":{},"tag":{})", state.peer, state.tag);
 }
 
@@ -105,7 +113,9 @@ void Record::waits_for(WaitList events) {
 }
 
 void Record::started() {
-    WaitList let_go;  // freed without the lock, because an event may hold the last reference to its queue and context
+    // Freed without the lock, because an event may hold the last reference to its queue and
+    // context.
+    WaitList let_go;
     const std::lock_guard lock(mutex_);
     let_go.swap(wait_list_);
     state_.phase = CL_RUNNING;
@@ -162,8 +172,8 @@ void Record::finished(const Status &status) {
     state_.phase = CL_COMPLETE;
     if (!std::exchange(traced_, false)) return;
     trace::end(name_of(direction), id, now,
-               fmt::format(R"({},"bytes":{},"path":"{}","status":{})", far_end_for_trace(state_), state_.bytes,
-                           cldist::name_of(state_.path), status.code));
+               fmt::format(R"({},"bytes":{},"path":"{}","status":{})", far_end_for_trace(state_),
+                           state_.bytes, cldist::name_of(state_.path), status.code));
 }
 
 Record::State Record::state() const {
@@ -195,7 +205,8 @@ std::string title(const Record &record) {
     if (!record.far_end.empty())
         return fmt::format("{}, {}, {} bytes", name_of(record.direction), record.far_end, s.size);
     return fmt::format("{} {} {}, {}, {} bytes", name_of(record.direction),
-                       record.direction == Direction::send ? "to" : "from", peer_name(s.peer), tag_name(s.tag), s.size);
+                       record.direction == Direction::send ? "to" : "from", peer_name(s.peer),
+                       tag_name(s.tag), s.size);
 }
 
 std::string describe(const Record &record, std::uint64_t now) {
@@ -246,7 +257,8 @@ std::string PendingRecords::account(bool of_files) const {
 
 std::vector<std::string> PendingRecords::stalled(double stall_seconds, std::uint64_t now) {
     const std::uint64_t last = last_progress();
-    if (stall_seconds <= 0 || now < last || static_cast<double>(now - last) * 1e-9 < stall_seconds) return {};
+    if (stall_seconds <= 0 || now < last || static_cast<double>(now - last) * 1e-9 < stall_seconds)
+        return {};
     {
         const std::lock_guard lock(mutex_);
         if (records_.empty() || reported_ == last) return {};

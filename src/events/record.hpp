@@ -16,8 +16,9 @@
 
 namespace cldist {
 
-/// The direction of the bytes. `request` is a user's event that waits for an MPI request, and `event` is a user's MPI
-/// request that waits for an event. A `collective` moves bytes in both directions.
+/// The direction of the bytes. `request` is a user's event that waits for an MPI request, and
+/// `event` is a user's MPI request that waits for an event. A `collective` moves bytes in both
+/// directions.
 enum class Direction { send, recv, to_file, from_file, request, event, collective };
 [[nodiscard]] const char *name_of(Direction direction);
 /// Returns true if the bytes come from the device.
@@ -43,8 +44,8 @@ using WaitList = std::shared_ptr<const std::vector<Event>>;
 /// Describes an event of this library. Returns an empty text for other events. Set by src/api.
 extern std::atomic<std::string (*)(cl_event)> name_of_own_event;
 
-/// The parameters and the result of one transfer. clGetTransferInfo, the stall report and the trace read it. The
-/// threads that work on the transfer write it, and any thread may read it.
+/// The parameters and the result of one transfer. clGetTransferInfo, the stall report and the trace
+/// read it. The threads that work on the transfer write it, and any thread may read it.
 class Record {
 public:
     struct StageTimes {
@@ -67,8 +68,8 @@ public:
         std::array<StageTimes, stage_count> stages{};
     };
 
-    /// `peer` is a rank of the command's communicator. `world_peer` is the same process's rank in MPI_COMM_WORLD,
-    /// MPI_ANY_SOURCE, or MPI_UNDEFINED.
+    /// `peer` is a rank of the command's communicator. `world_peer` is the same process's rank in
+    /// MPI_COMM_WORLD, MPI_ANY_SOURCE, or MPI_UNDEFINED.
     Record(Direction direction, int peer, int world_peer, int tag, std::size_t size,
            const std::shared_ptr<const void> &communicator = nullptr);
     /// For a transfer to or from the file `far_end`, or for a collective command.
@@ -77,8 +78,9 @@ public:
     const Direction direction;
     const std::string far_end;  ///< the file, or the collective's name and communicator
     const int world_peer;
-    const std::weak_ptr<const void> communicator;  ///< of a message, in the form that src/mpi_interop uses
-    const std::uint64_t id;                        ///< unique in the process; also the id in the trace
+    /// Of a message, in the form that src/mpi_interop uses.
+    const std::weak_ptr<const void> communicator;
+    const std::uint64_t id;  ///< unique in the process; also the id in the trace
     const std::uint64_t created_ns;
 
     /// Sets the wait list of the command, which is kept until started(). It may be null.
@@ -127,12 +129,14 @@ public:
     /// Returns a line feed and a description for each file transfer, or for each other command.
     [[nodiscard]] std::string account(bool of_files) const;
 
-    /// Returns the lines of a stall report if there was no progress for `stall_seconds` and no report since. Otherwise
-    /// returns no lines.
+    /// Returns the lines of a stall report if there was no progress for `stall_seconds` and no
+    /// report since. Otherwise returns no lines.
     std::vector<std::string> stalled(double stall_seconds, std::uint64_t now);
 
     void note_progress(std::uint64_t now) { last_progress_.store(now, std::memory_order_relaxed); }
-    [[nodiscard]] std::uint64_t last_progress() const { return last_progress_.load(std::memory_order_relaxed); }
+    [[nodiscard]] std::uint64_t last_progress() const {
+        return last_progress_.load(std::memory_order_relaxed);
+    }
 
 private:
     mutable std::mutex mutex_;

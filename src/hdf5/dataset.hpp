@@ -20,7 +20,8 @@ struct DatasetArguments {
     Direction direction;
 };
 
-/// The objects of a command. They stay open until the command has ended. The dataset is closed before its file.
+/// The objects of a command. They stay open until the command has ended. The dataset is closed
+/// before its file.
 struct DatasetObjects {
     Hid file;
     Hid dataset;
@@ -28,7 +29,9 @@ struct DatasetObjects {
     Hid file_space;  ///< has the dataset's extent
     Hid xfer_plist;  ///< invalid: the default list
 
-    [[nodiscard]] hid_t transfer_list() const { return xfer_plist.valid() ? xfer_plist.get() : H5P_DEFAULT; }
+    [[nodiscard]] hid_t transfer_list() const {
+        return xfer_plist.valid() ? xfer_plist.get() : H5P_DEFAULT;
+    }
 };
 
 /// A checked call.

@@ -21,7 +21,8 @@ public:
     /// After a command has ended, HDF5's threads do not use the program's objects any more.
     [[nodiscard]] bool ends_always() const override { return true; }
     void end() override { release(); }
-    /// Releases the objects. The calling thread may wait for HDF5. No function may be called afterwards.
+    /// Releases the objects. The calling thread may wait for HDF5. No function may be called
+    /// afterwards.
     void release();
 
 protected:
@@ -33,6 +34,7 @@ private:
 };
 
 /// The access for a checked transfer. It calls HDF5, or reads the file directly if that is faster.
-std::shared_ptr<DatasetAccess> make_dataset_access(const LibraryUse &hdf5, DatasetTransfer transfer);
+std::shared_ptr<DatasetAccess> make_dataset_access(const LibraryUse &hdf5,
+                                                   DatasetTransfer transfer);
 
 }  // namespace cldist

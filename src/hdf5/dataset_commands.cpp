@@ -10,8 +10,8 @@ cl_int run(const char *call, const CommandArguments &command, cl_mem buffer, std
     // A blocking call waits for earlier commands, which may need the lock.
     const LibraryLockGivenUp meanwhile(command.blocking != CL_FALSE);
     std::shared_ptr<DatasetAccess> access;
-    const cl_int code =
-        run_file_command(call, {command, {buffer, offset, 0, arguments.direction}}, [&](std::size_t &size) {
+    const cl_int code = run_file_command(
+        call, {command, {buffer, offset, 0, arguments.direction}}, [&](std::size_t &size) {
             const LibraryUse hdf5;
             DatasetTransfer transfer = check_dataset(hdf5, arguments);
             size = transfer.size();
@@ -26,22 +26,24 @@ cl_int run(const char *call, const CommandArguments &command, cl_mem buffer, std
 
 extern "C" {
 
-cl_int clEnqueueReadBufferToHDF5Dataset(cl_command_queue command_queue, cl_mem buffer, cl_bool blocking, size_t offset,
-                                        hid_t dataset, hid_t mem_type, hid_t file_space, hid_t xfer_plist,
-                                        cl_uint num_events_in_wait_list, const cl_event *event_wait_list,
-                                        cl_event *event) {
+cl_int clEnqueueReadBufferToHDF5Dataset(cl_command_queue command_queue, cl_mem buffer,
+                                        cl_bool blocking, size_t offset, hid_t dataset,
+                                        hid_t mem_type, hid_t file_space, hid_t xfer_plist,
+                                        cl_uint num_events_in_wait_list,
+                                        const cl_event *event_wait_list, cl_event *event) {
     return run("clEnqueueReadBufferToHDF5Dataset",
-               {command_queue, blocking, num_events_in_wait_list, event_wait_list, event}, buffer, offset,
-               {dataset, mem_type, file_space, xfer_plist, Direction::to_file});
+               {command_queue, blocking, num_events_in_wait_list, event_wait_list, event}, buffer,
+               offset, {dataset, mem_type, file_space, xfer_plist, Direction::to_file});
 }
 
-cl_int clEnqueueWriteBufferFromHDF5Dataset(cl_command_queue command_queue, cl_mem buffer, cl_bool blocking,
-                                           size_t offset, hid_t dataset, hid_t mem_type, hid_t file_space,
-                                           hid_t xfer_plist, cl_uint num_events_in_wait_list,
+cl_int clEnqueueWriteBufferFromHDF5Dataset(cl_command_queue command_queue, cl_mem buffer,
+                                           cl_bool blocking, size_t offset, hid_t dataset,
+                                           hid_t mem_type, hid_t file_space, hid_t xfer_plist,
+                                           cl_uint num_events_in_wait_list,
                                            const cl_event *event_wait_list, cl_event *event) {
     return run("clEnqueueWriteBufferFromHDF5Dataset",
-               {command_queue, blocking, num_events_in_wait_list, event_wait_list, event}, buffer, offset,
-               {dataset, mem_type, file_space, xfer_plist, Direction::from_file});
+               {command_queue, blocking, num_events_in_wait_list, event_wait_list, event}, buffer,
+               offset, {dataset, mem_type, file_space, xfer_plist, Direction::from_file});
 }
 
 }  // extern "C"

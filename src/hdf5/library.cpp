@@ -41,7 +41,8 @@ LibraryLock *library_lock() {
 }
 
 LibraryLockGivenUp::LibraryLockGivenUp(bool wanted) {
-    if (LibraryLock *const lock = library_lock(); wanted && lock != nullptr) depth_ = lock->unlock_all();
+    if (LibraryLock *const lock = library_lock(); wanted && lock != nullptr)
+        depth_ = lock->unlock_all();
 }
 
 LibraryLockGivenUp::~LibraryLockGivenUp() {
@@ -68,7 +69,8 @@ namespace {
 herr_t add_error(unsigned /*n*/, const H5E_error2_t *error, void *text) {
     auto &all = *static_cast<std::string *>(text);
     const bool told = error->desc != nullptr && *error->desc != '\0';
-    all += fmt::format("{}{}: {}", all.empty() ? "" : "; ", error->func_name, told ? error->desc : "failed");
+    all += fmt::format("{}{}: {}", all.empty() ? "" : "; ", error->func_name,
+                       told ? error->desc : "failed");
     return 0;
 }
 
@@ -77,8 +79,9 @@ herr_t add_error(unsigned /*n*/, const H5E_error2_t *error, void *text) {
 Status LibraryUse::failure(std::string_view what) const {
     std::string cause;
     H5Ewalk2(H5E_DEFAULT, H5E_WALK_DOWNWARD, &add_error, &cause);
-    return Status::failure(CL_HDF5_ERROR,
-                           fmt::format("{}: {}", what, cause.empty() ? "HDF5 reports no reason" : cause));
+    return Status::failure(
+        CL_HDF5_ERROR,
+        fmt::format("{}: {}", what, cause.empty() ? "HDF5 reports no reason" : cause));
 }
 
 }  // namespace cldist

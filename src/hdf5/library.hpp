@@ -14,8 +14,9 @@
 
 namespace cldist {
 
-/// Restricts an HDF5 library that is not thread-safe to one thread at a time. Recursive. Threads get the lock in the
-/// order of their requests, so a thread that constantly uses HDF5 does not block commands.
+/// Restricts an HDF5 library that is not thread-safe to one thread at a time. Recursive. Threads
+/// get the lock in the order of their requests, so a thread that constantly uses HDF5 does not
+/// block commands.
 class LibraryLock {
 public:
     /// The number of times that a thread holds the lock.
@@ -24,7 +25,8 @@ public:
     void lock() { lock_again(1); }
     /// Returns true if the calling thread held the lock.
     bool unlock();
-    /// Releases the lock completely if the calling thread holds it. Returns the depth for lock_again().
+    /// Releases the lock completely if the calling thread holds it. Returns the depth for
+    /// lock_again().
     Depth unlock_all();
     void lock_again(Depth depth);
 

@@ -8,10 +8,12 @@ namespace {
 using Extent = std::vector<std::uint64_t>;
 
 Extent chunk_of(const LibraryUse &hdf5, hid_t dataset, std::size_t rank) {
-    const Hid plist(hdf5.check(H5Dget_create_plist(dataset), "querying how the dataset was created"));
+    const Hid plist(
+        hdf5.check(H5Dget_create_plist(dataset), "querying how the dataset was created"));
     if (H5Pget_layout(plist.get()) != H5D_CHUNKED) return {};
     std::vector<hsize_t> chunk(rank);
-    hdf5.check(H5Pget_chunk(plist.get(), static_cast<int>(rank), chunk.data()), "querying the extent of chunks");
+    hdf5.check(H5Pget_chunk(plist.get(), static_cast<int>(rank), chunk.data()),
+               "querying the extent of chunks");
     return {chunk.begin(), chunk.end()};
 }
 
@@ -19,15 +21,17 @@ Cuts blocks_of(const LibraryUse &hdf5, hid_t dataset, const DatasetTransfer &tra
     constexpr Cuts none{0, 0};
     if (transfer.collective || !transfer.hyperslab) return none;
     const Extent chunk = chunk_of(hdf5, dataset, transfer.extent.size());
-    const Cuts cuts = chunk.empty() ? Cuts{0, transfer.hyperslab->cut_elements()} : transfer.hyperslab->cuts(chunk);
+    const Cuts cuts = chunk.empty() ? Cuts{0, transfer.hyperslab->cut_elements()}
+                                    : transfer.hyperslab->cuts(chunk);
     const std::uint64_t first_part = cuts.first != 0 ? cuts.first : cuts.elements;
     return first_part < transfer.elements ? cuts : none;
 }
 
 Hid simple_space(const LibraryUse &hdf5, const Extent &extent) {
     const std::vector<hsize_t> dimensions(extent.begin(), extent.end());
-    return Hid(hdf5.check(H5Screate_simple(static_cast<int>(extent.size()), dimensions.data(), nullptr),
-                          "making a dataspace"));
+    return Hid(
+        hdf5.check(H5Screate_simple(static_cast<int>(extent.size()), dimensions.data(), nullptr),
+                   "making a dataspace"));
 }
 
 void select(const LibraryUse &hdf5, hid_t space, const Hyperslab &hyperslab) {
@@ -41,7 +45,8 @@ void select(const LibraryUse &hdf5, hid_t space, const Hyperslab &hyperslab) {
         count.push_back(indices.count);
         block.push_back(indices.block);
     }
-    hdf5.check(H5Sselect_hyperslab(space, H5S_SELECT_SET, start.data(), stride.data(), count.data(), block.data()),
+    hdf5.check(H5Sselect_hyperslab(space, H5S_SELECT_SET, start.data(), stride.data(), count.data(),
+                                   block.data()),
                "selecting a part");
 }
 
@@ -57,8 +62,10 @@ LibraryAccess::LibraryAccess(const LibraryUse &hdf5, DatasetTransfer transfer)
       hyperslab_(transfer.hyperslab),
       blocks_(blocks_of(hdf5, objects().dataset.get(), transfer)) {}
 
-Hid LibraryAccess::selection(const LibraryUse &hdf5, std::uint64_t first, std::uint64_t elements) const {
-    if (elements == elements_) return Hid(hdf5.check(H5Scopy(objects().file_space.get()), "copying the selection"));
+Hid LibraryAccess::selection(const LibraryUse &hdf5, std::uint64_t first,
+                             std::uint64_t elements) const {
+    if (elements == elements_)
+        return Hid(hdf5.check(H5Scopy(objects().file_space.get()), "copying the selection"));
     Hid space = simple_space(hdf5, extent_);
     if (elements == 0)
         hdf5.check(H5Sselect_none(space.get()), "selecting nothing");
@@ -68,7 +75,8 @@ Hid LibraryAccess::selection(const LibraryUse &hdf5, std::uint64_t first, std::u
 }
 
 template <typename Call>
-FileResult LibraryAccess::move(std::size_t offset, std::size_t size, const char *what, Call &&call) {
+FileResult LibraryAccess::move(std::size_t offset, std::size_t size, const char *what,
+                               Call &&call) {
     const LibraryUse hdf5;
     try {
         const std::uint64_t elements = size / element_size_;
@@ -84,14 +92,16 @@ FileResult LibraryAccess::move(std::size_t offset, std::size_t size, const char 
 FileResult LibraryAccess::read(std::size_t offset, std::byte *to, std::size_t size) {
     return move(offset, size, "reading", [&](hid_t in_memory, hid_t in_file) {
         const DatasetObjects &of = objects();
-        return H5Dread(of.dataset.get(), of.mem_type.get(), in_memory, in_file, of.transfer_list(), to);
+        return H5Dread(of.dataset.get(), of.mem_type.get(), in_memory, in_file, of.transfer_list(),
+                       to);
     });
 }
 
 FileResult LibraryAccess::write(std::size_t offset, const std::byte *from, std::size_t size) {
     return move(offset, size, "writing", [&](hid_t in_memory, hid_t in_file) {
         const DatasetObjects &of = objects();
-        return H5Dwrite(of.dataset.get(), of.mem_type.get(), in_memory, in_file, of.transfer_list(), from);
+        return H5Dwrite(of.dataset.get(), of.mem_type.get(), in_memory, in_file, of.transfer_list(),
+                        from);
     });
 }
 

@@ -10,7 +10,9 @@ public:
     LibraryAccess(const LibraryUse &hdf5, DatasetTransfer transfer);
 
     [[nodiscard]] std::shared_ptr<FileLane> lane() const override { return lane_; }
-    [[nodiscard]] std::size_t granularity() const override { return blocks_.elements * element_size_; }
+    [[nodiscard]] std::size_t granularity() const override {
+        return blocks_.elements * element_size_;
+    }
     [[nodiscard]] std::size_t first_block() const override { return blocks_.first * element_size_; }
     [[nodiscard]] bool collective() const override { return collective_; }
     FileResult read(std::size_t offset, std::byte *to, std::size_t size) override;
@@ -19,7 +21,8 @@ public:
 private:
     template <typename Call>
     FileResult move(std::size_t offset, std::size_t size, const char *what, Call &&call);
-    [[nodiscard]] Hid selection(const LibraryUse &hdf5, std::uint64_t first, std::uint64_t elements) const;
+    [[nodiscard]] Hid selection(const LibraryUse &hdf5, std::uint64_t first,
+                                std::uint64_t elements) const;
 
     const std::shared_ptr<FileLane> lane_;
     const bool collective_;

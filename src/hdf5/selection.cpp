@@ -22,13 +22,14 @@ std::uint64_t Hyperslab::elements() const {
 }
 
 std::optional<std::uint64_t> Hyperslab::run_start() const {
-    // From the slowest dimension on, a contiguous run has single indices, then one range of indices, then complete
-    // dimensions.
+    // From the slowest dimension on, a contiguous run has single indices, then one range of
+    // indices, then complete dimensions.
     bool rest_is_whole = false;
     std::uint64_t start = 0;
     for (std::size_t d = 0; d < dimensions_.size(); ++d) {
         const Indices &indices = dimensions_[d];
-        if (!indices.consecutive() || (rest_is_whole && indices.size() != extent_[d])) return std::nullopt;
+        if (!indices.consecutive() || (rest_is_whole && indices.size() != extent_[d]))
+            return std::nullopt;
         rest_is_whole = rest_is_whole || indices.size() > 1;
         start = start * extent_[d] + indices.start;
     }
@@ -36,8 +37,8 @@ std::optional<std::uint64_t> Hyperslab::run_start() const {
 }
 
 std::size_t Hyperslab::cut_dimension() const {
-    const auto several =
-        std::find_if(dimensions_.begin(), dimensions_.end(), [](const Indices &indices) { return indices.count > 1; });
+    const auto several = std::find_if(dimensions_.begin(), dimensions_.end(),
+                                      [](const Indices &indices) { return indices.count > 1; });
     const auto found = static_cast<std::size_t>(several - dimensions_.begin());
     return found < dimensions_.size() ? found : found - 1;
 }

@@ -7,7 +7,8 @@
 
 namespace cldist {
 
-/// The indices of a regular hyperslab in one dimension: `count` blocks of `block` indices, `stride` apart.
+/// The indices of a regular hyperslab in one dimension: `count` blocks of `block` indices, `stride`
+/// apart.
 struct Indices {
     std::uint64_t start = 0;
     std::uint64_t stride = 1;
@@ -28,8 +29,8 @@ struct ElementRange {
     std::uint64_t elements;
 };
 
-/// The positions at which a hyperslab is cut: after `first` elements (0: no first cut), and then after every
-/// `elements`.
+/// The positions at which a hyperslab is cut: after `first` elements (0: no first cut), and then
+/// after every `elements`.
 struct Cuts {
     std::uint64_t first;
     std::uint64_t elements;
@@ -49,10 +50,11 @@ public:
     /// If the elements are contiguous in the dataset, returns the number of the first element.
     [[nodiscard]] std::optional<std::uint64_t> run_start() const;
 
-    /// The number of elements in the smallest part that is a hyperslab: one block along the slowest dimension with
-    /// several blocks.
+    /// The number of elements in the smallest part that is a hyperslab: one block along the slowest
+    /// dimension with several blocks.
     [[nodiscard]] std::uint64_t cut_elements() const;
-    /// For a chunked dataset: cuts at chunk borders along that dimension, so that each chunk is in one part only.
+    /// For a chunked dataset: cuts at chunk borders along that dimension, so that each chunk is in
+    /// one part only.
     [[nodiscard]] Cuts cuts(const std::vector<std::uint64_t> &chunk) const;
     /// `range` must begin and end at multiples of cut_elements().
     [[nodiscard]] Hyperslab part(ElementRange range) const;

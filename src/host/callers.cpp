@@ -17,18 +17,25 @@ namespace {
 // What MPI, OpenCL's loader and drivers, and this project bring. Names begin so.
 constexpr std::array others{
     "libcldist",  // this project
-    "libOpenCL",     "libpocl",       "libLLVM",          "libclang",    "libnvidia",     "libcuda",   "libnvcuvid",
-    "libamdocl",     "libamd_comgr",  "libhsa-",          "librocm",     "libigd",        "libigc",    "libze_",
-    "libintelocl",   "libMesaOpenCL", "libRusticlOpenCL", "liboclgrind", "libcltune_icd", "libmpi",    "libmpich",
-    "libmpicxx",     "libopen-",      "libprrte",         "libpmi",      "libhwloc",      "libevent",  "libucp",
-    "libucs",        "libuct",        "libucm",           "libfabric",   "libibverbs",    "librdmacm", "libpsm",
-    "libinfinipath", "libibumad",     "libmlx4",          "libmlx5",     "libefa",        "libnl-",    "libslurm",
-    "libpbs",        "libmunge",      "libxnvctrl",       "libXNVCtrl",  "mca_",          "libmca_",   "liboshmem",
-    "libasan",       "libtsan",       "libubsan",         "liblsan",
+    "libOpenCL",        "libpocl",     "libLLVM",       "libclang",
+    "libnvidia",        "libcuda",     "libnvcuvid",    "libamdocl",
+    "libamd_comgr",     "libhsa-",     "librocm",       "libigd",
+    "libigc",           "libze_",      "libintelocl",   "libMesaOpenCL",
+    "libRusticlOpenCL", "liboclgrind", "libcltune_icd", "libmpi",
+    "libmpich",         "libmpicxx",   "libopen-",      "libprrte",
+    "libpmi",           "libhwloc",    "libevent",      "libucp",
+    "libucs",           "libuct",      "libucm",        "libfabric",
+    "libibverbs",       "librdmacm",   "libpsm",        "libinfinipath",
+    "libibumad",        "libmlx4",     "libmlx5",       "libefa",
+    "libnl-",           "libslurm",    "libpbs",        "libmunge",
+    "libxnvctrl",       "libXNVCtrl",  "mca_",          "libmca_",
+    "liboshmem",        "libasan",     "libtsan",       "libubsan",
+    "liblsan",
 };
 // What everybody calls others through.
-constexpr std::array callers{"libc.so", "libc-",    "ld-linux", "ld.so",      "ld-",      "libstdc++",
-                             "libc++",  "libgcc_s", "libm.so",  "libpthread", "libdl.so", "librt.so"};
+constexpr std::array callers{"libc.so", "libc-",      "ld-linux", "ld.so",
+                             "ld-",     "libstdc++",  "libc++",   "libgcc_s",
+                             "libm.so", "libpthread", "libdl.so", "librt.so"};
 
 struct Range {
     std::uintptr_t begin;
@@ -37,7 +44,8 @@ struct Range {
 };
 
 std::mutex mutex;
-// The loaded modules, by address. It exists before the first constructor and after the last destructor.
+// The loaded modules, by address. It exists before the first constructor and after the last
+// destructor.
 std::vector<Range> &ranges() {
     static auto &all = *new std::vector<Range>;
     return all;
@@ -50,7 +58,8 @@ int add_module(dl_phdr_info *info, std::size_t, void *to) {
         const ElfW(Phdr) &part = info->dlpi_phdr[i];
         if (part.p_type != PT_LOAD) continue;
         range.begin = std::min<std::uintptr_t>(range.begin, info->dlpi_addr + part.p_vaddr);
-        range.end = std::max<std::uintptr_t>(range.end, info->dlpi_addr + part.p_vaddr + part.p_memsz);
+        range.end =
+            std::max<std::uintptr_t>(range.end, info->dlpi_addr + part.p_vaddr + part.p_memsz);
     }
     const char *const slash = std::strrchr(info->dlpi_name, '/');
     range.owner = owner_of(slash != nullptr ? slash + 1 : info->dlpi_name);
@@ -62,8 +71,9 @@ int add_module(dl_phdr_info *info, std::size_t, void *to) {
 Owner owner_at(std::uintptr_t address) {
     if (last.begin <= address && address < last.end) return last.owner;
     const auto find = [&] {
-        const auto after = std::upper_bound(ranges().begin(), ranges().end(), address,
-                                            [](std::uintptr_t a, const Range &range) { return a < range.begin; });
+        const auto after =
+            std::upper_bound(ranges().begin(), ranges().end(), address,
+                             [](std::uintptr_t a, const Range &range) { return a < range.begin; });
         return after != ranges().begin() && address < (after - 1)->end ? &*(after - 1) : nullptr;
     };
     std::unique_lock lock(mutex);
@@ -73,7 +83,8 @@ Owner owner_at(std::uintptr_t address) {
         lock.unlock();
         std::vector<Range> now;
         dl_iterate_phdr(add_module, &now);
-        std::sort(now.begin(), now.end(), [](const Range &a, const Range &b) { return a.begin < b.begin; });
+        std::sort(now.begin(), now.end(),
+                  [](const Range &a, const Range &b) { return a.begin < b.begin; });
         lock.lock();
         ranges() = std::move(now);
         found = find();

@@ -2,8 +2,9 @@
 
 namespace cldist::host {
 
-/// Whether the code at `caller`, a return address, is the program's: of its executable, or of a library that is none of
-/// MPI's, of an OpenCL driver's or loader's, or this project's. For the C and C++ libraries whoever called them counts.
+/// Whether the code at `caller`, a return address, is the program's: of its executable, or of a
+/// library that is none of MPI's, of an OpenCL driver's or loader's, or this project's. For the C
+/// and C++ libraries whoever called them counts.
 [[nodiscard]] bool from_program(const void *caller);
 
 /// The owner of a library, by the name of its file without folder.

@@ -26,12 +26,14 @@ void ring_copy(std::byte *ring, std::uint64_t position, const void *bytes, std::
 
 void sleep_on(std::atomic<std::uint32_t> &word, std::uint32_t seen, int milliseconds) {
     const timespec time{milliseconds / 1000, milliseconds % 1000 * 1000000L};
-    syscall(SYS_futex, reinterpret_cast<std::uint32_t *>(&word), FUTEX_WAIT, seen, &time, nullptr, 0);
+    syscall(SYS_futex, reinterpret_cast<std::uint32_t *>(&word), FUTEX_WAIT, seen, &time, nullptr,
+            0);
 }
 
 void wake_all(std::atomic<std::uint32_t> &word) {
     word.fetch_add(1);
-    syscall(SYS_futex, reinterpret_cast<std::uint32_t *>(&word), FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+    syscall(SYS_futex, reinterpret_cast<std::uint32_t *>(&word), FUTEX_WAKE, INT_MAX, nullptr,
+            nullptr, 0);
 }
 
 std::int64_t Deadline::now_ms() {
@@ -87,7 +89,8 @@ bool ChannelWriter::wait_for_room(std::uint64_t end, bool patient) {
     std::uint64_t before = least_;
     Deadline deadline(look_again_ms);
     bool is_stuck = false;
-    for (std::uint32_t seen = channel_.moves.load(); !all_past() && !is_stuck; seen = channel_.moves.load()) {
+    for (std::uint32_t seen = channel_.moves.load(); !all_past() && !is_stuck;
+         seen = channel_.moves.load()) {
         if (std::exchange(before, least_) != least_) deadline = Deadline(look_again_ms);
         sleep_on(channel_.moves, seen, look_again_ms);
         is_stuck = !patient && deadline.is_over() && !all_past() && least_ == before;

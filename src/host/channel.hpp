@@ -36,18 +36,23 @@ struct Channel {
         std::int32_t terminals;  ///< bit n: descriptor n is a terminal
         std::uint32_t number;    ///< another one for each program that rank 0 runs
         utsname system;
-        std::array<std::int64_t, 2> clocks;  ///< CLOCK_REALTIME and CLOCK_MONOTONIC at the program's start, in ns
+        /// CLOCK_REALTIME and CLOCK_MONOTONIC at the program's start, in ns.
+        std::array<std::int64_t, 2> clocks;
     };
 
     std::uint32_t magic = magic_number;
     std::uint32_t readers = 0;   ///< of the ring: a relay to other hosts counts as one
     std::uint32_t barriers = 0;  ///< readers that come to barriers, on any host
-    std::uint32_t far = 0;       ///< whether there are other hosts, which may not have rank 0's files
+    /// Whether there are other hosts, which may not have rank 0's files.
+    std::uint32_t far = 0;
     std::array<std::uint32_t, 8> seed{};
     std::array<Rank, most_readers> ranks{};
-    std::atomic<std::uint32_t> interrupts{0};                   ///< how often the user has interrupted the job
-    std::array<std::atomic<std::uint64_t>, 64> interrupt_at{};  ///< the place of each, or 0 (Interrupts)
-    std::atomic<std::uint64_t> meetings{0};                     ///< barriers so far, in all of rank 0's programs
+    /// How often the user has interrupted the job.
+    std::atomic<std::uint32_t> interrupts{0};
+    /// The place of each, or 0 (Interrupts)
+    std::array<std::atomic<std::uint64_t>, 64> interrupt_at{};
+    /// Barriers so far, in all of rank 0's programs.
+    std::atomic<std::uint64_t> meetings{0};
     std::atomic<std::uint64_t> written{0};
     std::atomic<std::uint32_t> changes{0};    ///< a futex: of `written` and `closed`
     std::atomic<std::uint32_t> waiting{0};    ///< threads that wait for it
@@ -72,7 +77,8 @@ struct Record {
 void sleep_on(std::atomic<std::uint32_t> &word, std::uint32_t seen, int milliseconds);
 void wake_all(std::atomic<std::uint32_t> &word);
 
-/// Time that passes from its construction on. -1: it never does. Uses no function that this library wraps.
+/// Time that passes from its construction on. -1: it never does. Uses no function that this library
+/// wraps.
 class Deadline {
 public:
     explicit Deadline(int milliseconds) : end_(milliseconds < 0 ? -1 : now_ms() + milliseconds) {}
@@ -96,8 +102,8 @@ public:
     bool try_to_put(const Record &record, const void *payload, bool quietly);
     /// The same for bytes that another writer has put elsewhere.
     void copy(const void *bytes, std::size_t size);
-    /// Waits until all readers have come to a barrier or have left. Returns false if they have not after `milliseconds`;
-    /// -1 waits without limit.
+    /// Waits until all readers have come to a barrier or have left. Returns false if they have not
+    /// after `milliseconds`; -1 waits without limit.
     bool wait_for_barrier(std::uint64_t number, int milliseconds = -1);
 
 private:
@@ -113,18 +119,23 @@ private:
 /// One reader. One thread at a time.
 class ChannelReader {
 public:
-    ChannelReader(Channel &channel, std::size_t number) : channel_(channel), me_(channel.reader.at(number)) {}
+    ChannelReader(Channel &channel, std::size_t number)
+        : channel_(channel), me_(channel.reader.at(number)) {}
     /// How many bytes are there.
     [[nodiscard]] std::size_t there() const {
-        return static_cast<std::size_t>(channel_.written.load() - me_.position.load(std::memory_order_relaxed));
+        return static_cast<std::size_t>(channel_.written.load() -
+                                        me_.position.load(std::memory_order_relaxed));
     }
     /// To be asked before looking whether there is what one waits for.
     [[nodiscard]] std::uint32_t changes() const { return channel_.changes.load(); }
-    /// Waits up to `milliseconds` for a change since changes() was `seen`. `quiet`: also for quiet records.
+    /// Waits up to `milliseconds` for a change since changes() was `seen`. `quiet`: also for quiet
+    /// records.
     void wait(std::uint32_t seen, std::size_t there, int milliseconds, bool quiet = false);
     /// Lets other threads of this process look again.
     void wake_others();
-    [[nodiscard]] bool ended() const { return channel_.closed.load(std::memory_order_acquire) != 0; }
+    [[nodiscard]] bool ended() const {
+        return channel_.closed.load(std::memory_order_acquire) != 0;
+    }
     /// Whether this process or an earlier one has called leave().
     [[nodiscard]] bool has_left() const { return me_.position.load() == Channel::gone; }
     /// What is there, without taking it.

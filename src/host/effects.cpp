@@ -66,7 +66,9 @@ std::string contents(const char *path) {
 }
 
 // The kernel counts the writes of a process and of its former children, also before exec.
-bool has_written_nothing() { return contents("/proc/self/io").find("\nsyscw: 0\n") != std::string::npos; }
+bool has_written_nothing() {
+    return contents("/proc/self/io").find("\nsyscw: 0\n") != std::string::npos;
+}
 
 bool had_children() {
     rusage usage{};
@@ -82,11 +84,14 @@ bool is_regular(int descriptor) {
 bool has_other_descriptors() {
     const char *const launcher = std::getenv("PMI_FD");  // MPICH's
     for (int descriptor = 3; descriptor < 1024; ++descriptor)
-        if (fcntl(descriptor, F_GETFD) >= 0 && (launcher == nullptr || std::atoi(launcher) != descriptor)) return true;
+        if (fcntl(descriptor, F_GETFD) >= 0 &&
+            (launcher == nullptr || std::atoi(launcher) != descriptor))
+            return true;
     return false;
 }
 
-// A note in the executable identifies the compiler of Go, whose programs call the kernel without the C library.
+// A note in the executable identifies the compiler of Go, whose programs call the kernel without
+// the C library.
 bool is_go() {
     bool found = false;
     dl_iterate_phdr(
@@ -94,8 +99,10 @@ bool is_go() {
             for (int i = 0; i < info->dlpi_phnum; ++i) {
                 const ElfW(Phdr) &part = info->dlpi_phdr[i];
                 if (part.p_type != PT_NOTE) continue;
-                const auto *const begin = reinterpret_cast<const char *>(info->dlpi_addr + part.p_vaddr);
-                if (memmem(begin, part.p_memsz, "Go\0", 4) != nullptr) *static_cast<bool *>(to) = true;
+                const auto *const begin =
+                    reinterpret_cast<const char *>(info->dlpi_addr + part.p_vaddr);
+                if (memmem(begin, part.p_memsz, "Go\0", 4) != nullptr)
+                    *static_cast<bool *>(to) = true;
             }
             return 0;
         },
@@ -109,7 +116,8 @@ bool has_ring() {
     for (int descriptor = 3; descriptor < 1024; ++descriptor) {
         const std::string path = "/proc/self/fd/" + std::to_string(descriptor);
         const ssize_t size = readlink(path.c_str(), link.data(), link.size());
-        if (size > 0 && std::string_view(link.data(), static_cast<std::size_t>(size)) == "anon_inode:[io_uring]")
+        if (size > 0 && std::string_view(link.data(), static_cast<std::size_t>(size)) ==
+                            "anon_inode:[io_uring]")
             return true;
     }
     return false;
@@ -121,15 +129,18 @@ bool has_input() {
            (ioctl(STDIN_FILENO, FIONREAD, &waiting) == 0 && waiting > 0);
 }
 
-// `cldist run --rank` starts the program. If it is another program's child, that one would start again, too.
+// `cldist run --rank` starts the program. If it is another program's child, that one would start
+// again, too.
 bool is_program_of_rank() {
     const char *const file = std::getenv("CLDIST_HOST_RANK_FILE");
     int parent = 0;
-    return file != nullptr && std::sscanf(file, "/proc/%d/", &parent) == 1 && parent == syscall(SYS_getppid);
+    return file != nullptr && std::sscanf(file, "/proc/%d/", &parent) == 1 &&
+           parent == syscall(SYS_getppid);
 }
 
 const char *why_not_again() {
-    if (Session::current() == nullptr) return "does not get the answers of rank 0 (CLDIST_HOST_WRAP)";
+    if (Session::current() == nullptr)
+        return "does not get the answers of rank 0 (CLDIST_HOST_WRAP)";
     if (const char *const reason = std::getenv("CLDIST_HOST_STAY")) return reason;
     if (const char *const effect = first_effect.load()) return effect;
     if (!is_program_of_rank()) return "was started by another program";
@@ -173,9 +184,10 @@ void find_executable() {
             for (int i = 0; i < info->dlpi_phnum; ++i) {
                 const ElfW(Phdr) &part = info->dlpi_phdr[i];
                 if (part.p_type != PT_LOAD) continue;
-                executable_begin = std::min<std::uintptr_t>(executable_begin, info->dlpi_addr + part.p_vaddr);
-                executable_end =
-                    std::max<std::uintptr_t>(executable_end, info->dlpi_addr + part.p_vaddr + part.p_memsz);
+                executable_begin =
+                    std::min<std::uintptr_t>(executable_begin, info->dlpi_addr + part.p_vaddr);
+                executable_end = std::max<std::uintptr_t>(
+                    executable_end, info->dlpi_addr + part.p_vaddr + part.p_memsz);
             }
             return 1;  // the executable is the first
         },
@@ -187,9 +199,10 @@ bool is_in_executable(const void *caller) {
     return executable_begin <= address && address < executable_end;
 }
 
-// Whether the caller acts for the program, and nobody else has before. In a thread of the program that is everything
-// outside OpenCL calls, because programs also use the libraries of MPI and drivers, and these use libraries that are not
-// known. Within OpenCL calls, it is what signal handlers in the executable do.
+// Whether the caller acts for the program, and nobody else has before. In a thread of the program
+// that is everything outside OpenCL calls, because programs also use the libraries of MPI and
+// drivers, and these use libraries that are not known. Within OpenCL calls, it is what signal
+// handlers in the executable do.
 bool is_news(const void *caller) {
     if (first_effect.load(std::memory_order_relaxed) != nullptr && held == 0) return false;
     const Thread &thread = this_thread;
@@ -197,10 +210,15 @@ bool is_news(const void *caller) {
     return thread.id != 0 || from_program(caller);
 }
 
-bool is_for_writing(int flags) { return (flags & O_ACCMODE) != O_RDONLY || (flags & (O_CREAT | O_TRUNC)) != 0; }
+bool is_for_writing(int flags) {
+    return (flags & O_ACCMODE) != O_RDONLY || (flags & (O_CREAT | O_TRUNC)) != 0;
+}
 
-// Devices that lose written bytes and always give the same kind of bytes: /dev/null, /dev/zero, /dev/urandom, ...
-bool is_bottomless(const struct stat &state) { return S_ISCHR(state.st_mode) && major(state.st_rdev) == 1; }
+// Devices that lose written bytes and always give the same kind of bytes: /dev/null, /dev/zero,
+// /dev/urandom, ...
+bool is_bottomless(const struct stat &state) {
+    return S_ISCHR(state.st_mode) && major(state.st_rdev) == 1;
+}
 
 }  // namespace
 
@@ -208,7 +226,8 @@ void begin_effects() {
     find_executable();
     if (!has_written_nothing() || had_children()) set_effect("was started by another program");
     if (has_other_descriptors()) set_effect("has inherited open files");
-    if (is_regular(STDOUT_FILENO) || is_regular(STDERR_FILENO)) set_effect("writes its output to a file");
+    if (is_regular(STDOUT_FILENO) || is_regular(STDERR_FILENO))
+        set_effect("writes its output to a file");
 }
 
 void note_effect(const char *what, const void *caller) {
@@ -234,10 +253,11 @@ void note_opening(int folder, const char *path, int flags, const void *caller) {
 
 using namespace cldist::host;
 
-// ---- For the cluster platform ---------------------------------------------------------------------------------------------
+// ---- For the cluster platform
+// ---------------------------------------------------------------------------------------------
 
-/// Null: the program can start again, and until the next function is called it does nothing that would prevent this.
-/// Otherwise the reason, which continues "the program ...".
+/// Null: the program can start again, and until the next function is called it does nothing that
+/// would prevent this. Otherwise the reason, which continues "the program ...".
 CLDIST_IN_FRONT const char *cldist_host_hold_effects() {
     held = 1;
     return why_not_again();
@@ -245,10 +265,12 @@ CLDIST_IN_FRONT const char *cldist_host_hold_effects() {
 
 CLDIST_IN_FRONT void cldist_host_release_effects() {
     held = 0;
-    syscall(SYS_futex, reinterpret_cast<std::uint32_t *>(&held), FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+    syscall(SYS_futex, reinterpret_cast<std::uint32_t *>(&held), FUTEX_WAKE, INT_MAX, nullptr,
+            nullptr, 0);
 }
 
-// ---- Functions that have an effect ----------------------------------------------------------------------------------------
+// ---- Functions that have an effect
+// ----------------------------------------------------------------------------------------
 
 #define CLDIST_EFFECT(what, result, name, parameters, arguments) \
     CLDIST_IN_FRONT result name parameters {                     \
@@ -264,11 +286,13 @@ constexpr const char *memory_shared = "has opened memory that it may share with 
 constexpr const char *folder_changed = "has changed a file or folder";
 }  // namespace
 
-CLDIST_EFFECT(socket_used, int, socket, (int domain, int type, int protocol) noexcept, (domain, type, protocol))
-CLDIST_EFFECT(socket_used, int, socketpair, (int domain, int type, int protocol, int *pair) noexcept,
+CLDIST_EFFECT(socket_used, int, socket, (int domain, int type, int protocol) noexcept,
+              (domain, type, protocol))
+CLDIST_EFFECT(socket_used, int, socketpair,
+              (int domain, int type, int protocol, int *pair) noexcept,
               (domain, type, protocol, pair))
-CLDIST_EFFECT("has written to the system's log", void, vsyslog, (int priority, const char *format, va_list arguments),
-              (priority, format, arguments))
+CLDIST_EFFECT("has written to the system's log", void, vsyslog,
+              (int priority, const char *format, va_list arguments), (priority, format, arguments))
 CLDIST_IN_FRONT void syslog(int priority, const char *format, ...) {
     note_effect("has written to the system's log", __builtin_return_address(0));
     va_list arguments;
@@ -279,44 +303,61 @@ CLDIST_IN_FRONT void syslog(int priority, const char *format, ...) {
 CLDIST_EFFECT(process_started, pid_t, fork, () noexcept, ())
 CLDIST_EFFECT(process_started, int, posix_spawn,
               (pid_t * pid, const char *path, const posix_spawn_file_actions_t *actions,
-               const posix_spawnattr_t *attributes, char *const *arguments, char *const *environment) noexcept,
+               const posix_spawnattr_t *attributes, char *const *arguments,
+               char *const *environment) noexcept,
               (pid, path, actions, attributes, arguments, environment))
 CLDIST_EFFECT(process_started, int, posix_spawnp,
               (pid_t * pid, const char *file, const posix_spawn_file_actions_t *actions,
-               const posix_spawnattr_t *attributes, char *const *arguments, char *const *environment) noexcept,
+               const posix_spawnattr_t *attributes, char *const *arguments,
+               char *const *environment) noexcept,
               (pid, file, actions, attributes, arguments, environment))
-CLDIST_EFFECT("has sent a signal", int, sigqueue, (pid_t pid, int number, const sigval value) noexcept,
-              (pid, number, value))
+CLDIST_EFFECT("has sent a signal", int, sigqueue,
+              (pid_t pid, int number, const sigval value) noexcept, (pid, number, value))
 CLDIST_EFFECT("has sent a signal", int, killpg, (pid_t group, int number) noexcept, (group, number))
-CLDIST_EFFECT(memory_shared, int, shm_open, (const char *name, int flags, mode_t mode), (name, flags, mode))
-CLDIST_EFFECT(memory_shared, int, shmget, (key_t key, std::size_t size, int flags) noexcept, (key, size, flags))
-CLDIST_EFFECT(folder_changed, int, mkdirat, (int folder, const char *path, mode_t mode) noexcept, (folder, path, mode))
+CLDIST_EFFECT(memory_shared, int, shm_open, (const char *name, int flags, mode_t mode),
+              (name, flags, mode))
+CLDIST_EFFECT(memory_shared, int, shmget, (key_t key, std::size_t size, int flags) noexcept,
+              (key, size, flags))
+CLDIST_EFFECT(folder_changed, int, mkdirat, (int folder, const char *path, mode_t mode) noexcept,
+              (folder, path, mode))
 CLDIST_EFFECT(folder_changed, int, mkfifo, (const char *path, mode_t mode) noexcept, (path, mode))
-CLDIST_EFFECT(folder_changed, int, mknod, (const char *path, mode_t mode, dev_t device) noexcept, (path, mode, device))
-CLDIST_EFFECT(folder_changed, int, symlinkat, (const char *to, int folder, const char *path) noexcept,
-              (to, folder, path))
+CLDIST_EFFECT(folder_changed, int, mknod, (const char *path, mode_t mode, dev_t device) noexcept,
+              (path, mode, device))
+CLDIST_EFFECT(folder_changed, int, symlinkat,
+              (const char *to, int folder, const char *path) noexcept, (to, folder, path))
 CLDIST_EFFECT(folder_changed, int, linkat,
-              (int from_folder, const char *from, int to_folder, const char *to, int flags) noexcept,
+              (int from_folder, const char *from, int to_folder, const char *to,
+               int flags) noexcept,
               (from_folder, from, to_folder, to, flags))
 CLDIST_EFFECT(folder_changed, int, renameat2,
-              (int from_folder, const char *from, int to_folder, const char *to, unsigned flags) noexcept,
+              (int from_folder, const char *from, int to_folder, const char *to,
+               unsigned flags) noexcept,
               (from_folder, from, to_folder, to, flags))
-CLDIST_EFFECT(folder_changed, int, chown, (const char *path, uid_t user, gid_t group) noexcept, (path, user, group))
-CLDIST_EFFECT(folder_changed, int, fchmodat, (int folder, const char *path, mode_t mode, int flags) noexcept,
+CLDIST_EFFECT(folder_changed, int, chown, (const char *path, uid_t user, gid_t group) noexcept,
+              (path, user, group))
+CLDIST_EFFECT(folder_changed, int, fchmodat,
+              (int folder, const char *path, mode_t mode, int flags) noexcept,
               (folder, path, mode, flags))
-CLDIST_EFFECT(folder_changed, int, lchown, (const char *path, uid_t user, gid_t group) noexcept, (path, user, group))
-CLDIST_EFFECT(folder_changed, int, fchown, (int file, uid_t user, gid_t group) noexcept, (file, user, group))
+CLDIST_EFFECT(folder_changed, int, lchown, (const char *path, uid_t user, gid_t group) noexcept,
+              (path, user, group))
+CLDIST_EFFECT(folder_changed, int, fchown, (int file, uid_t user, gid_t group) noexcept,
+              (file, user, group))
 CLDIST_EFFECT(folder_changed, int, fchmod, (int file, mode_t mode) noexcept, (file, mode))
-CLDIST_EFFECT(folder_changed, int, utime, (const char *path, const utimbuf *times) noexcept, (path, times))
-CLDIST_EFFECT(folder_changed, int, utimes, (const char *path, const timeval *times) noexcept, (path, times))
-CLDIST_EFFECT(folder_changed, int, futimens, (int file, const timespec *times) noexcept, (file, times))
+CLDIST_EFFECT(folder_changed, int, utime, (const char *path, const utimbuf *times) noexcept,
+              (path, times))
+CLDIST_EFFECT(folder_changed, int, utimes, (const char *path, const timeval *times) noexcept,
+              (path, times))
+CLDIST_EFFECT(folder_changed, int, futimens, (int file, const timespec *times) noexcept,
+              (file, times))
 CLDIST_EFFECT(folder_changed, int, setxattr,
-              (const char *path, const char *name, const void *value, std::size_t size, int flags) noexcept,
+              (const char *path, const char *name, const void *value, std::size_t size,
+               int flags) noexcept,
               (path, name, value, size, flags))
 CLDIST_EFFECT(folder_changed, int, fsetxattr,
               (int file, const char *name, const void *value, std::size_t size, int flags) noexcept,
               (file, name, value, size, flags))
-CLDIST_EFFECT(memory_shared, int, semget, (key_t key, int count, int flags) noexcept, (key, count, flags))
+CLDIST_EFFECT(memory_shared, int, semget, (key_t key, int count, int flags) noexcept,
+              (key, count, flags))
 CLDIST_EFFECT(memory_shared, int, msgget, (key_t key, int flags) noexcept, (key, flags))
 CLDIST_EFFECT(memory_shared, int, shm_unlink, (const char *name), (name))
 CLDIST_EFFECT(memory_shared, int, sem_unlink, (const char *name) noexcept, (name))
@@ -324,34 +365,46 @@ CLDIST_EFFECT(process_started, int, daemon, (int stay, int keep) noexcept, (stay
 CLDIST_EFFECT(process_started, int, forkpty,
               (int *terminal, char *name, const termios *state, const winsize *size) noexcept,
               (terminal, name, state, size))
-CLDIST_EFFECT(folder_changed, int, utimensat, (int folder, const char *path, const timespec *times, int flags) noexcept,
+CLDIST_EFFECT(folder_changed, int, utimensat,
+              (int folder, const char *path, const timespec *times, int flags) noexcept,
               (folder, path, times, flags))
 
-CLDIST_EFFECT(folder_changed, int, mkfifoat, (int folder, const char *path, mode_t mode) noexcept, (folder, path, mode))
-CLDIST_EFFECT(folder_changed, int, mknodat, (int folder, const char *path, mode_t mode, dev_t device) noexcept,
+CLDIST_EFFECT(folder_changed, int, mkfifoat, (int folder, const char *path, mode_t mode) noexcept,
+              (folder, path, mode))
+CLDIST_EFFECT(folder_changed, int, mknodat,
+              (int folder, const char *path, mode_t mode, dev_t device) noexcept,
               (folder, path, mode, device))
 CLDIST_EFFECT(folder_changed, int, fchownat,
               (int folder, const char *path, uid_t user, gid_t group, int flags) noexcept,
               (folder, path, user, group, flags))
-CLDIST_EFFECT(folder_changed, int, lutimes, (const char *path, const timeval *times) noexcept, (path, times))
-CLDIST_EFFECT(folder_changed, int, futimes, (int file, const timeval *times) noexcept, (file, times))
-CLDIST_EFFECT(folder_changed, int, futimesat, (int folder, const char *path, const timeval *times) noexcept,
-              (folder, path, times))
+CLDIST_EFFECT(folder_changed, int, lutimes, (const char *path, const timeval *times) noexcept,
+              (path, times))
+CLDIST_EFFECT(folder_changed, int, futimes, (int file, const timeval *times) noexcept,
+              (file, times))
+CLDIST_EFFECT(folder_changed, int, futimesat,
+              (int folder, const char *path, const timeval *times) noexcept, (folder, path, times))
 CLDIST_EFFECT(folder_changed, int, lsetxattr,
-              (const char *path, const char *name, const void *value, std::size_t size, int flags) noexcept,
+              (const char *path, const char *name, const void *value, std::size_t size,
+               int flags) noexcept,
               (path, name, value, size, flags))
-CLDIST_EFFECT(folder_changed, int, removexattr, (const char *path, const char *name) noexcept, (path, name))
-CLDIST_EFFECT(folder_changed, int, lremovexattr, (const char *path, const char *name) noexcept, (path, name))
-CLDIST_EFFECT(folder_changed, int, fremovexattr, (int file, const char *name) noexcept, (file, name))
-CLDIST_EFFECT("has sent a signal", int, tgkill, (pid_t group, pid_t thread, int number), (group, thread, number))
+CLDIST_EFFECT(folder_changed, int, removexattr, (const char *path, const char *name) noexcept,
+              (path, name))
+CLDIST_EFFECT(folder_changed, int, lremovexattr, (const char *path, const char *name) noexcept,
+              (path, name))
+CLDIST_EFFECT(folder_changed, int, fremovexattr, (int file, const char *name) noexcept,
+              (file, name))
+CLDIST_EFFECT("has sent a signal", int, tgkill, (pid_t group, pid_t thread, int number),
+              (group, thread, number))
 CLDIST_EFFECT("has changed another process", ssize_t, process_vm_writev,
-              (pid_t pid, const iovec *from, unsigned long count, const iovec *to, unsigned long to_count,
-               unsigned long flags) noexcept,
+              (pid_t pid, const iovec *from, unsigned long count, const iovec *to,
+               unsigned long to_count, unsigned long flags) noexcept,
               (pid, from, count, to, to_count, flags))
 CLDIST_EFFECT(process_started, pid_t, _Fork, () noexcept, ())
-CLDIST_EFFECT(process_started, int, wordexp, (const char *words, wordexp_t *result, int flags), (words, result, flags))
+CLDIST_EFFECT(process_started, int, wordexp, (const char *words, wordexp_t *result, int flags),
+              (words, result, flags))
 
-CLDIST_IN_FRONT int clone(int (*function)(void *), void *stack, int flags, void *argument, ...) noexcept {
+CLDIST_IN_FRONT int clone(int (*function)(void *), void *stack, int flags, void *argument,
+                          ...) noexcept {
     CLDIST_NEXT(clone);
     note_effect(process_started, __builtin_return_address(0));
     va_list list;

@@ -1,4 +1,5 @@
-// Ends of a program without exit(): the cluster platform ends first, as it does at exit, and the other processes learn of it.
+// Ends of a program without exit(): the cluster platform ends first, as it does at exit, and the
+// other processes learn of it.
 #include <alloca.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
@@ -20,10 +21,13 @@ namespace {
 std::atomic<void (*)()> end_of_platform = nullptr;
 std::atomic<pid_t> process_of_platform = 0;
 
-// Children, those of vfork among them, share what is above with the program, and end for themselves.
+// Children, those of vfork among them, share what is above with the program, and end for
+// themselves.
 void end_platform() {
     const SameErrno same;
-    if (auto *const end = end_of_platform.load(); end != nullptr && process_of_platform == syscall(SYS_getpid)) end();
+    if (auto *const end = end_of_platform.load();
+        end != nullptr && process_of_platform == syscall(SYS_getpid))
+        end();
 }
 
 bool is_executable(const char *path) { return access(path, X_OK) == 0; }
@@ -37,25 +41,29 @@ bool is_in_path(const char *name) {
         const std::size_t end = rest.find(':');
         more = end != std::string_view::npos;
         const std::string_view folder = rest.substr(0, end);
-        if (is_executable((std::string(folder.empty() ? "." : folder) + "/" + name).c_str())) return true;
+        if (is_executable((std::string(folder.empty() ? "." : folder) + "/" + name).c_str()))
+            return true;
         if (more) rest.remove_prefix(end + 1);
     }
     return false;
 }
 
-// The caller's is the return address of the function that this one is part of. A child of vfork has its parent's memory.
+// The caller's is the return address of the function that this one is part of. A child of vfork has
+// its parent's memory.
 [[gnu::always_inline]] inline void note_exec() {
     note_effect("has started another process", __builtin_return_address(0));
 }
 
 // What fails at once leaves the platform to the program.
-[[gnu::always_inline]] inline int become(const char *path, char *const *arguments, char *const *environment) {
+[[gnu::always_inline]] inline int become(const char *path, char *const *arguments,
+                                         char *const *environment) {
     note_exec();
     static auto *const next = next_function<decltype(::execve)>("execve");
     if (is_executable(path)) end_platform();
     return next(path, arguments, environment);
 }
-[[gnu::always_inline]] inline int become_found(const char *name, char *const *arguments, char *const *environment) {
+[[gnu::always_inline]] inline int become_found(const char *name, char *const *arguments,
+                                               char *const *environment) {
     note_exec();
     static auto *const next = next_function<decltype(::execvpe)>("execvpe");
     if (is_in_path(name)) end_platform();
@@ -64,7 +72,8 @@ bool is_in_path(const char *name) {
 
 [[noreturn, gnu::always_inline]] inline void end_process(int status) {
     static auto *const next = next_function<void(int)>("_exit");
-    // A failure ends the job, which waits for nobody, except for the decision whether the job starts again.
+    // A failure ends the job, which waits for nobody, except for the decision whether the job
+    // starts again.
     if (status == 0)
         end_platform();
     else
@@ -78,7 +87,8 @@ bool is_in_path(const char *name) {
 
 using namespace cldist::host;
 
-/// For the cluster platform of this process: `end` is called before the process ends, or becomes another program, without exit.
+/// For the cluster platform of this process: `end` is called before the process ends, or becomes
+/// another program, without exit.
 CLDIST_IN_FRONT void cldistBeforeEnd(void (*end)()) {
     process_of_platform = static_cast<pid_t>(syscall(SYS_getpid));
     end_of_platform = end;
@@ -87,7 +97,8 @@ CLDIST_IN_FRONT void cldistBeforeEnd(void (*end)()) {
 CLDIST_IN_FRONT void _exit(int status) { end_process(status); }
 CLDIST_IN_FRONT void _Exit(int status) noexcept { end_process(status); }
 
-CLDIST_IN_FRONT int execve(const char *path, char *const *arguments, char *const *environment) noexcept {
+CLDIST_IN_FRONT int execve(const char *path, char *const *arguments,
+                           char *const *environment) noexcept {
     return become(path, arguments, environment);
 }
 CLDIST_IN_FRONT int execv(const char *path, char *const *arguments) noexcept {
@@ -96,7 +107,8 @@ CLDIST_IN_FRONT int execv(const char *path, char *const *arguments) noexcept {
 CLDIST_IN_FRONT int execvp(const char *name, char *const *arguments) noexcept {
     return become_found(name, arguments, environ);
 }
-CLDIST_IN_FRONT int execvpe(const char *name, char *const *arguments, char *const *environment) noexcept {
+CLDIST_IN_FRONT int execvpe(const char *name, char *const *arguments,
+                            char *const *environment) noexcept {
     return become_found(name, arguments, environment);
 }
 CLDIST_IN_FRONT int fexecve(int file, char *const *arguments, char *const *environment) noexcept {
@@ -106,7 +118,8 @@ CLDIST_IN_FRONT int fexecve(int file, char *const *arguments, char *const *envir
     return next(file, arguments, environment);
 }
 
-// Calls `become` with the arguments from `first` to the null pointer, and leaves `rest` behind that.
+// Calls `become` with the arguments from `first` to the null pointer, and leaves `rest` behind
+// that.
 #define CLDIST_WITH_ARGUMENTS(first, rest, become)                                      \
     std::va_list rest;                                                                  \
     va_start(rest, first);                                                              \

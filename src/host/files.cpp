@@ -1,4 +1,5 @@
-// Files: rank 0 writes. The other ranks write to private copies, with rank 0's results, and read these.
+// Files: rank 0 writes. The other ranks write to private copies, with rank 0's results, and read
+// these.
 #include <fcntl.h>
 #include <stdarg.h>
 #include <sys/file.h>
@@ -49,7 +50,9 @@ bool is_random_source(const char *path) {
 }
 
 mode_t mode_in(int flags, va_list arguments) {
-    return (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE ? static_cast<mode_t>(va_arg(arguments, int)) : 0;
+    return (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE
+               ? static_cast<mode_t>(va_arg(arguments, int))
+               : 0;
 }
 
 bool needs_a_place(int flags) { return (flags & (O_PATH | O_DIRECTORY)) == 0; }
@@ -58,7 +61,8 @@ int open_at(const void *caller, int folder, const char *path, int flags, mode_t 
     static auto *const next = next_function<int(int, const char *, int, ...)>("openat");
     const auto natively = [&] {
         const int file = next(folder, path, flags, mode);
-        if (Session::current() != nullptr && file >= 0 && kind_of(file) != Kind::none) set_kind(file, Kind::none);
+        if (Session::current() != nullptr && file >= 0 && kind_of(file) != Kind::none)
+            set_kind(file, Kind::none);
         return file;
     };
     if (Session::current() == nullptr || path == nullptr) return natively();
@@ -68,7 +72,8 @@ int open_at(const void *caller, int folder, const char *path, int flags, mode_t 
         set_kind(file, Kind::random);
         return file;
     }
-    Session *const session = needs_a_place(flags) ? of_path_anywhere(caller, folder, path) : nullptr;
+    Session *const session =
+        needs_a_place(flags) ? of_path_anywhere(caller, folder, path) : nullptr;
     if (session == nullptr) return natively();
     if (wrapped(files, caller) != nullptr) return open_file(*session, folder, path, flags, mode);
     return session->first() ? natively() : open_own(*session, absolute(folder, path), flags, mode);
@@ -79,8 +84,8 @@ Session *of_written(int descriptor) {
     Session *const session = Session::current();
     const Thread &thread = this_thread;
     // Writes of other threads come in any order: each process has its own results.
-    return session == nullptr || thread.id != main_thread || thread.opencl_calls != 0 || thread.inside ||
-                   !is_own_process(*session)
+    return session == nullptr || thread.id != main_thread || thread.opencl_calls != 0 ||
+                   thread.inside || !is_own_process(*session)
                ? nullptr
                : session;
 }
@@ -88,7 +93,8 @@ Session *of_written(int descriptor) {
 Session *of_random(int descriptor) {
     if (kind_of(descriptor) != Kind::random) return nullptr;
     const Thread &thread = this_thread;
-    return thread.id == 0 || thread.opencl_calls != 0 || thread.inside ? nullptr : Session::current();
+    return thread.id == 0 || thread.opencl_calls != 0 || thread.inside ? nullptr
+                                                                       : Session::current();
 }
 
 // Changes of folders: rank 0's result, and there alone.
@@ -109,7 +115,8 @@ int change(Session &session, const std::string &what, const std::string &path, N
 
 // A copy of the contents, which other ranks may still have to read.
 template <typename Native, typename Others>
-int change_what_is_there(Session &session, const char *call, const std::string &path, Native native, Others others) {
+int change_what_is_there(Session &session, const char *call, const std::string &path, Native native,
+                         Others others) {
     const Inside inside;
     const std::string what = std::string(call) + " " + path;
     session.meet(key_of(path), what.c_str(), [] {});
@@ -142,14 +149,16 @@ int answer_state(Session &session, const std::string &path, struct stat *to, Nat
 // The same for a function of one path. `native` is the function itself.
 template <typename Native>
 int change_at(const void *caller, const char *call, int folder, const char *path, Native native) {
-    if (!std::string_view(call).ends_with("access")) note_effect("has changed a file or folder", caller);
+    if (!std::string_view(call).ends_with("access"))
+        note_effect("has changed a file or folder", caller);
     Session *const session = of_path(caller, folder, path);
     if (session == nullptr) return native();
     const std::string name = absolute(folder, path);
     return change(*session, std::string(call) + " " + name, name, native);
 }
 template <typename Native, typename Others>
-int remove_at(const void *caller, const char *call, int folder, const char *path, Native native, Others others) {
+int remove_at(const void *caller, const char *call, int folder, const char *path, Native native,
+              Others others) {
     note_effect("has changed a file or folder", caller);
     Session *const session = of_path(caller, folder, path);
     if (session == nullptr) return native();
@@ -159,7 +168,8 @@ int remove_at(const void *caller, const char *call, int folder, const char *path
 template <typename Native>
 int state_at(const void *caller, int folder, const char *path, struct stat *to, Native native) {
     Session *const session = of_path(caller, folder, path);
-    return session != nullptr ? answer_state(*session, absolute(folder, path), to, native) : native(to);
+    return session != nullptr ? answer_state(*session, absolute(folder, path), to, native)
+                              : native(to);
 }
 
 }  // namespace
@@ -167,7 +177,8 @@ int state_at(const void *caller, int folder, const char *path, struct stat *to, 
 
 using namespace cldist::host;
 
-// ---- Opening --------------------------------------------------------------------------------------------------------------
+// ---- Opening
+// --------------------------------------------------------------------------------------------------------------
 
 CLDIST_IN_FRONT int open(const char *path, int flags, ...) {
     va_list arguments;
@@ -200,7 +211,8 @@ CLDIST_ALIAS(int, creat64, (const char *path, mode_t mode), creat);
 
 CLDIST_IN_FRONT std::FILE *fopen(const char *path, const char *mode) {
     CLDIST_NEXT(fopen);
-    if (Session::current() == nullptr || path == nullptr || mode == nullptr) return next(path, mode);
+    if (Session::current() == nullptr || path == nullptr || mode == nullptr)
+        return next(path, mode);
     const bool random = is_random_source(path);
     const void *const caller = __builtin_return_address(0);
     note_opening(AT_FDCWD, path, flags_of(mode), caller);
@@ -214,15 +226,17 @@ CLDIST_ALIAS(std::FILE *, fopen64, (const char *path, const char *mode), fopen);
 
 CLDIST_IN_FRONT std::FILE *fdopen(int descriptor, const char *mode) noexcept {
     static auto *const next = next_function<std::FILE *(int, const char *)>("fdopen");
-    return Session::current() == nullptr || kind_of(descriptor) == Kind::none ? next(descriptor, mode)
-                                                                              : stream_on(descriptor, mode);
+    return Session::current() == nullptr || kind_of(descriptor) == Kind::none
+               ? next(descriptor, mode)
+               : stream_on(descriptor, mode);
 }
 
 CLDIST_IN_FRONT std::FILE *freopen(const char *path, const char *mode, std::FILE *stream) {
     CLDIST_NEXT(freopen);
     const void *const caller = __builtin_return_address(0);
     note_opening(AT_FDCWD, path, flags_of(mode), caller);
-    if (path == nullptr || of_path_anywhere(caller, AT_FDCWD, path) == nullptr) return next(path, mode, stream);
+    if (path == nullptr || of_path_anywhere(caller, AT_FDCWD, path) == nullptr)
+        return next(path, mode, stream);
     const int file = open_at(caller, AT_FDCWD, path, flags_of(mode), 0666);
     if (file < 0) {
         const SameErrno same;
@@ -233,12 +247,15 @@ CLDIST_IN_FRONT std::FILE *freopen(const char *path, const char *mode, std::FILE
     close(file);
     return opened;
 }
-CLDIST_ALIAS(std::FILE *, freopen64, (const char *path, const char *mode, std::FILE *stream), freopen);
+CLDIST_ALIAS(std::FILE *, freopen64, (const char *path, const char *mode, std::FILE *stream),
+             freopen);
 
-// ---- Reading and writing --------------------------------------------------------------------------------------------------
+// ---- Reading and writing
+// --------------------------------------------------------------------------------------------------
 
 CLDIST_IN_FRONT ssize_t read(int descriptor, void *bytes, std::size_t size) {
-    if (descriptor == STDIN_FILENO) note_effect("has read standard input", __builtin_return_address(0));
+    if (descriptor == STDIN_FILENO)
+        note_effect("has read standard input", __builtin_return_address(0));
     const Session *const session = of_random(descriptor);
     if (session == nullptr) return next_read(descriptor, bytes, size);
     draw(*session, bytes, size);
@@ -246,9 +263,12 @@ CLDIST_IN_FRONT ssize_t read(int descriptor, void *bytes, std::size_t size) {
 }
 
 extern "C" ssize_t __read_chk(int descriptor, void *bytes, std::size_t size, std::size_t room);
-CLDIST_IN_FRONT ssize_t __read_chk(int descriptor, void *bytes, std::size_t size, std::size_t room) {
-    static auto *const next = next_function<ssize_t(int, void *, std::size_t, std::size_t)>("__read_chk");
-    if (descriptor == STDIN_FILENO) note_effect("has read standard input", __builtin_return_address(0));
+CLDIST_IN_FRONT ssize_t __read_chk(int descriptor, void *bytes, std::size_t size,
+                                   std::size_t room) {
+    static auto *const next =
+        next_function<ssize_t(int, void *, std::size_t, std::size_t)>("__read_chk");
+    if (descriptor == STDIN_FILENO)
+        note_effect("has read standard input", __builtin_return_address(0));
     const Session *const session = size <= room ? of_random(descriptor) : nullptr;
     if (session == nullptr) return next(descriptor, bytes, size, room);
     draw(*session, bytes, size);
@@ -257,27 +277,33 @@ CLDIST_IN_FRONT ssize_t __read_chk(int descriptor, void *bytes, std::size_t size
 
 CLDIST_IN_FRONT ssize_t write(int descriptor, const void *bytes, std::size_t size) {
     if (Session *const session = of_written(descriptor); session != nullptr)
-        return write_file(*session, size, [&](std::size_t part) { return next_write(descriptor, bytes, part); });
-    return next_write(
-        descriptor == STDERR_FILENO && goes_to_own_output(__builtin_return_address(0)) ? STDOUT_FILENO : descriptor,
-        bytes, size);
+        return write_file(*session, size,
+                          [&](std::size_t part) { return next_write(descriptor, bytes, part); });
+    return next_write(descriptor == STDERR_FILENO && goes_to_own_output(__builtin_return_address(0))
+                          ? STDOUT_FILENO
+                          : descriptor,
+                      bytes, size);
 }
 
 CLDIST_IN_FRONT ssize_t pwrite(int descriptor, const void *bytes, std::size_t size, off_t at) {
-    static auto *const next = next_function<ssize_t(int, const void *, std::size_t, off_t)>("pwrite");
+    static auto *const next =
+        next_function<ssize_t(int, const void *, std::size_t, off_t)>("pwrite");
     Session *const session = of_written(descriptor);
     if (session == nullptr) return next(descriptor, bytes, size, at);
-    return write_file(*session, size, [&](std::size_t part) { return next(descriptor, bytes, part, at); });
+    return write_file(*session, size,
+                      [&](std::size_t part) { return next(descriptor, bytes, part, at); });
 }
-CLDIST_ALIAS(ssize_t, pwrite64, (int descriptor, const void *bytes, std::size_t size, off_t at), pwrite);
+CLDIST_ALIAS(ssize_t, pwrite64, (int descriptor, const void *bytes, std::size_t size, off_t at),
+             pwrite);
 
 CLDIST_IN_FRONT ssize_t writev(int descriptor, const iovec *parts, int count) {
     static auto *const next = next_function<ssize_t(int, const iovec *, int)>("writev");
     Session *const session = of_written(descriptor);
     if (session == nullptr)
-        return next(
-            descriptor == STDERR_FILENO && goes_to_own_output(__builtin_return_address(0)) ? STDOUT_FILENO : descriptor,
-            parts, count);
+        return next(descriptor == STDERR_FILENO && goes_to_own_output(__builtin_return_address(0))
+                        ? STDOUT_FILENO
+                        : descriptor,
+                    parts, count);
     std::size_t size = 0;
     for (int i = 0; i < count; ++i) size += parts[i].iov_len;
     return write_file(*session, size, [&](std::size_t part) {
@@ -303,25 +329,29 @@ CLDIST_IN_FRONT int dup2(int from, int to) noexcept {
     static auto *const next = next_function<int(int, int)>("dup2");
     const int result = next(from, to);
     const Session *const session = Session::current();
-    if (session != nullptr && result >= 0 && from != to && kind_of(from) != kind_of(to) && is_own_process(*session))
+    if (session != nullptr && result >= 0 && from != to && kind_of(from) != kind_of(to) &&
+        is_own_process(*session))
         set_kind(to, kind_of(from));
     return result;
 }
 
-// ---- Locks: rank 0's. Nobody else wants the others' copies. ---------------------------------------------------------------------
+// ---- Locks: rank 0's. Nobody else wants the others' copies.
+// ---------------------------------------------------------------------
 
 CLDIST_IN_FRONT int flock(int descriptor, int operation) noexcept {
     static auto *const next = next_function<int(int, int)>("flock");
     Session *const session = wrapped(files, __builtin_return_address(0));
     if (session == nullptr) return next(descriptor, operation);
-    return change(*session, "flock", std::to_string(operation), [&] { return next(descriptor, operation); });
+    return change(*session, "flock", std::to_string(operation),
+                  [&] { return next(descriptor, operation); });
 }
 
 CLDIST_IN_FRONT int lockf(int descriptor, int operation, off_t size) {
     static auto *const next = next_function<int(int, int, off_t)>("lockf");
     Session *const session = wrapped(files, __builtin_return_address(0));
     if (session == nullptr) return next(descriptor, operation, size);
-    return change(*session, "lockf", std::to_string(operation), [&] { return next(descriptor, operation, size); });
+    return change(*session, "lockf", std::to_string(operation),
+                  [&] { return next(descriptor, operation, size); });
 }
 CLDIST_ALIAS(int, lockf64, (int descriptor, int operation, off_t size), lockf);
 
@@ -331,28 +361,34 @@ CLDIST_IN_FRONT int fcntl(int descriptor, int command, ...) {
     va_start(arguments, command);
     void *const argument = va_arg(arguments, void *);
     va_end(arguments);
-    const bool locks = command == F_SETLK || command == F_SETLKW || command == F_OFD_SETLK || command == F_OFD_SETLKW;
+    const bool locks = command == F_SETLK || command == F_SETLKW || command == F_OFD_SETLK ||
+                       command == F_OFD_SETLKW;
     Session *const session = locks ? wrapped(files, __builtin_return_address(0)) : nullptr;
     if (session != nullptr)
-        return change(*session, "fcntl", std::to_string(command), [&] { return next(descriptor, command, argument); });
+        return change(*session, "fcntl", std::to_string(command),
+                      [&] { return next(descriptor, command, argument); });
     const int result = next(descriptor, command, argument);
-    if ((command == F_DUPFD || command == F_DUPFD_CLOEXEC) && result >= 0 && kind_of(descriptor) != kind_of(result))
+    if ((command == F_DUPFD || command == F_DUPFD_CLOEXEC) && result >= 0 &&
+        kind_of(descriptor) != kind_of(result))
         set_kind(result, kind_of(descriptor));
     return result;
 }
 CLDIST_ALIAS(int, fcntl64, (int descriptor, int command, ...), fcntl);
 
-// ---- States ---------------------------------------------------------------------------------------------------------------
+// ---- States
+// ---------------------------------------------------------------------------------------------------------------
 
 CLDIST_IN_FRONT int fstatat(int folder, const char *path, struct stat *state, int flags) noexcept {
     static auto *const next = next_function<int(int, const char *, struct stat *, int)>("fstatat");
-    Session *const session =
-        path != nullptr && *path != 0 ? of_path(__builtin_return_address(0), folder, path) : nullptr;
+    Session *const session = path != nullptr && *path != 0
+                                 ? of_path(__builtin_return_address(0), folder, path)
+                                 : nullptr;
     if (session == nullptr) return next(folder, path, state, flags);
     return answer_state(*session, absolute(folder, path), state,
                         [&](struct stat *mine) { return next(folder, path, mine, flags); });
 }
-CLDIST_ALIAS(int, fstatat64, (int folder, const char *path, struct stat64 *state, int flags) noexcept, fstatat);
+CLDIST_ALIAS(int, fstatat64,
+             (int folder, const char *path, struct stat64 *state, int flags) noexcept, fstatat);
 
 CLDIST_IN_FRONT int stat(const char *path, struct stat *state) noexcept {
     static auto *const next = next_function<int(const char *, struct stat *)>("stat");
@@ -370,7 +406,8 @@ CLDIST_ALIAS(int, lstat64, (const char *path, struct stat64 *state) noexcept, ls
 
 CLDIST_IN_FRONT int access(const char *path, int mode) noexcept {
     static auto *const next = next_function<int(const char *, int)>("access");
-    return change_at(__builtin_return_address(0), "access", AT_FDCWD, path, [&] { return next(path, mode); });
+    return change_at(__builtin_return_address(0), "access", AT_FDCWD, path,
+                     [&] { return next(path, mode); });
 }
 
 CLDIST_IN_FRONT int faccessat(int folder, const char *path, int mode, int flags) noexcept {
@@ -379,12 +416,14 @@ CLDIST_IN_FRONT int faccessat(int folder, const char *path, int mode, int flags)
                      [&] { return next(folder, path, mode, flags); });
 }
 
-// ---- Changes of folders ----------------------------------------------------------------------------------------------------
+// ---- Changes of folders
+// ----------------------------------------------------------------------------------------------------
 
 CLDIST_IN_FRONT int unlinkat(int folder, const char *path, int flags) noexcept {
     static auto *const next = next_function<int(int, const char *, int)>("unlinkat");
     return remove_at(
-        __builtin_return_address(0), "unlinkat", folder, path, [&] { return next(folder, path, flags); }, forget);
+        __builtin_return_address(0), "unlinkat", folder, path,
+        [&] { return next(folder, path, flags); }, forget);
 }
 
 CLDIST_IN_FRONT int unlink(const char *path) noexcept {
@@ -402,10 +441,12 @@ CLDIST_IN_FRONT int remove(const char *path) noexcept {
 CLDIST_IN_FRONT int rmdir(const char *path) noexcept {
     static auto *const next = next_function<int(const char *)>("rmdir");
     return remove_at(
-        __builtin_return_address(0), "rmdir", AT_FDCWD, path, [&] { return next(path); }, [](const std::string &) {});
+        __builtin_return_address(0), "rmdir", AT_FDCWD, path, [&] { return next(path); },
+        [](const std::string &) {});
 }
 
-CLDIST_IN_FRONT int renameat(int from_folder, const char *from, int to_folder, const char *to) noexcept {
+CLDIST_IN_FRONT int renameat(int from_folder, const char *from, int to_folder,
+                             const char *to) noexcept {
     static auto *const next = next_function<int(int, const char *, int, const char *)>("renameat");
     return remove_at(
         __builtin_return_address(0), "renameat", from_folder, to != nullptr ? from : nullptr,
@@ -416,7 +457,8 @@ CLDIST_IN_FRONT int renameat(int from_folder, const char *from, int to_folder, c
 CLDIST_IN_FRONT int rename(const char *from, const char *to) noexcept {
     static auto *const next = next_function<int(const char *, const char *)>("rename");
     return remove_at(
-        __builtin_return_address(0), "rename", AT_FDCWD, to != nullptr ? from : nullptr, [&] { return next(from, to); },
+        __builtin_return_address(0), "rename", AT_FDCWD, to != nullptr ? from : nullptr,
+        [&] { return next(from, to); },
         [&](const std::string &name) { move_place(name, absolute(AT_FDCWD, to)); });
 }
 
@@ -431,32 +473,38 @@ CLDIST_IN_FRONT int truncate(const char *path, off_t size) noexcept {
     session->meet(key_of(name), what.c_str(), [&] { make_place(*session, name, true); });
     const int result = change(*session, what, name, [&] { return next(path, size); });
     if (result == 0 && !session->first())
-        if (const std::string place = place_of(name); !place.empty()) (void)!next(place.c_str(), size);
+        if (const std::string place = place_of(name); !place.empty())
+            (void)!next(place.c_str(), size);
     return result;
 }
 CLDIST_ALIAS(int, truncate64, (const char *path, off_t size) noexcept, truncate);
 
 CLDIST_IN_FRONT int mkdir(const char *path, mode_t mode) noexcept {
     static auto *const next = next_function<int(const char *, mode_t)>("mkdir");
-    return change_at(__builtin_return_address(0), "mkdir", AT_FDCWD, path, [&] { return next(path, mode); });
+    return change_at(__builtin_return_address(0), "mkdir", AT_FDCWD, path,
+                     [&] { return next(path, mode); });
 }
 
 CLDIST_IN_FRONT int symlink(const char *to, const char *path) noexcept {
     static auto *const next = next_function<int(const char *, const char *)>("symlink");
-    return change_at(__builtin_return_address(0), "symlink", AT_FDCWD, path, [&] { return next(to, path); });
+    return change_at(__builtin_return_address(0), "symlink", AT_FDCWD, path,
+                     [&] { return next(to, path); });
 }
 
 CLDIST_IN_FRONT int link(const char *from, const char *path) noexcept {
     static auto *const next = next_function<int(const char *, const char *)>("link");
-    return change_at(__builtin_return_address(0), "link", AT_FDCWD, path, [&] { return next(from, path); });
+    return change_at(__builtin_return_address(0), "link", AT_FDCWD, path,
+                     [&] { return next(from, path); });
 }
 
 CLDIST_IN_FRONT int chmod(const char *path, mode_t mode) noexcept {
     static auto *const next = next_function<int(const char *, mode_t)>("chmod");
-    return change_at(__builtin_return_address(0), "chmod", AT_FDCWD, path, [&] { return next(path, mode); });
+    return change_at(__builtin_return_address(0), "chmod", AT_FDCWD, path,
+                     [&] { return next(path, mode); });
 }
 
-// ---- Temporary files -------------------------------------------------------------------------------------------------------
+// ---- Temporary files
+// -------------------------------------------------------------------------------------------------------
 
 namespace cldist::host {
 namespace {
@@ -501,11 +549,17 @@ int make_file(const void *caller, char *path, int suffix, int flags) {
 }  // namespace
 }  // namespace cldist::host
 
-CLDIST_IN_FRONT int mkstemp(char *path) { return make_file(__builtin_return_address(0), path, 0, 0); }
+CLDIST_IN_FRONT int mkstemp(char *path) {
+    return make_file(__builtin_return_address(0), path, 0, 0);
+}
 CLDIST_ALIAS(int, mkstemp64, (char *path), mkstemp);
-CLDIST_IN_FRONT int mkostemp(char *path, int flags) { return make_file(__builtin_return_address(0), path, 0, flags); }
+CLDIST_IN_FRONT int mkostemp(char *path, int flags) {
+    return make_file(__builtin_return_address(0), path, 0, flags);
+}
 CLDIST_ALIAS(int, mkostemp64, (char *path, int flags), mkostemp);
-CLDIST_IN_FRONT int mkstemps(char *path, int suffix) { return make_file(__builtin_return_address(0), path, suffix, 0); }
+CLDIST_IN_FRONT int mkstemps(char *path, int suffix) {
+    return make_file(__builtin_return_address(0), path, suffix, 0);
+}
 CLDIST_ALIAS(int, mkstemps64, (char *path, int suffix), mkstemps);
 CLDIST_IN_FRONT int mkostemps(char *path, int suffix, int flags) {
     return make_file(__builtin_return_address(0), path, suffix, flags);
@@ -518,19 +572,24 @@ CLDIST_IN_FRONT char *mkdtemp(char *path) noexcept {
     Session *const session = of_path(__builtin_return_address(0), AT_FDCWD, path);
     if (session == nullptr) return next(path);
     const Inside inside;
-    return make_name(*session, "mkdtemp", path, [&] { return next(path) != nullptr ? 0 : -1; }) == 0 ? path : nullptr;
+    return make_name(*session, "mkdtemp", path, [&] { return next(path) != nullptr ? 0 : -1; }) == 0
+               ? path
+               : nullptr;
 }
 
-// ---- Children: rank 0's alone ---------------------------------------------------------------------------------------------------
+// ---- Children: rank 0's alone
+// ---------------------------------------------------------------------------------------------------
 
 CLDIST_IN_FRONT int system(const char *command) {
     static auto *const next = next_function<int(const char *)>("system");
     note_effect("has started another process", __builtin_return_address(0));
-    Session *const session = command != nullptr ? wrapped(files, __builtin_return_address(0)) : nullptr;
+    Session *const session =
+        command != nullptr ? wrapped(files, __builtin_return_address(0)) : nullptr;
     if (session == nullptr) return next(command);
     const Inside inside;
     session->meet(key_of(command), command, [] {});
-    const int status = change(*session, command, command, [&] { return next(command_of_first(command).c_str()); });
+    const int status =
+        change(*session, command, command, [&] { return next(command_of_first(command).c_str()); });
     if (!session->first() && !session->far()) forget_all();
     return status;
 }

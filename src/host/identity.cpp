@@ -81,10 +81,11 @@ void begin() {
 
 using namespace cldist::host;
 
-CLDIST_IN_FRONT int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*function)(void *),
-                                   void *argument) noexcept {
+CLDIST_IN_FRONT int pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
+                                   void *(*function)(void *), void *argument) noexcept {
     static auto *const next =
-        next_function<int(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *)>("pthread_create");
+        next_function<int(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *)>(
+            "pthread_create");
     // A thread that a callback starts has no number, since callbacks come in any order.
     if (Session::current() == nullptr || this_thread.id == 0 || this_thread.opencl_calls != 0 ||
         !from_program(__builtin_return_address(0)))
@@ -97,12 +98,14 @@ CLDIST_IN_FRONT int pthread_create(pthread_t *thread, const pthread_attr_t *attr
 
 CLDIST_IN_FRONT pid_t getpid() noexcept {
     const Session *const session = wrapped_anywhere(identity, __builtin_return_address(0));
-    return session != nullptr ? session->identity_of_first().pid : static_cast<pid_t>(syscall(SYS_getpid));
+    return session != nullptr ? session->identity_of_first().pid
+                              : static_cast<pid_t>(syscall(SYS_getpid));
 }
 
 CLDIST_IN_FRONT pid_t getppid() noexcept {
     const Session *const session = wrapped_anywhere(identity, __builtin_return_address(0));
-    return session != nullptr ? session->identity_of_first().parent : static_cast<pid_t>(syscall(SYS_getppid));
+    return session != nullptr ? session->identity_of_first().parent
+                              : static_cast<pid_t>(syscall(SYS_getppid));
 }
 
 CLDIST_IN_FRONT int gethostname(char *name, std::size_t size) noexcept {
@@ -125,21 +128,23 @@ CLDIST_IN_FRONT int uname(utsname *name) noexcept {
     return 0;
 }
 
-// ---- What the cluster platform reports -----------------------------------------------------------------------------------
+// ---- What the cluster platform reports
+// -----------------------------------------------------------------------------------
 
 static void take_interrupt() {
     if (this_thread.id != main_thread) return;
     if (Session *const session = Session::current(); session != nullptr) session->take_interrupt();
 }
 
-// The calling thread begins a call of OpenCL. `all_make_it`: 0: not all processes make it; 1: they do; 2: they do, and the
-// call only waits.
+// The calling thread begins a call of OpenCL. `all_make_it`: 0: not all processes make it; 1: they
+// do; 2: they do, and the call only waits.
 CLDIST_IN_FRONT void cldist_host_begin_call(int all_make_it) {
     Thread &thread = this_thread;
     if (thread.opencl_calls == 0) take_interrupt();
     if (thread.opencl_calls == 0) thread.ordered.store(all_make_it == 1, std::memory_order_relaxed);
     if (thread.opencl_calls++ != 0 || all_make_it == 0 || thread.id != main_thread) return;
-    if (Session *const session = Session::current(); session != nullptr) session->note_opencl_call();
+    if (Session *const session = Session::current(); session != nullptr)
+        session->note_opencl_call();
 }
 
 CLDIST_IN_FRONT void cldist_host_end_call() {
@@ -152,21 +157,24 @@ CLDIST_IN_FRONT void cldist_host_end_call() {
 // In a call: the program's callbacks run.
 CLDIST_IN_FRONT void cldist_host_in_callbacks(int yes) { this_thread.in_callbacks = yes != 0; }
 
-// Whether the calling thread's call and another thread's run at the same time, so that their order is left to chance.
+// Whether the calling thread's call and another thread's run at the same time, so that their order
+// is left to chance.
 CLDIST_IN_FRONT int cldist_host_calls_overlap() {
     const std::lock_guard lock(threads_mutex);
-    return this_thread.ordered && std::ranges::any_of(threads(),
-                                                      [](const Thread *thread) {
-                                                          return thread != &this_thread &&
-                                                                 thread->ordered.load(std::memory_order_relaxed);
-                                                      })
+    return this_thread.ordered &&
+                   std::ranges::any_of(threads(),
+                                       [](const Thread *thread) {
+                                           return thread != &this_thread &&
+                                                  thread->ordered.load(std::memory_order_relaxed);
+                                       })
                ? 1
                : 0;
 }
 
 // It has initialised MPI, not the program.
 CLDIST_IN_FRONT void cldist_host_note_mpi() {
-    if (Session *const session = Session::current(); session != nullptr) session->note_platform_mpi();
+    if (Session *const session = Session::current(); session != nullptr)
+        session->note_platform_mpi();
 }
 
 // Whether system calls of this process get rank 0's answers.

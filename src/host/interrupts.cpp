@@ -26,7 +26,8 @@ bool Interrupts::take_late(bool anyhow) {
     if (channel_.interrupts.load() == taken) return false;
     std::uint64_t at = place_of(taken + 1);
     const std::uint64_t present = most_advanced();
-    if (present + 1 == at && channel_.interrupt_at.at(taken).compare_exchange_strong(at, present)) at = present;
+    if (present + 1 == at && channel_.interrupt_at.at(taken).compare_exchange_strong(at, present))
+        at = present;
     return (anyhow || place_ >= at) && take(taken);
 }
 

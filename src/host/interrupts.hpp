@@ -7,25 +7,29 @@
 
 namespace cldist::host {
 
-/// Chooses the places (Session) at which SIGINT interrupts the programs of one host: the same in all processes.
+/// Chooses the places (Session) at which SIGINT interrupts the programs of one host: the same in
+/// all processes.
 ///
-/// A place begins with a call and ends before the next one. Each process publishes a place and then checks whether it is
-/// interrupted there. An interrupt is first counted and then gets the place that follows that of the most advanced
-/// process. A process that comes to that place publishes it after the count, so it finds the interrupt. No process waits
-/// for another one. All functions are async-signal-safe.
+/// A place begins with a call and ends before the next one. Each process publishes a place and then
+/// checks whether it is interrupted there. An interrupt is first counted and then gets the place
+/// that follows that of the most advanced process. A process that comes to that place publishes it
+/// after the count, so it finds the interrupt. No process waits for another one. All functions are
+/// async-signal-safe.
 class Interrupts {
 public:
     Interrupts(Channel &channel, int rank);
 
-    /// This process got SIGINT. Returns false if there were too many: the caller then interrupts the program at once.
+    /// This process got SIGINT. Returns false if there were too many: the caller then interrupts
+    /// the program at once.
     bool note();
     /// Whether the program is interrupted now. Returns true once for each interrupt.
     bool take() {
         const std::uint32_t taken = taken_.load(std::memory_order_relaxed);
         return channel_.interrupts.load() != taken && place_ >= place_of(taken + 1) && take(taken);
     }
-    /// The same some time after note(). If no process has come to the next place, all may be waiting: they are then
-    /// interrupted at the present one. `anyhow`: returns true if there is an interrupt.
+    /// The same some time after note(). If no process has come to the next place, all may be
+    /// waiting: they are then interrupted at the present one. `anyhow`: returns true if there is an
+    /// interrupt.
     bool take_late(bool anyhow);
     /// Whether there is an interrupt that this process has not taken.
     [[nodiscard]] bool is_pending() const { return channel_.interrupts.load() != taken_; }

@@ -18,7 +18,8 @@ Function *next_function(const char *name, const char *version = nullptr) {
 }
 
 /// In a function of the same name and type: the next one of that name.
-#define CLDIST_NEXT(name) static auto *const next = ::cldist::host::next_function<decltype(::name)>(#name)
+#define CLDIST_NEXT(name) \
+    static auto *const next = ::cldist::host::next_function<decltype(::name)>(#name)
 
 int next_open(const char *path, int flags, mode_t mode);
 int next_close(int descriptor);

@@ -52,7 +52,8 @@ void copy(const std::string &from, const std::string &to) {
     const int in = next_open(from.c_str(), O_RDONLY | O_CLOEXEC, 0);
     const int out = next_open(to.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     std::vector<char> block(std::size_t{1} << 20U);
-    for (ssize_t size = 0; in >= 0 && out >= 0 && (size = next_read(in, block.data(), block.size())) > 0;)
+    for (ssize_t size = 0;
+         in >= 0 && out >= 0 && (size = next_read(in, block.data(), block.size())) > 0;)
         if (next_write(out, block.data(), static_cast<std::size_t>(size)) != size) break;
     if (in >= 0) next_close(in);
     if (out >= 0) next_close(out);
@@ -71,33 +72,41 @@ void send_contents(Session &session, std::uint32_t key, int file) {
     std::vector<char> block(piece);
     for (off_t at = 0;;) {
         const ssize_t size = pread(file, block.data(), block.size(), at);
-        session.post(Answer::contents, key, block.data(), static_cast<std::size_t>(size > 0 ? size : 0));
+        session.post(Answer::contents, key, block.data(),
+                     static_cast<std::size_t>(size > 0 ? size : 0));
         if (size <= 0) return;
         at += size;
     }
 }
 
-void receive_contents(Session &session, std::uint32_t key, const char *what, const std::string &to) {
+void receive_contents(Session &session, std::uint32_t key, const char *what,
+                      const std::string &to) {
     const int out = next_open(to.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     std::vector<char> block(piece);
-    for (ssize_t size = 0; (size = session.take_any(Answer::contents, key, what, block.data(), 0, block.size())) > 0;)
+    for (ssize_t size = 0;
+         (size = session.take_any(Answer::contents, key, what, block.data(), 0, block.size())) > 0;)
         (void)!next_write(out, block.data(), static_cast<std::size_t>(size));
     if (out >= 0) next_close(out);
 }
 
-bool is_for_writing(int flags) { return (flags & O_ACCMODE) != O_RDONLY || (flags & (O_CREAT | O_TRUNC)) != 0; }
+bool is_for_writing(int flags) {
+    return (flags & O_ACCMODE) != O_RDONLY || (flags & (O_CREAT | O_TRUNC)) != 0;
+}
 
 bool is_regular(const std::string &path) {
     struct stat state {};
     return stat(path.c_str(), &state) == 0 && S_ISREG(state.st_mode);
 }
 
-// Whether to send the contents of a file that is opened for reading: 0 no, 1 yes, 2 the other ranks already received the contents.
+// Whether to send the contents of a file that is opened for reading: 0 no, 1 yes, 2 the other ranks
+// already received the contents.
 std::uint32_t to_be_sent(const Session &session, const std::string &path, int file) {
     struct stat state {};
-    if (!session.far() || !session.stages(path) || fstat(file, &state) != 0 || !S_ISREG(state.st_mode)) return 0;
-    const std::pair<std::int64_t, std::int64_t> now{state.st_mtim.tv_sec * 1'000'000'000LL + state.st_mtim.tv_nsec,
-                                                    state.st_size};
+    if (!session.far() || !session.stages(path) || fstat(file, &state) != 0 ||
+        !S_ISREG(state.st_mode))
+        return 0;
+    const std::pair<std::int64_t, std::int64_t> now{
+        state.st_mtim.tv_sec * 1'000'000'000LL + state.st_mtim.tv_nsec, state.st_size};
     const std::lock_guard lock(mutex);
     auto &before = sent()[path];
     if (before == now) return 2;
@@ -105,8 +114,8 @@ std::uint32_t to_be_sent(const Session &session, const std::string &path, int fi
     return 1;
 }
 
-int open_as_first(Session &session, const std::string &path, std::uint32_t key, const char *what, bool writing,
-                  int flags, mode_t mode) {
+int open_as_first(Session &session, const std::string &path, std::uint32_t key, const char *what,
+                  bool writing, int flags, mode_t mode) {
     if (struct stat state{}; writing && stat(path.c_str(), &state) == 0) {
         const bool send = session.far() && S_ISREG(state.st_mode) && (flags & O_TRUNC) == 0;
         const int file = send ? next_open(path.c_str(), O_RDONLY | O_CLOEXEC, 0) : -1;
@@ -119,19 +128,20 @@ int open_as_first(Session &session, const std::string &path, std::uint32_t key, 
         session.meet(key, what, [] {});
     }
     const int file = next_open(path.c_str(), flags, mode);
-    const Opened opened{file, errno, 0, file >= 0 && !writing ? to_be_sent(session, path, file) : 0};
+    const Opened opened{file, errno, 0,
+                        file >= 0 && !writing ? to_be_sent(session, path, file) : 0};
     session.post(Answer::open, key, &opened, sizeof opened);
     if (opened.contents == 1) send_contents(session, key, file);
     errno = opened.code;
     return file;
 }
 
-int open_as_other(Session &session, const std::string &path, std::uint32_t key, const char *what, bool writing,
-                  int flags, mode_t mode) {
+int open_as_other(Session &session, const std::string &path, std::uint32_t key, const char *what,
+                  bool writing, int flags, mode_t mode) {
     Opened opened{};
     const auto take = [&] { return session.take(Answer::open, key, what, &opened, sizeof opened); };
-    // A process whose calls differ from rank 0's opens the file itself. If only this thread differs, it writes to this
-    // process's private copy.
+    // A process whose calls differ from rank 0's opens the file itself. If only this thread
+    // differs, it writes to this process's private copy.
     const auto open_alone = [&] {
         return Session::current() == nullptr ? next_open(path.c_str(), flags, mode)
                                              : open_own(session, path, flags, mode);
@@ -139,11 +149,13 @@ int open_as_other(Session &session, const std::string &path, std::uint32_t key, 
     if (!take()) return open_alone();
     if (opened.before != 0) {
         const bool keep = (flags & O_TRUNC) == 0;
-        if (opened.contents != 0) receive_contents(session, key, what, make_place(session, path, false));
+        if (opened.contents != 0)
+            receive_contents(session, key, what, make_place(session, path, false));
         session.meet(key, what, [&] { make_place(session, path, keep); });
         if (!take()) return open_alone();
     }
-    if (opened.contents == 1) receive_contents(session, key, what, make_place(session, path, false));
+    if (opened.contents == 1)
+        receive_contents(session, key, what, make_place(session, path, false));
     if (opened.result < 0) {
         errno = opened.code;
         return -1;
@@ -153,7 +165,8 @@ int open_as_other(Session &session, const std::string &path, std::uint32_t key, 
     if (file < 0) {
         const SameErrno same;
         session.say(
-            "rank %d cannot open %s, but rank 0 can; with `cldist run --stage %s` other hosts read rank 0's file",
+            "rank %d cannot open %s, but rank 0 can; with `cldist run --stage %s` other hosts read "
+            "rank 0's file",
             session.rank(), path.c_str(), path.c_str());
     }
     return file;
@@ -221,8 +234,8 @@ std::string make_place(const Session &session, const std::string &path, bool kee
     std::string &place = places()[true_path(path)];
     if (!place.empty()) return place;
     if (made++ == 0) (void)!mkdir(session.folder().c_str(), 0700);
-    place =
-        session.folder() + "/" + std::to_string(made) + path.substr(path.rfind('/') + 1).insert(0, "-").substr(0, 100);
+    place = session.folder() + "/" + std::to_string(made) +
+            path.substr(path.rfind('/') + 1).insert(0, "-").substr(0, 100);
     if (keep && is_regular(path)) copy(path, place);
     return place;
 }
@@ -265,9 +278,11 @@ void set_kind(int descriptor, Kind kind) {
 
 int open_own(const Session &session, const std::string &path, int flags, mode_t mode) {
     const bool writing = is_for_writing(flags);
-    const std::string place = writing ? make_place(session, path, (flags & O_TRUNC) == 0) : place_of(path);
-    const int file = writing ? next_open(place.c_str(), (flags & ~(O_EXCL | O_NOFOLLOW)) | O_CREAT, mode | 0600U)
-                             : next_open(place.empty() ? path.c_str() : place.c_str(), flags, mode);
+    const std::string place =
+        writing ? make_place(session, path, (flags & O_TRUNC) == 0) : place_of(path);
+    const int file =
+        writing ? next_open(place.c_str(), (flags & ~(O_EXCL | O_NOFOLLOW)) | O_CREAT, mode | 0600U)
+                : next_open(place.empty() ? path.c_str() : place.c_str(), flags, mode);
     set_kind(file, writing ? Kind::written : Kind::none);
     return file;
 }
@@ -277,10 +292,12 @@ int open_file(Session &session, int folder, const char *path, int flags, mode_t 
     const std::string name = absolute(folder, path);
     const bool writing = is_for_writing(flags);
     const std::uint32_t key =
-        key_of(name) ^ static_cast<std::uint32_t>(flags & (O_ACCMODE | O_CREAT | O_EXCL | O_TRUNC | O_APPEND));
+        key_of(name) ^
+        static_cast<std::uint32_t>(flags & (O_ACCMODE | O_CREAT | O_EXCL | O_TRUNC | O_APPEND));
     const std::string what = "open " + name;
-    const int file = session.first() ? open_as_first(session, name, key, what.c_str(), writing, flags, mode)
-                                     : open_as_other(session, name, key, what.c_str(), writing, flags, mode);
+    const int file = session.first()
+                         ? open_as_first(session, name, key, what.c_str(), writing, flags, mode)
+                         : open_as_other(session, name, key, what.c_str(), writing, flags, mode);
     set_kind(file, writing ? Kind::written : Kind::none);
     return file;
 }

@@ -33,7 +33,8 @@ void set_kind(int descriptor, Kind kind);
 int open_file(Session &session, int folder, const char *path, int flags, mode_t mode);
 /// The same on another rank than 0, without rank 0's result.
 int open_own(const Session &session, const std::string &path, int flags, mode_t mode);
-/// A write to a file that open_file opened for writing, with rank 0's result. `call` writes up to so many bytes here.
+/// A write to a file that open_file opened for writing, with rank 0's result. `call` writes up to
+/// so many bytes here.
 template <typename Call>
 ssize_t write_file(Session &session, std::size_t size, Call call) {
     struct Written {
@@ -42,11 +43,12 @@ ssize_t write_file(Session &session, std::size_t size, Call call) {
     };
     const Inside inside;
     bool own = session.first();
-    const auto written = session.answer<Written>(Answer::write, static_cast<std::uint32_t>(size), "write", [&] {
-        own = true;
-        const ssize_t result = call(size);
-        return Written{result, errno};
-    });
+    const auto written =
+        session.answer<Written>(Answer::write, static_cast<std::uint32_t>(size), "write", [&] {
+            own = true;
+            const ssize_t result = call(size);
+            return Written{result, errno};
+        });
     if (!own && written.size > 0) (void)call(static_cast<std::size_t>(written.size));
     if (written.size < 0) errno = written.code;
     return written.size;

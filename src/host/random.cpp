@@ -1,4 +1,5 @@
-// Random numbers: each thread of the program has a stream, made from rank 0's seed, which no message has to carry.
+// Random numbers: each thread of the program has a stream, made from rank 0's seed, which no
+// message has to carry.
 #include <sys/random.h>
 
 #include <algorithm>

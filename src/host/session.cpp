@@ -51,8 +51,11 @@ const char *name_of(Answer answer) {
     return number < answer_names.size() ? answer_names[number] : "something else";
 }
 
-constexpr std::array<std::pair<const char *, unsigned>, 5> group_names{
-    {{"random", random_numbers}, {"time", clocks}, {"identity", identity}, {"output", output}, {"files", files}}};
+constexpr std::array<std::pair<const char *, unsigned>, 5> group_names{{{"random", random_numbers},
+                                                                        {"time", clocks},
+                                                                        {"identity", identity},
+                                                                        {"output", output},
+                                                                        {"files", files}}};
 
 // Programs that start others: these shall be wrapped, one after the other, not they.
 bool starts_programs() {
@@ -60,15 +63,16 @@ bool starts_programs() {
     if (readlink("/proc/self/exe", path.data(), path.size() - 1) < 0) return false;
     const char *const slash = std::strrchr(path.data(), '/');
     const std::string_view name = slash != nullptr ? slash + 1 : path.data();
-    return std::ranges::any_of(
-        std::array{"sh", "bash", "dash", "zsh", "ksh", "busybox", "timeout", "time", "xargs", "make", "cldist"},
-        [&](const char *starter) { return name == starter; });
+    return std::ranges::any_of(std::array{"sh", "bash", "dash", "zsh", "ksh", "busybox", "timeout",
+                                          "time", "xargs", "make", "cldist"},
+                               [&](const char *starter) { return name == starter; });
 }
 
 Channel *open_channel(const char *path) {
     const int file = next_open(path, O_RDWR | O_CLOEXEC, 0);
     if (file < 0) return nullptr;
-    void *const memory = mmap(nullptr, sizeof(Channel), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    void *const memory =
+        mmap(nullptr, sizeof(Channel), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     next_close(file);
     if (memory == MAP_FAILED) return nullptr;
     auto *const channel = static_cast<Channel *>(memory);
@@ -98,7 +102,8 @@ bool program_runs_mpi() {
 
 pid_t real_pid() { return static_cast<pid_t>(syscall(SYS_getpid)); }
 
-// Whether the calling process may be the rank's wrapped one: there is no other, or it is the same process after exec.
+// Whether the calling process may be the rank's wrapped one: there is no other, or it is the same
+// process after exec.
 bool claim(std::atomic<std::int32_t> &holder) {
     const pid_t me = real_pid();
     std::int32_t before = holder.load();
@@ -113,7 +118,9 @@ std::string command_of_first(const char *command) {
     return std::string("export CLDIST_APART='only rank 0 runs this program'; ") + command;
 }
 
-std::int64_t ns_of(const timespec &time) { return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec; }
+std::int64_t ns_of(const timespec &time) {
+    return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+}
 
 std::uint32_t key_of(std::string_view text) {
     std::uint32_t hash = 2166136261U;
@@ -142,7 +149,8 @@ Session::Session(Channel *channel, int rank, unsigned groups)
       place_(channel->ranks.at(static_cast<std::size_t>(rank)).place),
       interrupts_(*channel, rank) {
     if (const char *const folder = std::getenv("CLDIST_HOST_FOLDER")) folder_ = folder;
-    if (const char *const seconds = std::getenv("CLDIST_STALL_SECONDS")) stall_seconds_ = std::atof(seconds);
+    if (const char *const seconds = std::getenv("CLDIST_STALL_SECONDS"))
+        stall_seconds_ = std::atof(seconds);
     if (const char *const list = std::getenv("CLDIST_HOST_STAGE"))
         for (std::string_view rest = list; !rest.empty();) {
             const std::string_view one = rest.substr(0, rest.find(':'));
@@ -159,7 +167,8 @@ void Session::begin() {
     if (path == nullptr || rank == nullptr || groups == nullptr || starts_programs()) return;
     Channel *const channel = open_channel(path);
     const int number = std::atoi(rank);
-    if (channel == nullptr || number < 0 || static_cast<std::size_t>(number) >= Channel::most_readers ||
+    if (channel == nullptr || number < 0 ||
+        static_cast<std::size_t>(number) >= Channel::most_readers ||
         !claim(channel->ranks.at(static_cast<std::size_t>(number)).holder))
         return;
     auto *const session = new Session(channel, number, parse_groups(groups));
@@ -185,7 +194,8 @@ bool Session::meet_first() {
         return true;
     }
     if (reader_.has_left()) {
-        say("rank %d gets its own results in %s, because it stopped using rank 0's results in an earlier program",
+        say("rank %d gets its own results in %s, because it stopped using rank 0's results in an "
+            "earlier program",
             rank_, program_invocation_short_name);
         return false;
     }
@@ -195,8 +205,9 @@ bool Session::meet_first() {
         const std::size_t there = reader_.there();
         if (there == 0) {
             if (reader_.ended()) {
-                say("rank %d runs %s, but rank 0 has run no further program; this program gets its own results", rank_,
-                    program_invocation_short_name);
+                say("rank %d runs %s, but rank 0 has run no further program; this program gets its "
+                    "own results",
+                    rank_, program_invocation_short_name);
                 return false;
             }
             reader_.wait(seen, 0, look_again_ms);
@@ -204,7 +215,8 @@ bool Session::meet_first() {
         }
         Record record{};
         reader_.look(&record, sizeof record);
-        const bool found = record.kind == static_cast<std::uint32_t>(Answer::begin) && record.size == sizeof identity_;
+        const bool found = record.kind == static_cast<std::uint32_t>(Answer::begin) &&
+                           record.size == sizeof identity_;
         if (found) reader_.look(&identity_, sizeof identity_, sizeof record);
         if (record.kind == static_cast<std::uint32_t>(Answer::prepare)) {
             std::uint64_t meeting = 0;
@@ -233,8 +245,8 @@ void Session::post(Answer kind, std::uint32_t key, const void *payload, std::siz
     const SameErrno same;
     const Lock lock(mutex_);
     const bool is_main = this_thread.id == main_thread;
-    writer_.put({static_cast<std::uint32_t>(size), static_cast<std::uint32_t>(kind), this_thread.id, key,
-                 is_main ? ++place_ : 0},
+    writer_.put({static_cast<std::uint32_t>(size), static_cast<std::uint32_t>(kind), this_thread.id,
+                 key, is_main ? ++place_ : 0},
                 payload);
 }
 
@@ -250,7 +262,8 @@ void Session::post_clock(std::uint32_t key, const void *payload, std::size_t siz
     const std::uint64_t place = place_;
     if (no_clocks_at_ == place) return;
     if (!post_if_there_is_room(
-            {static_cast<std::uint32_t>(size), static_cast<std::uint32_t>(Answer::clock), this_thread.id, key, place},
+            {static_cast<std::uint32_t>(size), static_cast<std::uint32_t>(Answer::clock),
+             this_thread.id, key, place},
             payload, false))
         no_clocks_at_ = place;
 }
@@ -259,7 +272,9 @@ void Session::note_opencl_call() {
     if (!wraps(clocks)) return;
     const std::uint64_t place = ++place_;
     if (first()) {
-        post_if_there_is_room({0, static_cast<std::uint32_t>(Answer::opencl), this_thread.id, 0, place}, nullptr, true);
+        post_if_there_is_room(
+            {0, static_cast<std::uint32_t>(Answer::opencl), this_thread.id, 0, place}, nullptr,
+            true);
     } else if (reader_.there() > much_to_receive) {
         const SameErrno same;
         const Lock lock(mutex_);
@@ -269,8 +284,8 @@ void Session::note_opencl_call() {
     }
 }
 
-// With the mutex. Leaves no whole record of this program in the channel. The next program's records stay there for it,
-// because rank 0 may start that program while this program still runs.
+// With the mutex. Leaves no whole record of this program in the channel. The next program's records
+// stay there for it, because rank 0 may start that program while this program still runs.
 void Session::receive() {
     bool moved = false;
     // From another host a record may come in pieces.
@@ -294,7 +309,8 @@ void Session::receive() {
         }
         reader_.take(size);
         if (kind == Answer::clock) note_clock(kept);
-        const bool unwanted = own_clocks_ || record.place < place_ || of_main_.size() > most_of_main;
+        const bool unwanted =
+            own_clocks_ || record.place < place_ || of_main_.size() > most_of_main;
         if (kind == Answer::opencl || (kind == Answer::clock && unwanted)) continue;
         (of_main ? of_main_ : of_others_).push_back(std::move(kept));
         if (of_others_.size() > most_of_others) of_others_.pop_front();
@@ -304,7 +320,8 @@ void Session::receive() {
 
 // A record takes its time to come, so the least difference is the best.
 void Session::note_clock(const Kept &kept) {
-    if (!far() || kept.record.key >= ahead_.size() || kept.payload.size() < sizeof(timespec)) return;
+    if (!far() || kept.record.key >= ahead_.size() || kept.payload.size() < sizeof(timespec))
+        return;
     timespec there{};
     std::memcpy(&there, kept.payload.data(), sizeof there);
     note_time(static_cast<clockid_t>(kept.record.key), ns_of(there));
@@ -319,7 +336,8 @@ void Session::note_time(clockid_t clock, std::int64_t there) {
 
 // With the mutex.
 void Session::drop_old_clocks() {
-    while (!of_main_.empty() && of_main_.front().record.kind == static_cast<std::uint32_t>(Answer::clock) &&
+    while (!of_main_.empty() &&
+           of_main_.front().record.kind == static_cast<std::uint32_t>(Answer::clock) &&
            of_main_.front().record.place < place_)
         of_main_.pop_front();
 }
@@ -328,13 +346,15 @@ int Session::patience_ms(const Thread &thread) {
     return thread.id == main_thread ? -1 : thread.alone ? 0 : patience_of_others_ms;
 }
 
-// Returns true when `look` has found what it looks for in what was received, false if that will not come.
+// Returns true when `look` has found what it looks for in what was received, false if that will not
+// come.
 template <typename Look>
 bool Session::wait_until(Lock &lock, Look look, int patience_ms, const char *what) {
     receive();
     if (look()) return true;
     const Deadline deadline(patience_ms);
-    const Deadline stall(stall_seconds_ > 0 ? static_cast<int>(std::min(stall_seconds_, 1e6) * 1000) : -1);
+    const Deadline stall(stall_seconds_ > 0 ? static_cast<int>(std::min(stall_seconds_, 1e6) * 1000)
+                                            : -1);
     const Deadline long_wait(look_again_ms);
     bool said = what == nullptr;
     for (bool uses_mpi = false;;) {
@@ -380,18 +400,21 @@ bool Session::take_clock(std::uint32_t key, void *payload, std::size_t size) {
         }
         return place_of_first_ > place;
     };
-    const int patience = stall_seconds_ > 0 ? static_cast<int>(std::min(stall_seconds_, 1e6) * 1000) : -1;
-    if (!wait_until(lock, look, patience, nullptr) && current_.load() == this && !no_more_answers()) {
+    const int patience =
+        stall_seconds_ > 0 ? static_cast<int>(std::min(stall_seconds_, 1e6) * 1000) : -1;
+    if (!wait_until(lock, look, patience, nullptr) && current_.load() == this &&
+        !no_more_answers()) {
         own_clocks_ = true;
-        say("rank %d has waited %.0f s for rank 0's main thread to read the clock; from now on rank %d uses its own "
+        say("rank %d has waited %.0f s for rank 0's main thread to read the clock; from now on "
+            "rank %d uses its own "
             "clock",
             rank_, stall_seconds_, rank_);
     }
     return found;
 }
 
-ssize_t Session::take_any(Answer kind, std::uint32_t key, const char *what, void *payload, std::size_t least,
-                          std::size_t room) {
+ssize_t Session::take_any(Answer kind, std::uint32_t key, const char *what, void *payload,
+                          std::size_t least, std::size_t room) {
     const SameErrno same;
     Thread &thread = this_thread;
     const bool is_main = thread.id == main_thread;
@@ -409,7 +432,8 @@ ssize_t Session::take_any(Answer kind, std::uint32_t key, const char *what, void
         return one.record.kind != static_cast<std::uint32_t>(Answer::clock);
     };
     const auto look = [&] {
-        found = is_main ? std::ranges::find_if(kept, is_no_clock) : std::ranges::find_if(kept, equal);
+        found =
+            is_main ? std::ranges::find_if(kept, is_no_clock) : std::ranges::find_if(kept, equal);
         return found != kept.end();
     };
     if (!wait_until(lock, look, patience_ms(thread), what)) {
@@ -440,14 +464,16 @@ ssize_t Session::take_any(Answer kind, std::uint32_t key, const char *what, void
 void Session::leave_others(const char *what) {
     this_thread.alone = true;
     if (!said_alone_.exchange(true))
-        say("a thread of rank %d called %s, which no thread of rank 0 has called for %d s; from now on this thread "
+        say("a thread of rank %d called %s, which no thread of rank 0 has called for %d s; from "
+            "now on this thread "
             "gets its own results, except for calls that rank 0 has already made",
             rank_, what, patience_of_others_ms / 1000);
 }
 
 // With the mutex.
 void Session::diverge(Answer kind, const char *what, Answer theirs) {
-    say("rank %d called %s (%s), but rank 0 called %s%s; the programs differ, and from now on this process gets its "
+    say("rank %d called %s (%s), but rank 0 called %s%s; the programs differ, and from now on this "
+        "process gets its "
         "own results",
         rank_, what, name_of(kind), name_of(theirs), kind == theirs ? " with other arguments" : "");
     leave();
@@ -456,7 +482,8 @@ void Session::diverge(Answer kind, const char *what, Answer theirs) {
 // With the mutex.
 void Session::end_early(const char *what) {
     say("rank %d called %s, but %s; from now on this process gets its own results", rank_, what,
-        next_has_begun_ ? "rank 0 already runs its next program" : "rank 0 or the connection to it has ended");
+        next_has_begun_ ? "rank 0 already runs its next program"
+                        : "rank 0 or the connection to it has ended");
     leave();
 }
 
@@ -467,9 +494,11 @@ void Session::leave() {
     reader_.wake_others();
 }
 
-// With the mutex. The processes of a program that uses MPI itself are meant to differ, and wait for each other by MPI.
+// With the mutex. The processes of a program that uses MPI itself are meant to differ, and wait for
+// each other by MPI.
 void Session::leave_to_mpi() {
-    say("the program uses MPI itself; from now on rank %d gets its own results, not rank 0's", rank_);
+    say("the program uses MPI itself; from now on rank %d gets its own results, not rank 0's",
+        rank_);
     leave();
 }
 
@@ -482,7 +511,8 @@ void Session::say(const char *format, ...) const {
     const int size = std::vsnprintf(text.data(), text.size() - 1, format, arguments);
     va_end(arguments);
     const std::string line =
-        "cldist run: " + std::string(text.data(), static_cast<std::size_t>(std::clamp(size, 0, 1022))) + "\n";
+        "cldist run: " +
+        std::string(text.data(), static_cast<std::size_t>(std::clamp(size, 0, 1022))) + "\n";
     (void)!next_write(STDERR_FILENO, line.data(), line.size());
 }
 

@@ -43,16 +43,19 @@ enum class Answer : std::uint32_t {
 
 /// State of each thread of the program.
 struct Thread {
-    std::uint32_t id = 0;               ///< the same in all processes; 0: a thread that the program did not start
-    std::uint32_t started = 0;          ///< how many threads it has started
-    std::uint32_t opencl_calls = 0;     ///< that it is in: callbacks make calls within a call
-    std::atomic<bool> ordered = false;  ///< it is in a call whose order among all threads' calls matters
-    bool in_callbacks = false;          ///< it runs callbacks of the program at the end of a call
-    bool inside = false;                ///< a wrapped call: what a signal's handler calls meanwhile is answered here
-    bool sends_itself = false;          ///< a signal
-    bool alone = false;                 ///< it has waited in vain, and waits no longer
-    std::uint32_t follows = 0;          ///< within a call: rank 0's thread, whose answers it gets
-    std::uint64_t drawn = 0;            ///< random bytes
+    /// The same in all processes; 0: a thread that the program did not start.
+    std::uint32_t id = 0;
+    std::uint32_t started = 0;       ///< how many threads it has started
+    std::uint32_t opencl_calls = 0;  ///< that it is in: callbacks make calls within a call
+    /// It is in a call whose order among all threads' calls matters.
+    std::atomic<bool> ordered = false;
+    bool in_callbacks = false;  ///< it runs callbacks of the program at the end of a call
+    /// A wrapped call: what a signal's handler calls meanwhile is answered here.
+    bool inside = false;
+    bool sends_itself = false;  ///< a signal
+    bool alone = false;         ///< it has waited in vain, and waits no longer
+    std::uint32_t follows = 0;  ///< within a call: rank 0's thread, whose answers it gets
+    std::uint64_t drawn = 0;    ///< random bytes
     std::uint32_t made_block = 0;
     std::uint64_t block_number = ~std::uint64_t{0};
     std::uint32_t block[16] = {};
@@ -70,12 +73,13 @@ inline constexpr std::uint32_t main_thread = 1;
 
 /// This process as one of a job whose wrapped calls get rank 0's answers (docs/dev/decisions/0036).
 ///
-/// The main thread's calls outside OpenCL must be the same in all processes, except for its reads of clocks. They and its calls
-/// of OpenCL are numbered: the number is the place that the thread has come to. A clock read gets what rank 0's main thread
-/// got in its read of the same clock at the same place. If rank 0 has left that place with fewer reads, it gets this
-/// process's clock.
+/// The main thread's calls outside OpenCL must be the same in all processes, except for its reads
+/// of clocks. They and its calls of OpenCL are numbered: the number is the place that the thread
+/// has come to. A clock read gets what rank 0's main thread got in its read of the same clock at
+/// the same place. If rank 0 has left that place with fewer reads, it gets this process's clock.
 ///
-/// Other threads share their work by chance: a call gets the oldest unused answer to an equal call of rank 0's other threads.
+/// Other threads share their work by chance: a call gets the oldest unused answer to an equal call
+/// of rank 0's other threads.
 class Session {
 public:
     /// Null in programs that have no part, or have no longer.
@@ -98,7 +102,8 @@ public:
     /// Whether a file of rank 0 goes to other hosts when it is opened.
     [[nodiscard]] bool stages(std::string_view path) const;
 
-    /// Rank 0's answer to the calling thread's next call: what `native` gives there. `what` is for people.
+    /// Rank 0's answer to the calling thread's next call: what `native` gives there. `what` is for
+    /// people.
     template <typename T, typename Native>
     T answer(Answer kind, std::uint32_t key, const char *what, Native native) {
         static_assert(std::is_trivially_copyable_v<T>);
@@ -117,8 +122,8 @@ public:
         return take_any(kind, key, what, payload, size, size) >= 0;
     }
     /// The same for up to `room` bytes. Gives their number, or -1.
-    ssize_t take_any(Answer kind, std::uint32_t key, const char *what, void *payload, std::size_t least,
-                     std::size_t room);
+    ssize_t take_any(Answer kind, std::uint32_t key, const char *what, void *payload,
+                     std::size_t least, std::size_t room);
 
     /// A clock read of the main thread outside OpenCL.
     template <typename T, typename Native>
@@ -149,7 +154,8 @@ public:
     /// The cluster platform, not the program, has initialised MPI.
     void note_platform_mpi() { platform_mpi_ = true; }
 
-    /// Rank 0 waits until all others have come here with their calls. `prepare` is run by the others before.
+    /// Rank 0 waits until all others have come here with their calls. `prepare` is run by the
+    /// others before.
     template <typename Prepare>
     void meet(std::uint32_t key, const char *what, Prepare prepare) {
         std::uint64_t number = 0;
@@ -168,7 +174,8 @@ public:
     /// Whether all processes are interrupted at the same place.
     [[nodiscard]] bool interrupts_together() const { return !far() && wraps(clocks); }
     [[nodiscard]] Interrupts &interrupts() { return interrupts_; }
-    /// Runs the program's handler of SIGINT if the main thread, which calls this, is interrupted at this place.
+    /// Runs the program's handler of SIGINT if the main thread, which calls this, is interrupted at
+    /// this place.
     void take_interrupt() {
         if (interrupts_.take()) interrupt_here();
     }
@@ -223,10 +230,11 @@ private:
     std::deque<Kept> of_others_;  // the same of other threads
     std::atomic<std::uint64_t> &place_;
     Interrupts interrupts_;
-    std::uint64_t place_of_first_ = 0;                // rank 0's main thread has come so far, at least
-    std::uint64_t no_clocks_at_ = ~std::uint64_t{0};  // in rank 0: at this place a reader was too slow for more
-    bool next_has_begun_ = false;                     // rank 0 has started its next program
-    bool own_clocks_ = false;                         // the main thread waited in vain for rank 0's
+    std::uint64_t place_of_first_ = 0;  // rank 0's main thread has come so far, at least
+    // In rank 0: at this place a reader was too slow for more.
+    std::uint64_t no_clocks_at_ = ~std::uint64_t{0};
+    bool next_has_begun_ = false;  // rank 0 has started its next program
+    bool own_clocks_ = false;      // the main thread waited in vain for rank 0's
     std::array<std::atomic<std::int64_t>, 2> ahead_{};
     std::atomic<bool> said_alone_ = false;
     std::atomic<bool> platform_mpi_ = false;

@@ -14,7 +14,8 @@
 namespace cldist::host {
 namespace {
 
-// How long the main threads may take to come to the next place. They may sleep, or wait for devices.
+// How long the main threads may take to come to the next place. They may sleep, or wait for
+// devices.
 constexpr time_t wait_s = 2;
 // The same for a process that is behind the other processes.
 constexpr int most_waits = 5;
@@ -53,7 +54,8 @@ bool has_timer() {
 // Whether the program's handler must run now.
 bool is_due(Interrupts &interrupts, const siginfo_t &info) {
     if (this_thread.sends_itself) return true;
-    if (Elsewhere due = Elsewhere::due; elsewhere.compare_exchange_strong(due, Elsewhere::running)) return true;
+    if (Elsewhere due = Elsewhere::due; elsewhere.compare_exchange_strong(due, Elsewhere::running))
+        return true;
     const bool from_timer = info.si_code == SI_TIMER && info.si_value.sival_ptr == &timer;
     bool due = false;
     if (from_timer) {
@@ -102,11 +104,13 @@ int next_sigaction(int number, const struct sigaction *action, struct sigaction 
     return next(number, action, before);
 }
 
-int set_action(int number, const struct sigaction *action, struct sigaction *before, const void *caller) {
+int set_action(int number, const struct sigaction *action, struct sigaction *before,
+               const void *caller) {
     if (number != SIGINT) return next_sigaction(number, action, before);
     const Handler handler_before = program_handler;
     const int flags_before = program_flags;
-    // LLVM, which drivers use, puts its handler in front. It restores the former one before it sends the signal again.
+    // LLVM, which drivers use, puts its handler in front. It restores the former one before it
+    // sends the signal again.
     const Session *const session = wrapped_anywhere(clocks, caller);
     struct sigaction mine {};
     if (action != nullptr) {
@@ -117,19 +121,21 @@ int set_action(int number, const struct sigaction *action, struct sigaction *bef
             program_handler = action->sa_sigaction;
             program_flags = action->sa_flags;
             mine.sa_sigaction = on_interrupt;
-            mine.sa_flags = static_cast<int>((static_cast<unsigned>(mine.sa_flags) & ~SA_RESETHAND) | SA_SIGINFO);
+            mine.sa_flags = static_cast<int>(
+                (static_cast<unsigned>(mine.sa_flags) & ~SA_RESETHAND) | SA_SIGINFO);
         }
     }
     struct sigaction old {};
     const int result = next_sigaction(number, action != nullptr ? &mine : nullptr, &old);
-    if (action != nullptr && mine.sa_sigaction == on_interrupt && (mine.sa_flags & SA_SIGINFO) != 0 &&
-        session != nullptr) {
+    if (action != nullptr && mine.sa_sigaction == on_interrupt &&
+        (mine.sa_flags & SA_SIGINFO) != 0 && session != nullptr) {
         installed = mine;
         is_installed = true;
     }
     if (result == 0 && before != nullptr) {
         *before = old;
-        if (session != nullptr && (old.sa_flags & SA_SIGINFO) != 0 && old.sa_sigaction == on_interrupt) {
+        if (session != nullptr && (old.sa_flags & SA_SIGINFO) != 0 &&
+            old.sa_sigaction == on_interrupt) {
             before->sa_sigaction = handler_before;
             before->sa_flags = flags_before;
         }
@@ -141,7 +147,8 @@ int set_action(int number, const struct sigaction *action, struct sigaction *bef
 
 void Session::interrupt_here() {
     if (!interrupts_.is_pending()) set_timer(0);
-    // While LLVM's handler runs, the signal has its default action, and a second one would end the process.
+    // While LLVM's handler runs, the signal has its default action, and a second one would end the
+    // process.
     if (is_installed) next_sigaction(SIGINT, &installed, nullptr);
     sigset_t blocked;
     pthread_sigmask(SIG_BLOCK, nullptr, &blocked);
@@ -159,7 +166,8 @@ void Session::interrupt_here() {
 
 using namespace cldist::host;
 
-CLDIST_IN_FRONT int sigaction(int number, const struct sigaction *action, struct sigaction *before) noexcept {
+CLDIST_IN_FRONT int sigaction(int number, const struct sigaction *action,
+                              struct sigaction *before) noexcept {
     return set_action(number, action, before, __builtin_return_address(0));
 }
 
@@ -170,7 +178,9 @@ CLDIST_IN_FRONT sighandler_t signal(int number, sighandler_t handler) noexcept {
     action.sa_handler = handler;
     action.sa_flags = SA_RESTART;
     struct sigaction before {};
-    return set_action(number, &action, &before, __builtin_return_address(0)) == 0 ? before.sa_handler : SIG_ERR;
+    return set_action(number, &action, &before, __builtin_return_address(0)) == 0
+               ? before.sa_handler
+               : SIG_ERR;
 }
 
 CLDIST_IN_FRONT int raise(int number) noexcept {

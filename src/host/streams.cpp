@@ -1,4 +1,5 @@
-// Streams: the C library's own calls on descriptors can't be wrapped, so these streams have other functions below them.
+// Streams: the C library's own calls on descriptors can't be wrapped, so these streams have other
+// functions below them.
 #include "host/streams.hpp"
 
 #include <fcntl.h>
@@ -21,7 +22,8 @@ namespace cldist::host {
 namespace {
 
 std::mutex mutex;
-// There before the first constructor and after the last destructor: streams are flushed at the very end.
+// There before the first constructor and after the last destructor: streams are flushed at the very
+// end.
 using Descriptors = std::map<const std::FILE *, int>;
 struct Child {
     std::FILE *own;  // popen's; null in another rank than 0
@@ -44,8 +46,11 @@ struct Below {
 
 Below &below(void *cookie) { return *static_cast<Below *>(cookie); }
 
-// The program's calls on its stream come through the C library; whoever made the stream, they are its own.
-ssize_t read_below(void *cookie, char *bytes, std::size_t size) { return read(below(cookie).descriptor, bytes, size); }
+// The program's calls on its stream come through the C library; whoever made the stream, they are
+// its own.
+ssize_t read_below(void *cookie, char *bytes, std::size_t size) {
+    return read(below(cookie).descriptor, bytes, size);
+}
 
 ssize_t write_below(void *cookie, const char *bytes, std::size_t size) {
     std::size_t done = 0;
@@ -163,15 +168,18 @@ CLDIST_IN_FRONT int fileno(std::FILE *stream) noexcept {
     static auto *const next = next_function<int(std::FILE *)>("fileno");
     if (Session::current() != nullptr) {
         const std::lock_guard lock(mutex);
-        if (const auto found = descriptors().find(stream); found != descriptors().end()) return found->second;
+        if (const auto found = descriptors().find(stream); found != descriptors().end())
+            return found->second;
     }
     return next(stream);
 }
-extern "C" __attribute__((visibility("default"), alias("fileno"))) int fileno_unlocked(std::FILE *stream) noexcept;
+extern "C" __attribute__((visibility("default"), alias("fileno"))) int fileno_unlocked(
+    std::FILE *stream) noexcept;
 
 CLDIST_IN_FRONT int isatty(int descriptor) noexcept {
-    const Session *const session =
-        descriptor >= 0 && descriptor < 3 ? wrapped_anywhere(output, __builtin_return_address(0)) : nullptr;
+    const Session *const session = descriptor >= 0 && descriptor < 3
+                                       ? wrapped_anywhere(output, __builtin_return_address(0))
+                                       : nullptr;
     if (session == nullptr) return next_isatty(descriptor);
     if ((session->identity_of_first().terminals >> descriptor & 1) != 0) return 1;
     errno = ENOTTY;
@@ -181,7 +189,8 @@ CLDIST_IN_FRONT int isatty(int descriptor) noexcept {
 CLDIST_IN_FRONT std::FILE *popen(const char *command, const char *mode) {
     CLDIST_NEXT(popen);
     note_effect("has started another process", __builtin_return_address(0));
-    Session *const session = command != nullptr ? wrapped(files, __builtin_return_address(0)) : nullptr;
+    Session *const session =
+        command != nullptr ? wrapped(files, __builtin_return_address(0)) : nullptr;
     if (session == nullptr) return next(command, mode);
     const Inside inside;
     const std::uint32_t key = key_of(command);
@@ -236,7 +245,8 @@ CLDIST_IN_FRONT int pclose(std::FILE *stream) {
     };
     const Inside inside;
     const Result result =
-        session != nullptr ? session->answer<Result>(Answer::child, child->key, "pclose", natively) : natively();
+        session != nullptr ? session->answer<Result>(Answer::child, child->key, "pclose", natively)
+                           : natively();
     if (session != nullptr && !session->first() && !session->far()) forget_all();
     if (result.status < 0) errno = result.code;
     return result.status;

@@ -1,5 +1,5 @@
-// Clocks: the main thread's reads outside OpenCL get rank 0's values. Others get the clock of rank 0's host, as this host
-// knows it. Times that a thread waits until are put on this host's clocks.
+// Clocks: the main thread's reads outside OpenCL get rank 0's values. Others get the clock of rank
+// 0's host, as this host knows it. Times that a thread waits until are put on this host's clocks.
 #include <pthread.h>
 #include <semaphore.h>
 #include <sys/time.h>
@@ -26,7 +26,9 @@ constexpr std::uint32_t cpu_times = 101;
 timespec time_of(std::int64_t ns) { return {ns / second, ns % second}; }
 
 // A clock read that gets rank 0's value.
-Session *of_main(const void *caller) { return this_thread.id > main_thread ? nullptr : wrapped(clocks, caller); }
+Session *of_main(const void *caller) {
+    return this_thread.id > main_thread ? nullptr : wrapped(clocks, caller);
+}
 
 struct Reading {
     timespec time;
@@ -39,15 +41,17 @@ Reading read_here(const Session &session, clockid_t clock) {
     Reading mine{};
     mine.result = next_clock_gettime(clock, &mine.time);
     mine.code = errno;
-    if (const std::int64_t ahead = session.ahead(clock); ahead != 0) mine.time = time_of(ns_of(mine.time) - ahead);
+    if (const std::int64_t ahead = session.ahead(clock); ahead != 0)
+        mine.time = time_of(ns_of(mine.time) - ahead);
     return mine;
 }
 
 int read(const void *caller, clockid_t clock, timespec *time) {
     Session *session = of_main(caller);
     if (session == nullptr) {
-        session =
-            Session::current() != nullptr && Session::current()->far() ? wrapped_anywhere(clocks, caller) : nullptr;
+        session = Session::current() != nullptr && Session::current()->far()
+                      ? wrapped_anywhere(clocks, caller)
+                      : nullptr;
         if (session == nullptr) return next_clock_gettime(clock, time);
         const Inside inside;
         const Reading mine = read_here(*session, clock);
@@ -56,8 +60,8 @@ int read(const void *caller, clockid_t clock, timespec *time) {
         return mine.result;
     }
     const Inside inside;
-    const auto reading =
-        session->read_clock<Reading>(static_cast<std::uint32_t>(clock), [&] { return read_here(*session, clock); });
+    const auto reading = session->read_clock<Reading>(static_cast<std::uint32_t>(clock),
+                                                      [&] { return read_here(*session, clock); });
     if (reading.result != 0) {
         errno = reading.code;
         return reading.result;
@@ -75,7 +79,8 @@ int read(const void *caller, clockid_t clock, timespec *time) {
 // A time of the program's on this host's clock.
 const timespec *here(const void *caller, clockid_t clock, const timespec *time, timespec &moved) {
     const Session *const session = Session::current();
-    if (session == nullptr || !session->far() || time == nullptr || wrapped_anywhere(clocks, caller) == nullptr)
+    if (session == nullptr || !session->far() || time == nullptr ||
+        wrapped_anywhere(clocks, caller) == nullptr)
         return time;
     moved = time_of(ns_of(*time) + session->ahead(clock));
     return &moved;
@@ -99,7 +104,8 @@ CLDIST_IN_FRONT int clock_gettime(clockid_t clock, timespec *time) noexcept {
 // The C library's calls of these do not come through the function above.
 CLDIST_IN_FRONT std::time_t time(std::time_t *result) noexcept {
     timespec now{};
-    // The C library's function has the time of the last tick, which must not be after a later time().
+    // The C library's function has the time of the last tick, which must not be after a later
+    // time().
     read(__builtin_return_address(0), CLOCK_REALTIME_COARSE, &now);
     if (result != nullptr) *result = now.tv_sec;
     return now.tv_sec;
@@ -163,26 +169,32 @@ CLDIST_IN_FRONT std::int64_t _ZNSt6chrono3_V212steady_clock3nowEv() noexcept {
     return ns_of(now);
 }
 
-// ---- Waiting until --------------------------------------------------------------------------------------------------------
+// ---- Waiting until
+// --------------------------------------------------------------------------------------------------------
 
-CLDIST_IN_FRONT int pthread_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *mutex, const timespec *until) {
+CLDIST_IN_FRONT int pthread_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *mutex,
+                                           const timespec *until) {
     // The oldest version has another structure.
-    static auto *const next = next_function<int(pthread_cond_t *, pthread_mutex_t *, const timespec *)>(
-        "pthread_cond_timedwait", "GLIBC_2.3.2");
+    static auto *const next =
+        next_function<int(pthread_cond_t *, pthread_mutex_t *, const timespec *)>(
+            "pthread_cond_timedwait", "GLIBC_2.3.2");
     timespec moved{};
     return next(condition, mutex, here(__builtin_return_address(0), CLOCK_REALTIME, until, moved));
 }
 
-CLDIST_IN_FRONT int pthread_cond_clockwait(pthread_cond_t *condition, pthread_mutex_t *mutex, clockid_t clock,
-                                           const timespec *until) {
+CLDIST_IN_FRONT int pthread_cond_clockwait(pthread_cond_t *condition, pthread_mutex_t *mutex,
+                                           clockid_t clock, const timespec *until) {
     static auto *const next =
-        next_function<int(pthread_cond_t *, pthread_mutex_t *, clockid_t, const timespec *)>("pthread_cond_clockwait");
+        next_function<int(pthread_cond_t *, pthread_mutex_t *, clockid_t, const timespec *)>(
+            "pthread_cond_clockwait");
     timespec moved{};
     return next(condition, mutex, clock, here(__builtin_return_address(0), clock, until, moved));
 }
 
-CLDIST_IN_FRONT int pthread_mutex_timedlock(pthread_mutex_t *mutex, const timespec *until) noexcept {
-    static auto *const next = next_function<int(pthread_mutex_t *, const timespec *)>("pthread_mutex_timedlock");
+CLDIST_IN_FRONT int pthread_mutex_timedlock(pthread_mutex_t *mutex,
+                                            const timespec *until) noexcept {
+    static auto *const next =
+        next_function<int(pthread_mutex_t *, const timespec *)>("pthread_mutex_timedlock");
     timespec moved{};
     return next(mutex, here(__builtin_return_address(0), CLOCK_REALTIME, until, moved));
 }
@@ -193,9 +205,14 @@ CLDIST_IN_FRONT int sem_timedwait(sem_t *semaphore, const timespec *until) {
     return next(semaphore, here(__builtin_return_address(0), CLOCK_REALTIME, until, moved));
 }
 
-CLDIST_IN_FRONT int clock_nanosleep(clockid_t clock, int flags, const timespec *until, timespec *left) {
-    static auto *const next = next_function<int(clockid_t, int, const timespec *, timespec *)>("clock_nanosleep");
+CLDIST_IN_FRONT int clock_nanosleep(clockid_t clock, int flags, const timespec *until,
+                                    timespec *left) {
+    static auto *const next =
+        next_function<int(clockid_t, int, const timespec *, timespec *)>("clock_nanosleep");
     timespec moved{};
     return next(clock, flags,
-                (flags & TIMER_ABSTIME) != 0 ? here(__builtin_return_address(0), clock, until, moved) : until, left);
+                (flags & TIMER_ABSTIME) != 0
+                    ? here(__builtin_return_address(0), clock, until, moved)
+                    : until,
+                left);
 }

@@ -9,8 +9,8 @@
 namespace cldist {
 namespace {
 
-// A test that moves no bytes takes half a microsecond, or a few microseconds if MPI queries sockets. A longer test has
-// moved bytes.
+// A test that moves no bytes takes half a microsecond, or a few microseconds if MPI queries
+// sockets. A longer test has moved bytes.
 constexpr std::uint64_t working_ns = 20'000;
 
 // Returns true if the request is done or MPI was busy.

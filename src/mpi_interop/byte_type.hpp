@@ -9,7 +9,8 @@
 
 namespace cldist {
 
-/// A number of bytes as count and datatype. MPI counts in int, so a larger number is one element of a derived datatype.
+/// A number of bytes as count and datatype. MPI counts in int, so a larger number is one element of
+/// a derived datatype.
 class ByteType {
 public:
     /// Throws an Error.
@@ -25,8 +26,8 @@ public:
             lengths.push_back(static_cast<int>(std::min(piece, bytes - at)));
             offsets.push_back(static_cast<MPI_Aint>(at));
         }
-        check_mpi(PMPI_Type_create_hindexed(static_cast<int>(lengths.size()), lengths.data(), offsets.data(), MPI_BYTE,
-                                            &type_),
+        check_mpi(PMPI_Type_create_hindexed(static_cast<int>(lengths.size()), lengths.data(),
+                                            offsets.data(), MPI_BYTE, &type_),
                   "MPI_Type_create_hindexed");
         PMPI_Type_commit(&type_);
     }

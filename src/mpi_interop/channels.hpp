@@ -5,7 +5,8 @@
 
 namespace cldist {
 
-/// Allocates channel numbers for the blocks of messages. A number has one user at a time. Thread-safe.
+/// Allocates channel numbers for the blocks of messages. A number has one user at a time.
+/// Thread-safe.
 class Channels {
 public:
     explicit Channels(int largest) : largest_(largest) {}

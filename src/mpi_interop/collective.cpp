@@ -9,7 +9,8 @@
 namespace cldist {
 namespace {
 
-// The data that this process exchanges with `other`: the part for that process, or the whole side if it has no parts.
+// The data that this process exchanges with `other`: the part for that process, or the whole side
+// if it has no parts.
 Span part_of(const CollectiveSide &side, std::size_t bytes, bool has_parts, int other) {
     const auto place = static_cast<std::size_t>(other);
     if (!side.parts.empty()) return side.parts[place];
@@ -58,8 +59,8 @@ const char *name_of(CollectiveKind kind) {
 }
 
 bool has_sizes_of_processes(CollectiveKind kind) {
-    return kind == CollectiveKind::gatherv || kind == CollectiveKind::scatterv || kind == CollectiveKind::allgatherv ||
-           kind == CollectiveKind::alltoallv;
+    return kind == CollectiveKind::gatherv || kind == CollectiveKind::scatterv ||
+           kind == CollectiveKind::allgatherv || kind == CollectiveKind::alltoallv;
 }
 
 std::optional<NumberKind> combinable(MPI_Datatype type, MPI_Op op) {
@@ -68,8 +69,9 @@ std::optional<NumberKind> combinable(MPI_Datatype type, MPI_Op op) {
     const std::array reals{MPI_FLOAT, MPI_DOUBLE};
     const std::array signed_integers{MPI_INT,     MPI_LONG,    MPI_SHORT,   MPI_INT8_T,
                                      MPI_INT16_T, MPI_INT32_T, MPI_INT64_T, MPI_LONG_LONG};
-    const std::array unsigned_integers{MPI_UNSIGNED, MPI_UNSIGNED_LONG, MPI_UNSIGNED_SHORT, MPI_UINT8_T,
-                                       MPI_UINT16_T, MPI_UINT32_T,      MPI_UINT64_T,       MPI_UNSIGNED_LONG_LONG};
+    const std::array unsigned_integers{MPI_UNSIGNED, MPI_UNSIGNED_LONG,     MPI_UNSIGNED_SHORT,
+                                       MPI_UINT8_T,  MPI_UINT16_T,          MPI_UINT32_T,
+                                       MPI_UINT64_T, MPI_UNSIGNED_LONG_LONG};
     const auto is_in = [](const auto &list, auto value) {
         return std::find(list.begin(), list.end(), value) != list.end();
     };
@@ -77,20 +79,24 @@ std::optional<NumberKind> combinable(MPI_Datatype type, MPI_Op op) {
     if (is_in(reals, type)) kind = NumberKind::real;
     if (is_in(signed_integers, type)) kind = NumberKind::signed_integer;
     if (is_in(unsigned_integers, type)) kind = NumberKind::unsigned_integer;
-    const bool allowed = is_in(any_type, op) || (kind != NumberKind::real && is_in(of_integers, op));
+    const bool allowed =
+        is_in(any_type, op) || (kind != NumberKind::real && is_in(of_integers, op));
     return allowed ? kind : std::nullopt;
 }
 
 Span given_to(const Collective &what, const CollectiveSide &send, int rank, int to) {
     if (!sends_part(what, rank, to)) return {};
-    const bool scatters = what.kind == CollectiveKind::scatter || what.kind == CollectiveKind::scatterv;
-    const bool to_all = what.kind == CollectiveKind::alltoall || what.kind == CollectiveKind::alltoallv;
+    const bool scatters =
+        what.kind == CollectiveKind::scatter || what.kind == CollectiveKind::scatterv;
+    const bool to_all =
+        what.kind == CollectiveKind::alltoall || what.kind == CollectiveKind::alltoallv;
     return part_of(send, what.bytes, scatters || to_all, to);
 }
 
 Span got_from(const Collective &what, const CollectiveSide &recv, int rank, int from) {
     if (!sends_part(what, from, rank)) return {};
-    const bool scatters = what.kind == CollectiveKind::scatter || what.kind == CollectiveKind::scatterv;
+    const bool scatters =
+        what.kind == CollectiveKind::scatter || what.kind == CollectiveKind::scatterv;
     return part_of(recv, what.bytes, !scatters, from);
 }
 
@@ -99,11 +105,13 @@ std::vector<Span> pieces_of(const CollectiveSide &side) {
     std::vector<Span> pieces;
     for (const Span &part : side.parts)
         if (part.size != 0) pieces.push_back(part);
-    std::sort(pieces.begin(), pieces.end(), [](const Span &a, const Span &b) { return a.offset < b.offset; });
+    std::sort(pieces.begin(), pieces.end(),
+              [](const Span &a, const Span &b) { return a.offset < b.offset; });
     std::vector<Span> merged;
     for (const Span &piece : pieces) {
         if (!merged.empty() && piece.offset <= merged.back().offset + merged.back().size) {
-            const std::size_t end = std::max(merged.back().offset + merged.back().size, piece.offset + piece.size);
+            const std::size_t end =
+                std::max(merged.back().offset + merged.back().size, piece.offset + piece.size);
             merged.back().size = end - merged.back().offset;
         } else {
             merged.push_back(piece);

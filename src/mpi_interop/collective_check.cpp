@@ -30,18 +30,20 @@ const char *name_of_operator(MPI_Op op) {
                                                                  {MPI_BXOR, "MPI_BXOR"},
                                                                  {MPI_MINLOC, "MPI_MINLOC"},
                                                                  {MPI_MAXLOC, "MPI_MAXLOC"}}};
-    const auto *const found =
-        std::find_if(known.begin(), known.end(), [&](const auto &each) { return each.first == op; });
+    const auto *const found = std::find_if(known.begin(), known.end(),
+                                           [&](const auto &each) { return each.first == op; });
     return found == known.end() ? "" : found->second;
 }
 
 bool has_root(CollectiveKind kind) {
-    return kind == CollectiveKind::bcast || kind == CollectiveKind::reduce || kind == CollectiveKind::gather ||
-           kind == CollectiveKind::gatherv || kind == CollectiveKind::scatter || kind == CollectiveKind::scatterv;
+    return kind == CollectiveKind::bcast || kind == CollectiveKind::reduce ||
+           kind == CollectiveKind::gather || kind == CollectiveKind::gatherv ||
+           kind == CollectiveKind::scatter || kind == CollectiveKind::scatterv;
 }
 
 auto compared(const CallSummary &call) {
-    return std::tie(call.kind, call.root, call.bytes, call.counts, call.element, call.type, call.op);
+    return std::tie(call.kind, call.root, call.bytes, call.counts, call.element, call.type,
+                    call.op);
 }
 
 }  // namespace
@@ -58,7 +60,8 @@ CallSummary summary_of(const Collective &what) {
     PMPI_Type_get_name(what.type, name, &length);
     put(call.type, name);
     put(call.op, name_of_operator(what.op));
-    for (const std::size_t count : what.counts) call.counts = (call.counts ^ count) * 0x100000001b3U + 1;
+    for (const std::size_t count : what.counts)
+        call.counts = (call.counts ^ count) * 0x100000001b3U + 1;
     return call;
 }
 
@@ -66,16 +69,19 @@ std::string text_of(const CallSummary &call) {
     const auto kind = static_cast<CollectiveKind>(call.kind);
     std::string text = name_of(kind);
     if (call.op[0] != 0)
-        text += fmt::format(" of {} {} with {}", call.bytes / call.element, call.type.data(), call.op.data());
+        text += fmt::format(" of {} {} with {}", call.bytes / call.element, call.type.data(),
+                            call.op.data());
     else if (kind != CollectiveKind::barrier && !has_sizes_of_processes(kind))
-        text += fmt::format(" of {} bytes{}", call.bytes, kind == CollectiveKind::bcast ? "" : " for each process");
+        text += fmt::format(" of {} bytes{}", call.bytes,
+                            kind == CollectiveKind::bcast ? "" : " for each process");
     if (has_root(kind)) text += fmt::format(", root {}", call.root);
     return text;
 }
 
 CollectiveCheck::CollectiveCheck(const Collective &what, const std::vector<std::size_t> &given,
                                  const std::vector<std::size_t> &got, std::uint64_t number,
-                                 std::shared_ptr<CollectiveLine> line, MessageDriver &driver, const Waker &waker)
+                                 std::shared_ptr<CollectiveLine> line, MessageDriver &driver,
+                                 const Waker &waker)
     : number_(number),
       line_(std::move(line)),
       driver_(driver),
@@ -95,8 +101,10 @@ Outcome CollectiveCheck::poll() {
             return Span{static_cast<std::size_t>(rank) * sizeof(CallSummary), sizeof(CallSummary)};
         };
         const CollectiveExchange::Memory memory{reinterpret_cast<std::byte *>(mine_.data()),
-                                                reinterpret_cast<std::byte *>(theirs_.data()), nullptr};
-        if (!exchange_.begin(exchange_rounds(me, place, place), memory, {}, line_, driver_, waker_)) return {};
+                                                reinterpret_cast<std::byte *>(theirs_.data()),
+                                                nullptr};
+        if (!exchange_.begin(exchange_rounds(me, place, place), memory, {}, line_, driver_, waker_))
+            return {};
         step_ = Step::compare;
     }
     if (!exchange_.poll()) return {};
@@ -109,31 +117,36 @@ Outcome CollectiveCheck::poll() {
         CollectiveExchange::Memory memory;
         memory.out = reinterpret_cast<std::byte *>(&differs_);
         memory.scratch = reinterpret_cast<std::byte *>(others_differ_.data());
-        if (!exchange_.begin(agreement_rounds(me), memory, {MPI_INT, MPI_MAX, sizeof(int)}, line_, driver_, waker_))
+        if (!exchange_.begin(agreement_rounds(me), memory, {MPI_INT, MPI_MAX, sizeof(int)}, line_,
+                             driver_, waker_))
             return {};
         step_ = Step::agree;
         if (!exchange_.poll()) return {};
     }
     if (!exchange_.status().ok()) return exchange_.status();
     if (differs_ == 0) return Status{};
-    if (difference_.empty()) difference_ = "two other processes send and expect parts of different sizes";
-    return Status::failure(CL_COLLECTIVE_MISMATCH,
-                           fmt::format("collective command {} on {} differs between the processes: {}", number_,
-                                       line_->name(), difference_));
+    if (difference_.empty())
+        difference_ = "two other processes send and expect parts of different sizes";
+    return Status::failure(
+        CL_COLLECTIVE_MISMATCH,
+        fmt::format("collective command {} on {} differs between the processes: {}", number_,
+                    line_->name(), difference_));
 }
 
 std::string CollectiveCheck::difference() const {
     for (std::size_t i = 1; i < theirs_.size(); ++i)
         if (compared(theirs_[i]) != compared(theirs_[0]))
-            return fmt::format("rank 0 called {}, rank {} called {}{}", text_of(theirs_[0]), i, text_of(theirs_[i]),
-                               text_of(theirs_[0]) == text_of(theirs_[i]) ? " with other counts" : "");
+            return fmt::format(
+                "rank 0 called {}, rank {} called {}{}", text_of(theirs_[0]), i,
+                text_of(theirs_[i]),
+                text_of(theirs_[0]) == text_of(theirs_[i]) ? " with other counts" : "");
     for (std::size_t i = 0; i < theirs_.size(); ++i) {
         if (mine_[i].given != theirs_[i].expected)
-            return fmt::format("this process sends rank {} {} bytes, but that rank expects {}", i, mine_[i].given,
-                               theirs_[i].expected);
+            return fmt::format("this process sends rank {} {} bytes, but that rank expects {}", i,
+                               mine_[i].given, theirs_[i].expected);
         if (mine_[i].expected != theirs_[i].given)
-            return fmt::format("rank {} sends this process {} bytes, but this process expects {}", i, theirs_[i].given,
-                               mine_[i].expected);
+            return fmt::format("rank {} sends this process {} bytes, but this process expects {}",
+                               i, theirs_[i].given, mine_[i].expected);
     }
     return {};
 }

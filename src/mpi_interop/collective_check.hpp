@@ -12,7 +12,8 @@ namespace cldist {
 
 struct Collective;
 
-/// The arguments of a collective that must be equal in all processes, and the bytes between two processes.
+/// The arguments of a collective that must be equal in all processes, and the bytes between two
+/// processes.
 struct CallSummary {
     int kind;
     int root;
@@ -28,15 +29,19 @@ struct CallSummary {
 /// For example "Bcast of 4000 bytes, root 0".
 [[nodiscard]] std::string text_of(const CallSummary &call);
 
-/// Compares a command's call with the calls of all other processes before data moves (CLDIST_CHECK). Must not be moved.
+/// Compares a command's call with the calls of all other processes before data moves
+/// (CLDIST_CHECK). Must not be moved.
 class CollectiveCheck {
 public:
-    /// `given` and `got` are the bytes that this process sends to each process and expects from each process.
-    CollectiveCheck(const Collective &what, const std::vector<std::size_t> &given, const std::vector<std::size_t> &got,
-                    std::uint64_t number, std::shared_ptr<CollectiveLine> line, MessageDriver &driver,
+    /// `given` and `got` are the bytes that this process sends to each process and expects from
+    /// each process.
+    CollectiveCheck(const Collective &what, const std::vector<std::size_t> &given,
+                    const std::vector<std::size_t> &got, std::uint64_t number,
+                    std::shared_ptr<CollectiveLine> line, MessageDriver &driver,
                     const Waker &waker);
 
-    /// Returns a result when all processes have answered: success in all processes, or CL_COLLECTIVE_MISMATCH in all.
+    /// Returns a result when all processes have answered: success in all processes, or
+    /// CL_COLLECTIVE_MISMATCH in all.
     Outcome poll();
 
 private:

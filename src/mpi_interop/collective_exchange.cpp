@@ -9,7 +9,8 @@
 namespace cldist {
 
 bool CollectiveExchange::begin(Rounds rounds, const Memory &memory, const Combination &combination,
-                               std::shared_ptr<CollectiveLine> line, MessageDriver &driver, const Waker &waker) {
+                               std::shared_ptr<CollectiveLine> line, MessageDriver &driver,
+                               const Waker &waker) {
     const std::optional<unsigned> number = line->begin_exchange();
     if (!number) return false;
     rounds_ = std::move(rounds);
@@ -30,7 +31,8 @@ bool CollectiveExchange::poll() {
     moved_ = false;
     if (ended_) return true;
     while (round_ < rounds_.rounds.size()) {
-        if (std::any_of(tickets_.begin(), tickets_.end(), [](const MessageTicket &ticket) { return !ticket.done; }))
+        if (std::any_of(tickets_.begin(), tickets_.end(),
+                        [](const MessageTicket &ticket) { return !ticket.done; }))
             return false;
         end_round();
         moved_ = true;
@@ -64,11 +66,13 @@ void CollectiveExchange::begin_round() {
     const auto rank = [&](int peer) { return line_->ranks()[static_cast<std::size_t>(peer)]; };
     for (const auto &[peer, piece] : round.receives)
         post([&, peer = peer, piece = piece](MessageTicket &to) {
-            driver_->receive(at(piece), piece.size, rank(peer), line_->tag(line_->rank(), number_), line_->comm(), to);
+            driver_->receive(at(piece), piece.size, rank(peer), line_->tag(line_->rank(), number_),
+                             line_->comm(), to);
         });
     for (const auto &[peer, piece] : round.sends)
         post([&, peer = peer, piece = piece](MessageTicket &to) {
-            driver_->send(at(piece), piece.size, rank(peer), line_->tag(peer, number_), line_->comm(), to);
+            driver_->send(at(piece), piece.size, rank(peer), line_->tag(peer, number_),
+                          line_->comm(), to);
         });
 }
 
@@ -76,19 +80,24 @@ void CollectiveExchange::end_round() {
     const Round &round = rounds_.rounds[round_];
     for (std::size_t i = 0; i < tickets_.size(); ++i) {
         const bool received = i < round.receives.size();
-        const PieceMessage &message = received ? round.receives[i] : round.sends[i - round.receives.size()];
+        const PieceMessage &message =
+            received ? round.receives[i] : round.sends[i - round.receives.size()];
         const int error = tickets_[i].error;
         int kind = MPI_SUCCESS;
         if (error != MPI_SUCCESS) PMPI_Error_class(error, &kind);
         if (error != MPI_SUCCESS && kind != MPI_ERR_TRUNCATE)
             fail(mpi_failure(error, "a message of a collective command"));
-        else if (received && status_.ok() && (kind == MPI_ERR_TRUNCATE || tickets_[i].bytes != message.piece.size))
+        else if (received && status_.ok() &&
+                 (kind == MPI_ERR_TRUNCATE || tickets_[i].bytes != message.piece.size))
             fail(Status::failure(
                 CL_COLLECTIVE_MISMATCH,
-                fmt::format("rank {} sent {} bytes, but this process expects {}: the processes' collective commands on "
-                            "{} differ in call, count or order. CLDIST_CHECK=on compares them",
-                            message.peer, kind == MPI_ERR_TRUNCATE ? "more" : fmt::format("{}", tickets_[i].bytes),
-                            message.piece.size, line_->name())));
+                fmt::format(
+                    "rank {} sent {} bytes, but this process expects {}: the processes' collective "
+                    "commands on "
+                    "{} differ in call, count or order. CLDIST_CHECK=on compares them",
+                    message.peer,
+                    kind == MPI_ERR_TRUNCATE ? "more" : fmt::format("{}", tickets_[i].bytes),
+                    message.piece.size, line_->name())));
     }
     for (const LocalStep &step : round.steps) {
         if (step.combines)
@@ -103,7 +112,8 @@ void CollectiveExchange::combine(const Piece &from, const Piece &to) const {
     std::size_t left = from.size / combination_.element;
     for (std::size_t at_byte = 0; left != 0;) {
         const int count = static_cast<int>(std::min(left, std::size_t{1} << 30U));
-        PMPI_Reduce_local(at(from) + at_byte, at(to) + at_byte, count, combination_.type, combination_.op);
+        PMPI_Reduce_local(at(from) + at_byte, at(to) + at_byte, count, combination_.type,
+                          combination_.op);
         left -= static_cast<std::size_t>(count);
         at_byte += static_cast<std::size_t>(count) * combination_.element;
     }

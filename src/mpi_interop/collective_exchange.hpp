@@ -27,12 +27,12 @@ public:
         std::size_t element = 1;
     };
 
-    /// Begins the exchange when its command is first. Returns false if too many exchanges are in flight. Messages call
-    /// `waker`.
+    /// Begins the exchange when its command is first. Returns false if too many exchanges are in
+    /// flight. Messages call `waker`.
     bool begin(Rounds rounds, const Memory &memory, const Combination &combination,
                std::shared_ptr<CollectiveLine> line, MessageDriver &driver, const Waker &waker);
-    /// Returns true when all rounds are done. An error does not end them early, because other processes wait for the
-    /// messages.
+    /// Returns true when all rounds are done. An error does not end them early, because other
+    /// processes wait for the messages.
     bool poll();
     /// Returns true if the last poll() began a round or ended the exchange.
     [[nodiscard]] bool moved() const { return moved_; }

@@ -23,7 +23,8 @@ struct Head {
     enum class Kind : std::int32_t { question, nothing_pending, pending };
     Kind kind;
     std::int32_t question;  ///< number of the question in the asking process
-    std::int32_t context;   ///< in a question: the receiver's number of the communicator; negative if it is unknown
+    /// In a question: the receiver's number of the communicator; negative if it is unknown.
+    std::int32_t context;
     std::uint32_t members;  ///< hash of the members; identifies a communicator without number
 };
 
@@ -50,7 +51,8 @@ void send(const Head &head, const std::string &text, int rank, MPI_Comm comm) {
     next.data.resize(sizeof head + text.size());
     std::memcpy(next.data.data(), &head, sizeof head);
     text.copy(next.data.data() + sizeof head, text.size());
-    PMPI_Isend(next.data.data(), static_cast<int>(next.data.size()), MPI_BYTE, rank, tag_of(comm), comm, &next.request);
+    PMPI_Isend(next.data.data(), static_cast<int>(next.data.size()), MPI_BYTE, rank, tag_of(comm),
+               comm, &next.request);
 }
 
 /// The pending commands of this process.
@@ -101,13 +103,16 @@ void CollectiveInquiries::tick() {
     const auto stall_ns = static_cast<std::uint64_t>(stall_seconds_ * 1e9);
     const auto lines = communicators_.collectives();
     std::erase_if(asked_, [&](const auto &asked) {
-        return std::none_of(lines.begin(), lines.end(), [&](const auto &line) { return line.get() == asked.first; });
+        return std::none_of(lines.begin(), lines.end(),
+                            [&](const auto &line) { return line.get() == asked.first; });
     });
     for (const auto &line : lines) {
         const auto first = line->pending(1);
         if (first.empty()) continue;
-        // The first command of a chain may be old, although the commands before it have ended just now.
-        if (std::max(first[0].record->last_moved(), line->last_removed()) + stall_ns > now) continue;
+        // The first command of a chain may be old, although the commands before it have ended just
+        // now.
+        if (std::max(first[0].record->last_moved(), line->last_removed()) + stall_ns > now)
+            continue;
         // Asks once for each command that was first when it stalled.
         if (std::exchange(asked_[line.get()], first[0].number) != first[0].number) ask(line, now);
     }
@@ -133,10 +138,12 @@ void CollectiveInquiries::serve(MPI_Comm comm) {
         std::vector<char> data;
         {
             const OwnYields own_yields;
-            if (PMPI_Iprobe(MPI_ANY_SOURCE, tag_of(comm), comm, &found, &status) != MPI_SUCCESS || found == 0) return;
+            if (PMPI_Iprobe(MPI_ANY_SOURCE, tag_of(comm), comm, &found, &status) != MPI_SUCCESS ||
+                found == 0)
+                return;
             data.resize(bytes_of(status));
-            if (PMPI_Recv(data.data(), static_cast<int>(data.size()), MPI_BYTE, status.MPI_SOURCE, tag_of(comm), comm,
-                          MPI_STATUS_IGNORE) != MPI_SUCCESS)
+            if (PMPI_Recv(data.data(), static_cast<int>(data.size()), MPI_BYTE, status.MPI_SOURCE,
+                          tag_of(comm), comm, MPI_STATUS_IGNORE) != MPI_SUCCESS)
                 return;
         }
         Head head{};
@@ -147,8 +154,9 @@ void CollectiveInquiries::serve(MPI_Comm comm) {
             Head answer{Head::Kind::nothing_pending, head.question, 0, 0};
             std::string text = "no command";
             for (const auto &line : communicators_.collectives()) {
-                const bool meant = head.context >= 0 ? line->own_context() == head.context
-                                                     : !line->agreed() && hash_of(line->ranks()) == head.members;
+                const bool meant = head.context >= 0
+                                       ? line->own_context() == head.context
+                                       : !line->agreed() && hash_of(line->ranks()) == head.members;
                 if (line->comm() != comm || !meant) continue;
                 if (!line->pending(1).empty()) answer.kind = Head::Kind::pending;
                 text = text_of(*line);
@@ -160,9 +168,11 @@ void CollectiveInquiries::serve(MPI_Comm comm) {
         for (Question &question : questions_) {
             if (question.number != head.question || question.line->comm() != comm) continue;
             const std::vector<int> &ranks = question.line->ranks();
-            const auto from = std::find(ranks.begin(), ranks.end(), status.MPI_SOURCE) - ranks.begin();
-            question.answers[static_cast<int>(from)] = {head.kind == Head::Kind::pending,
-                                                        std::string(data.begin() + sizeof head, data.end())};
+            const auto from =
+                std::find(ranks.begin(), ranks.end(), status.MPI_SOURCE) - ranks.begin();
+            question.answers[static_cast<int>(from)] = {
+                head.kind == Head::Kind::pending,
+                std::string(data.begin() + sizeof head, data.end())};
         }
     }
 }
@@ -176,21 +186,28 @@ void CollectiveInquiries::report(std::uint64_t now) {
         // Only the lowest waiting rank prints. It prints nothing if it has made progress meanwhile.
         const auto lowest = std::find_if(question.answers.begin(), question.answers.end(),
                                          [](const auto &answer) { return answer.second.pending; });
-        if (lowest->first != question.line->rank() || question.line->pending(1).empty()) return true;
+        if (lowest->first != question.line->rank() || question.line->pending(1).empty())
+            return true;
         std::map<std::string, std::vector<int>> by_text;
         std::vector<int> missing;
         for (int rank = 0; rank < size; ++rank) {
             const auto answer = question.answers.find(rank);
-            by_text[answer == question.answers.end() ? "no answer" : answer->second.text].push_back(rank);
-            if (answer == question.answers.end() || !answer->second.pending) missing.push_back(rank);
+            by_text[answer == question.answers.end() ? "no answer" : answer->second.text].push_back(
+                rank);
+            if (answer == question.answers.end() || !answer->second.pending)
+                missing.push_back(rank);
         }
         std::string text;
-        for (const auto &[what, ranks] : by_text) text += fmt::format("\n  {}: {}", ranks_text(ranks), what);
+        for (const auto &[what, ranks] : by_text)
+            text += fmt::format("\n  {}: {}", ranks_text(ranks), what);
         if (!missing.empty())
             text += fmt::format("\n  missing: {}", ranks_text(missing));
         else if (by_text.size() > 1)
-            text += "\n  if calls, sizes or roots differ, CLDIST_CHECK=on finds the first command that does";
-        log_error("collective commands on {} ({} processes) do not end:{}", question.line->name(), size, text);
+            text +=
+                "\n  if calls, sizes or roots differ, CLDIST_CHECK=on finds the first command that "
+                "does";
+        log_error("collective commands on {} ({} processes) do not end:{}", question.line->name(),
+                  size, text);
         return true;
     });
 }

@@ -9,9 +9,9 @@
 
 namespace cldist {
 
-/// Finds the processes that a collective command waits for. If a command makes no progress for `stall_seconds`, its
-/// process asks the other processes of the communicator for their pending collective commands. The lowest waiting rank
-/// prints the answers.
+/// Finds the processes that a collective command waits for. If a command makes no progress for
+/// `stall_seconds`, its process asks the other processes of the communicator for their pending
+/// collective commands. The lowest waiting rank prints the answers.
 class CollectiveInquiries {
 public:
     /// 0 seconds: never asks.
@@ -20,7 +20,8 @@ public:
     CollectiveInquiries &operator=(const CollectiveInquiries &) = delete;
     ~CollectiveInquiries();
 
-    /// Asks about stalled commands and answers other processes. The progress thread calls it periodically.
+    /// Asks about stalled commands and answers other processes. The progress thread calls it
+    /// periodically.
     void tick();
 
 private:

@@ -15,7 +15,8 @@ std::string name_of(MPI_Comm comm) {
     char name[MPI_MAX_OBJECT_NAME] = "";
     int length = 0;
     PMPI_Comm_get_name(comm, name, &length);
-    return length > 0 ? std::string(name, static_cast<std::size_t>(length)) : "a communicator without a name";
+    return length > 0 ? std::string(name, static_cast<std::size_t>(length))
+                      : "a communicator without a name";
 }
 
 }  // namespace
@@ -29,8 +30,8 @@ CollectiveLine::CollectiveLine(MPI_Comm comm, CollectiveRoutes routes)
     n.own = {routes_.contexts->acquire(), config().check == Switch::on ? 1 : 0,
              devices_ != nullptr ? devices_->arena() : DeviceLinks::Arena{}};
     n.all.resize(routes_.ranks.size());
-    const int code =
-        PMPI_Iallgather(&n.own, sizeof n.own, MPI_BYTE, n.all.data(), sizeof n.own, MPI_BYTE, comm, &n.request);
+    const int code = PMPI_Iallgather(&n.own, sizeof n.own, MPI_BYTE, n.all.data(), sizeof n.own,
+                                     MPI_BYTE, comm, &n.request);
     if (code == MPI_SUCCESS) return;
     routes_.contexts->release(n.own.context);
     throw Error(mpi_failure(code, "MPI_Iallgather"));
@@ -69,7 +70,8 @@ std::optional<unsigned> CollectiveLine::begin_exchange() {
     return next_exchange_++;
 }
 
-std::uint64_t CollectiveLine::add(std::shared_ptr<const Record> record, std::function<std::string()> call) {
+std::uint64_t CollectiveLine::add(std::shared_ptr<const Record> record,
+                                  std::function<std::string()> call) {
     const std::lock_guard lock(mutex_);
     pending_.emplace(++commands_, Listed{std::move(record), std::move(call)});
     return commands_;

@@ -21,24 +21,25 @@
 
 namespace cldist {
 
-/// The library's communicator that reaches all processes of a program's communicator, and the numbers that its
-/// collectives use.
+/// The library's communicator that reaches all processes of a program's communicator, and the
+/// numbers that its collectives use.
 struct CollectiveRoutes {
     MPI_Comm comm = MPI_COMM_NULL;
     MPI_Comm self = MPI_COMM_NULL;  ///< contains only this process
-    std::vector<int> ranks{};       ///< ranks in `comm` of the processes of the program's communicator
+    /// Ranks in `comm` of the processes of the program's communicator.
+    std::vector<int> ranks{};
     std::shared_ptr<Channels> contexts{};
     std::shared_ptr<DeviceLinks> devices{};  ///< null if `ranks` are not ranks in MPI_COMM_WORLD
 };
 
-/// The FIFO of the collective commands on one communicator of the program, and the tags of their messages on the
-/// library's communicator. The first command posts its messages and then leaves. All processes therefore send and
-/// receive in the order in which commands were enqueued.
+/// The FIFO of the collective commands on one communicator of the program, and the tags of their
+/// messages on the library's communicator. The first command posts its messages and then leaves.
+/// All processes therefore send and receive in the order in which commands were enqueued.
 ///
-/// Each process chooses the tags of the messages to itself, so that no two of its communicators share a tag. The
-/// processes exchange these choices with one non-blocking collective on the program's communicator. The call that
-/// enqueues the first command starts it. Programs make such calls in the same order as their collectives
-/// (docs/dev/decisions/0027).
+/// Each process chooses the tags of the messages to itself, so that no two of its communicators
+/// share a tag. The processes exchange these choices with one non-blocking collective on the
+/// program's communicator. The call that enqueues the first command starts it. Programs make such
+/// calls in the same order as their collectives (docs/dev/decisions/0027).
 class CollectiveLine : public Line {
 public:
     /// The largest number of exchanges in flight on one communicator.
@@ -52,8 +53,8 @@ public:
     CollectiveLine &operator=(const CollectiveLine &) = delete;
     ~CollectiveLine();
 
-    /// Returns a result when the tags are known, and nothing while other processes are missing. Only for the first
-    /// command.
+    /// Returns a result when the tags are known, and nothing while other processes are missing.
+    /// Only for the first command.
     Outcome ready();
     /// Returns true after ready() has returned success.
     [[nodiscard]] bool agreed() const { return agreed_; }
@@ -69,20 +70,22 @@ public:
     [[nodiscard]] MPI_Comm comm() const { return routes_.comm; }
     [[nodiscard]] MPI_Comm self() const { return routes_.self; }
     [[nodiscard]] const std::vector<int> &ranks() const { return routes_.ranks; }
-    /// The tag of messages to `rank` in the exchange with this number. A process uses its own rank for messages to
-    /// itself. Only after ready().
+    /// The tag of messages to `rank` in the exchange with this number. A process uses its own rank
+    /// for messages to itself. Only after ready().
     [[nodiscard]] int tag(int rank, unsigned exchange) const {
         return context(rank) * window + static_cast<int>(exchange % window);
     }
     /// The number that `rank` has chosen. Only after ready().
-    [[nodiscard]] int context(int rank) const { return numbers_->all[static_cast<std::size_t>(rank)].context; }
+    [[nodiscard]] int context(int rank) const {
+        return numbers_->all[static_cast<std::size_t>(rank)].context;
+    }
     [[nodiscard]] int own_context() const { return numbers_->own.context; }
 
     /// Null if kernels never carry out its commands.
     [[nodiscard]] DeviceCollectives *devices() const { return devices_.get(); }
 
-    /// Returns the number of a new exchange, or nothing while `window` exchanges are in flight. Only for the first
-    /// command.
+    /// Returns the number of a new exchange, or nothing while `window` exchanges are in flight.
+    /// Only for the first command.
     std::optional<unsigned> begin_exchange();
     void end_exchange(unsigned exchange) { in_flight_[exchange % window] = false; }
 

@@ -26,16 +26,19 @@ namespace {
 // MPI_Reduce_local would end the program if MPI did not allow the operator for the datatype.
 bool combines_here(MPI_Datatype type, MPI_Op op) { return combinable(type, op).has_value(); }
 
-// Kinds that can use blocks do. All processes must use the same blocks, so no setting or device changes the size.
+// Kinds that can use blocks do. All processes must use the same blocks, so no setting or device
+// changes the size.
 constexpr std::size_t block_size = std::size_t{4} << 20U;
 constexpr std::size_t depth = 4;
 
 bool in_blocks(CollectiveKind kind) {
-    return kind == CollectiveKind::bcast || kind == CollectiveKind::reduce || kind == CollectiveKind::allreduce;
+    return kind == CollectiveKind::bcast || kind == CollectiveKind::reduce ||
+           kind == CollectiveKind::allreduce;
 }
 
-// Small collectives exchange records once: each process sends all other processes a record with its data and its
-// status. Larger collectives need a second exchange for the status. All processes decide alike.
+// Small collectives exchange records once: each process sends all other processes a record with its
+// data and its status. Larger collectives need a second exchange for the status. All processes
+// decide alike.
 struct Records {
     static constexpr std::size_t head = 64;  // an int, padded to keep data aligned
     std::size_t size;                        // of one record
@@ -76,7 +79,8 @@ std::optional<Records> records_of(const Collective &what, std::size_t processes)
 
 // Zeroed host memory. The system allocates only pages that are touched.
 struct Zeros {
-    explicit Zeros(std::size_t size) : data(static_cast<std::byte *>(std::calloc(std::max<std::size_t>(size, 1), 1))) {
+    explicit Zeros(std::size_t size)
+        : data(static_cast<std::byte *>(std::calloc(std::max<std::size_t>(size, 1), 1))) {
         if (data == nullptr) throw std::bad_alloc();
     }
     Zeros(const Zeros &) = delete;
@@ -87,8 +91,9 @@ struct Zeros {
 
 class CollectiveOperation final : public Operation {
 public:
-    CollectiveOperation(Collective what, CollectiveSide send, CollectiveSide recv, std::shared_ptr<CollectiveLine> line,
-                        MessageDriver &driver, std::unique_ptr<OrderedCollective> ordered, CollectiveWork *work)
+    CollectiveOperation(Collective what, CollectiveSide send, CollectiveSide recv,
+                        std::shared_ptr<CollectiveLine> line, MessageDriver &driver,
+                        std::unique_ptr<OrderedCollective> ordered, CollectiveWork *work)
         : Operation(make_record(what, send, recv, *line)),
           what_(std::move(what)),
           send_(std::move(send)),
@@ -139,7 +144,8 @@ public:
     void abandon(const Status &status) override {
         if (ordered_ == nullptr) return;
         end_job(fmt::format("{}\n  {}", status.message, describe(*record(), now_ns())),
-                "because a kernel of this collective is in a queue, and a kernel cannot fail (CLDIST_PATH=device)");
+                "because a kernel of this collective is in a queue, and a kernel cannot fail "
+                "(CLDIST_PATH=device)");
     }
 
     Progress poll() override {
@@ -176,7 +182,8 @@ public:
         while (loading_ < blocks_ && loading_ < stored_ + slots_.size()) load(loading_++);
         while (posted_ < loading_ && copied(slot(posted_)) && post(posted_)) ++posted_;
         if (posted_ == blocks_ && !asked_) ask_all();
-        for (std::size_t block = storing_; block < posted_; ++block) moved |= moves(slot(block).exchange);
+        for (std::size_t block = storing_; block < posted_; ++block)
+            moved |= moves(slot(block).exchange);
         if (asked_) moved |= moves(verdict_);
         while (storing_ < posted_ && exchanged(slot(storing_))) store(storing_++);
         while (stored_ < storing_ && copied(slot(stored_))) ++stored_;
@@ -188,15 +195,18 @@ public:
             released_ = true;
             return Progress::moved;
         }
-        return moved || loading_ + posted_ + storing_ + stored_ != before ? Progress::moved : Progress::idle;
+        return moved || loading_ + posted_ + storing_ + stored_ != before ? Progress::moved
+                                                                          : Progress::idle;
     }
 
     [[nodiscard]] bool bytes_in_flight() const override {
-        return begun_ || check_ != nullptr || (ordered_ != nullptr && ordered_->on_devices.value_or(false));
+        return begun_ || check_ != nullptr ||
+               (ordered_ != nullptr && ordered_->on_devices.value_or(false));
     }
     [[nodiscard]] bool wakes() const override {
         const std::lock_guard lock(turn_->mutex);
-        if (!turn_->waker || ordered_ != nullptr || (devices_ != nullptr && !announced_)) return false;
+        if (!turn_->waker || ordered_ != nullptr || (devices_ != nullptr && !announced_))
+            return false;
         if (!begun_) return !line_->is_first(this);
         // MPI wakes the operation at the end of messages, but the device does not wake it.
         return asked_ && storing_ == stored_;
@@ -230,11 +240,13 @@ private:
 
     Progress poll_kernel() {
         if (ordered_->command.failed()) {
-            fail(Status::failure(CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST, "an event of the wait list has failed"));
+            fail(Status::failure(CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST,
+                                 "an event of the wait list has failed"));
             abandon(status());
         }
         if (!ordered_->command.ended()) return Progress::idle;
-        const std::size_t size = in_blocks(what_.kind) ? what_.bytes : std::max(send_.range.size, recv_.range.size);
+        const std::size_t size =
+            in_blocks(what_.kind) ? what_.bytes : std::max(send_.range.size, recv_.range.size);
         record()->chosen(Path::device, std::max<std::size_t>(size, 1), 1);
         record()->stage_done(Stage::device, start_ns_);
         record()->moved(size);
@@ -250,7 +262,8 @@ private:
                 to[i] = given_to(what_, send_, line_->rank(), static_cast<int>(i)).size;
                 from[i] = got_from(what_, recv_, line_->rank(), static_cast<int>(i)).size;
             }
-            check_ = std::make_unique<CollectiveCheck>(what_, to, from, number_, line_, driver_, waker_);
+            check_ =
+                std::make_unique<CollectiveCheck>(what_, to, from, number_, line_, driver_, waker_);
         }
         return check_->poll();
     }
@@ -269,7 +282,8 @@ private:
     void begin() {
         begun_ = true;
         blocks_ = 1;
-        if (in_blocks(what_.kind)) blocks_ = (what_.bytes + bytes_per_block() - 1) / bytes_per_block();
+        if (in_blocks(what_.kind))
+            blocks_ = (what_.bytes + bytes_per_block() - 1) / bytes_per_block();
         if (what_.kind == CollectiveKind::barrier) blocks_ = 0;
         slots_ = std::vector<Slot>(std::min(blocks_, depth));
         if (blocks_ == 1) records_ = records_of(what_, static_cast<std::size_t>(line_->size()));
@@ -289,14 +303,16 @@ private:
             slot.scratch = memory + in + out;
             if (memory != nullptr) memory += each;
         }
-        const bool copies = (staged_in_ && send_.range.size != 0) || (staged_out_ && recv_.range.size != 0);
-        record()->chosen(copies ? Path::pipelined : Path::mapped,
-                         in_blocks(what_.kind) ? std::min(bytes_per_block(), what_.bytes) : what_.bytes,
-                         static_cast<unsigned>(std::max<std::size_t>(slots_.size(), 1)));
+        const bool copies =
+            (staged_in_ && send_.range.size != 0) || (staged_out_ && recv_.range.size != 0);
+        record()->chosen(
+            copies ? Path::pipelined : Path::mapped,
+            in_blocks(what_.kind) ? std::min(bytes_per_block(), what_.bytes) : what_.bytes,
+            static_cast<unsigned>(std::max<std::size_t>(slots_.size(), 1)));
     }
 
-    // MPI_Reduce_local ends the program if MPI does not allow the operator for the datatype. This call reports the
-    // error instead.
+    // MPI_Reduce_local ends the program if MPI does not allow the operator for the datatype. This
+    // call reports the error instead.
     void check_operator() {
         if (what_.op == MPI_OP_NULL || combines_here(what_.type, what_.op)) return;
         const Zeros from(what_.element);
@@ -326,26 +342,34 @@ private:
     }
     [[nodiscard]] std::byte *head_of(int rank) const { return record_of(rank) - Records::head; }
 
-    // Returns true if MPI can use the side's memory directly. Operators may require aligned elements.
+    // Returns true if MPI can use the side's memory directly. Operators may require aligned
+    // elements.
     [[nodiscard]] bool in_place(const CollectiveSide &side) const {
         const std::size_t alignment = what_.element & (~what_.element + 1);
-        return side.range.mapped != nullptr && reinterpret_cast<std::uintptr_t>(side.range.mapped) % alignment == 0;
+        return side.range.mapped != nullptr &&
+               reinterpret_cast<std::uintptr_t>(side.range.mapped) % alignment == 0;
     }
 
     [[nodiscard]] std::size_t staged_size(const CollectiveSide &side) const {
-        const std::size_t size = in_blocks(what_.kind) ? std::min(side.range.size, bytes_per_block()) : side.range.size;
+        const std::size_t size =
+            in_blocks(what_.kind) ? std::min(side.range.size, bytes_per_block()) : side.range.size;
         return (size + 63) / 64 * 64;
     }
 
-    // The other processes wait for this process. If page-locked memory is missing, it takes part with pageable memory.
+    // The other processes wait for this process. If page-locked memory is missing, it takes part
+    // with pageable memory.
     std::byte *staging(std::size_t size) {
-        const auto &resources = send_.range.resources != nullptr ? send_.range.resources : recv_.range.resources;
-        if (status().ok() && attempt([&] { staging_ = resources->staging().lease(size); })) return staging_.data();
+        const auto &resources =
+            send_.range.resources != nullptr ? send_.range.resources : recv_.range.resources;
+        if (status().ok() && attempt([&] { staging_ = resources->staging().lease(size); }))
+            return staging_.data();
         try {
             return zeros_.emplace(size).data;
         } catch (const std::bad_alloc &) {
-            log_error("no memory for the {} bytes that {} needs; the processes that take part would wait forever", size,
-                      record()->far_end);
+            log_error(
+                "no memory for the {} bytes that {} needs; the processes that take part would wait "
+                "forever",
+                size, record()->far_end);
             PMPI_Abort(line_->comm(), 1);
             throw;
         }
@@ -362,14 +386,17 @@ private:
         Slot &slot = this->slot(block);
         record()->stage_done(Stage::message, slot.posted_ns);
         if (!status().ok()) return;
-        record()->moved(in_blocks(what_.kind) ? span(block).size : std::max(send_.range.size, recv_.range.size));
+        record()->moved(in_blocks(what_.kind) ? span(block).size
+                                              : std::max(send_.range.size, recv_.range.size));
         if (!staged_out_) return;
         copy_pieces(recv_, block, slot.out, write_mapped, start_write);
     }
 
-    // Copies the pieces of a block between the side and the slot's `memory`, with `copy` if the side is mapped.
+    // Copies the pieces of a block between the side and the slot's `memory`, with `copy` if the
+    // side is mapped.
     template <typename Copy, typename Enqueue>
-    void copy_pieces(const CollectiveSide &side, std::size_t block, std::byte *memory, Copy copy, Enqueue enqueue) {
+    void copy_pieces(const CollectiveSide &side, std::size_t block, std::byte *memory, Copy copy,
+                     Enqueue enqueue) {
         const DeviceRange &range = side.range;
         if (range.size == 0) return;
         const bool wait = blocks_ == 1 && range.waits_for_copies();
@@ -377,7 +404,8 @@ private:
             if (range.mapped != nullptr)
                 copy(range, piece.offset, piece.size, memory + at);
             else
-                enqueue(slot(block).copies.emplace_back(), range, piece.offset, piece.size, memory + at, wait);
+                enqueue(slot(block).copies.emplace_back(), range, piece.offset, piece.size,
+                        memory + at, wait);
         };
         if (in_blocks(what_.kind))
             copy_piece(span(block), 0);
@@ -404,7 +432,8 @@ private:
         return true;
     }
 
-    bool begin_exchange(CollectiveExchange &exchange, Rounds rounds, const CollectiveExchange::Memory &memory,
+    bool begin_exchange(CollectiveExchange &exchange, Rounds rounds,
+                        const CollectiveExchange::Memory &memory,
                         const CollectiveExchange::Combination &combination = {}) {
         return exchange.begin(std::move(rounds), memory, combination, line_, driver_, waker_);
     }
@@ -412,7 +441,8 @@ private:
     bool post_records(Slot &slot) {
         const int own = agreement();
         std::memcpy(head_of(line_->rank()), &own, sizeof own);
-        if (!begin_exchange(slot.exchange, record_rounds(me(), records_->size), {.scratch = records_memory_}))
+        if (!begin_exchange(slot.exchange, record_rounds(me(), records_->size),
+                            {.scratch = records_memory_}))
             return false;
         asked_ = true;
         asked_ns_ = slot.posted_ns;
@@ -433,17 +463,20 @@ private:
         if (recv_.range.size == 0) return;
         const auto me = static_cast<std::size_t>(line_->rank());
         switch (what_.kind) {
-            case CollectiveKind::bcast: std::memcpy(slot.out, record_of(what_.root), what_.bytes); return;
+            case CollectiveKind::bcast:
+                std::memcpy(slot.out, record_of(what_.root), what_.bytes);
+                return;
             case CollectiveKind::scatter:
                 std::memcpy(slot.out, record_of(what_.root) + me * what_.bytes, what_.bytes);
                 return;
             case CollectiveKind::gather:
             case CollectiveKind::allgather:
             case CollectiveKind::alltoall: {
-                const std::size_t at = what_.kind == CollectiveKind::alltoall ? me * what_.bytes : 0;
+                const std::size_t at =
+                    what_.kind == CollectiveKind::alltoall ? me * what_.bytes : 0;
                 for (int rank = 0; rank < size; ++rank)
-                    std::memcpy(slot.out + static_cast<std::size_t>(rank) * what_.bytes, record_of(rank) + at,
-                                what_.bytes);
+                    std::memcpy(slot.out + static_cast<std::size_t>(rank) * what_.bytes,
+                                record_of(rank) + at, what_.bytes);
                 return;
             }
             case CollectiveKind::reduce:
@@ -460,7 +493,8 @@ private:
         for (int rank = 1; rank < size; ++rank)
             PMPI_Reduce_local(record_of(rank), record_of(0), count, what_.type, what_.op);
         std::size_t before = 0;
-        for (std::size_t i = 0; what_.kind == CollectiveKind::reduce_scatter && i < me; ++i) before += what_.counts[i];
+        for (std::size_t i = 0; what_.kind == CollectiveKind::reduce_scatter && i < me; ++i)
+            before += what_.counts[i];
         std::memcpy(slot.out, record_of(0) + before * what_.element, recv_.range.size);
     }
 
@@ -470,10 +504,12 @@ private:
         slot.posted_ns = now_ns();
         if (records_) return post_records(slot);
         const std::size_t at = in_blocks(what_.kind) ? span(block).offset : 0;
-        CollectiveExchange::Memory memory{staged_in_ ? slot.in : slot.in + at, staged_out_ ? slot.out : slot.out + at,
-                                          slot.scratch};
-        const bool to_all = what_.kind == CollectiveKind::alltoall || what_.kind == CollectiveKind::alltoallv;
-        if (to_all && memory.in == memory.out && send_.range.size != 0) memory.in = copy_of_sent(slot);
+        CollectiveExchange::Memory memory{staged_in_ ? slot.in : slot.in + at,
+                                          staged_out_ ? slot.out : slot.out + at, slot.scratch};
+        const bool to_all =
+            what_.kind == CollectiveKind::alltoall || what_.kind == CollectiveKind::alltoallv;
+        if (to_all && memory.in == memory.out && send_.range.size != 0)
+            memory.in = copy_of_sent(slot);
         // A failed process does not combine, because no process uses its result.
         return begin_exchange(slot.exchange, rounds(block), memory,
                               {what_.type, status().ok() ? what_.op : MPI_OP_NULL, what_.element});
@@ -485,8 +521,10 @@ private:
         switch (what_.kind) {
             case CollectiveKind::barrier: return {};
             case CollectiveKind::bcast: return broadcast_rounds(me(), what_.root, span(block).size);
-            case CollectiveKind::reduce: return reduce_rounds(me(), what_.root, span(block).size, what_.element);
-            case CollectiveKind::allreduce: return allreduce_rounds(me(), span(block).size, what_.element);
+            case CollectiveKind::reduce:
+                return reduce_rounds(me(), what_.root, span(block).size, what_.element);
+            case CollectiveKind::allreduce:
+                return allreduce_rounds(me(), span(block).size, what_.element);
             case CollectiveKind::reduce_scatter: {
                 std::vector<std::size_t> parts = what_.counts;
                 for (std::size_t &part : parts) part *= what_.element;
@@ -518,7 +556,9 @@ private:
         CollectiveExchange::Memory memory;
         memory.out = reinterpret_cast<std::byte *>(&failure_);
         memory.scratch = reinterpret_cast<std::byte *>(failures_.data());
-        if (!begin_exchange(verdict_, agreement_rounds(me()), memory, {MPI_INT, MPI_MAX, sizeof(int)})) return;
+        if (!begin_exchange(verdict_, agreement_rounds(me()), memory,
+                            {MPI_INT, MPI_MAX, sizeof(int)}))
+            return;
         asked_ = true;
         asked_ns_ = now_ns();
         line_->leave(this);
@@ -535,7 +575,8 @@ private:
         zeros_.reset();
     }
 
-    // What the processes tell each other in each collective of the hosts. The largest number counts.
+    // What the processes tell each other in each collective of the hosts. The largest number
+    // counts.
     enum Agreement : int { devices_ready, success, failure };
     [[nodiscard]] Agreement agreement() const {
         if (!status().ok()) return failure;
@@ -545,9 +586,10 @@ private:
     bool take_agreement() {
         if (failure_ == devices_ready && devices_ != nullptr) devices_->activate();
         if (failure_ != failure) return true;
-        fail(Status::failure(
-            CL_PEER_TRANSFER_FAILED,
-            fmt::format("{}: the wait list or the device of another process failed", record()->far_end)));
+        fail(
+            Status::failure(CL_PEER_TRANSFER_FAILED,
+                            fmt::format("{}: the wait list or the device of another process failed",
+                                        record()->far_end)));
         return false;
     }
 
@@ -574,8 +616,8 @@ private:
     std::vector<Slot> slots_;
     std::optional<Records> records_;
     std::byte *records_memory_ = nullptr;  ///< records of all processes, in the order of the ranks
-    // The total number of blocks, and how many have passed each step: the copy from the device was started, the
-    // messages were posted, the copy to the device was started, all is done.
+    // The total number of blocks, and how many have passed each step: the copy from the device was
+    // started, the messages were posted, the copy to the device was started, all is done.
     std::size_t blocks_ = 0;
     std::size_t loading_ = 0;
     std::size_t posted_ = 0;
@@ -591,18 +633,20 @@ private:
 
 }  // namespace
 
-std::unique_ptr<Operation> make_collective(Collective what, CollectiveSide send, CollectiveSide recv,
-                                           std::shared_ptr<CollectiveLine> line, MessageDriver &driver,
-                                           std::unique_ptr<OrderedCollective> ordered, CollectiveWork *work) {
-    return std::make_unique<CollectiveOperation>(std::move(what), std::move(send), std::move(recv), std::move(line),
-                                                 driver, std::move(ordered), work);
+std::unique_ptr<Operation> make_collective(
+    Collective what, CollectiveSide send, CollectiveSide recv, std::shared_ptr<CollectiveLine> line,
+    MessageDriver &driver, std::unique_ptr<OrderedCollective> ordered, CollectiveWork *work) {
+    return std::make_unique<CollectiveOperation>(std::move(what), std::move(send), std::move(recv),
+                                                 std::move(line), driver, std::move(ordered), work);
 }
 
-std::shared_ptr<Record> make_record(const Collective &what, const CollectiveSide &send, const CollectiveSide &recv,
-                                    const CollectiveLine &line) {
-    const std::size_t size = in_blocks(what.kind) ? what.bytes : std::max(send.range.size, recv.range.size);
-    return std::make_shared<Record>(Direction::collective,
-                                    fmt::format("{} of {} processes", name_of(what.kind), line.size()), size);
+std::shared_ptr<Record> make_record(const Collective &what, const CollectiveSide &send,
+                                    const CollectiveSide &recv, const CollectiveLine &line) {
+    const std::size_t size =
+        in_blocks(what.kind) ? what.bytes : std::max(send.range.size, recv.range.size);
+    return std::make_shared<Record>(
+        Direction::collective, fmt::format("{} of {} processes", name_of(what.kind), line.size()),
+        size);
 }
 
 }  // namespace cldist

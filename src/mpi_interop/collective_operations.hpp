@@ -47,8 +47,8 @@ struct CollectiveSide {
 struct Collective {
     CollectiveKind kind;
     int root = 0;
-    /// For a gather, scatter or alltoall without sizes per process: the bytes between two processes. For other kinds
-    /// without sizes per process: all bytes.
+    /// For a gather, scatter or alltoall without sizes per process: the bytes between two
+    /// processes. For other kinds without sizes per process: all bytes.
     std::size_t bytes = 0;
     /// For reductions.
     std::size_t element = 1;  ///< bytes
@@ -57,8 +57,8 @@ struct Collective {
     std::vector<std::size_t> counts{};  ///< of MPI_Reduce_scatter, in elements
 };
 
-/// The part of its send side that process `rank` sends to another one, or to itself, and of its receive side that it
-/// receives. Not for broadcasts and reductions.
+/// The part of its send side that process `rank` sends to another one, or to itself, and of its
+/// receive side that it receives. Not for broadcasts and reductions.
 [[nodiscard]] Span given_to(const Collective &what, const CollectiveSide &send, int rank, int to);
 [[nodiscard]] Span got_from(const Collective &what, const CollectiveSide &recv, int rank, int from);
 
@@ -69,17 +69,20 @@ enum class NumberKind { real, signed_integer, unsigned_integer };
 /// The kind of the elements if MPI allows the common operator for the common datatype.
 [[nodiscard]] std::optional<NumberKind> combinable(MPI_Datatype type, MPI_Op op);
 
-/// Creates the operation and adds it to the line. It runs when it is first. Each process decides alone whether both
-/// sides are the same memory, as with MPI_IN_PLACE. Otherwise the sides must not overlap. If a process fails before it
-/// has sent all data, the collective fails in all processes. `driver` must outlive the operation. `ordered`: a kernel in
-/// the program's queue may carry it out, as `work` describes after this call.
-std::unique_ptr<Operation> make_collective(Collective what, CollectiveSide send, CollectiveSide recv,
-                                           std::shared_ptr<CollectiveLine> line, MessageDriver &driver,
+/// Creates the operation and adds it to the line. It runs when it is first. Each process decides
+/// alone whether both sides are the same memory, as with MPI_IN_PLACE. Otherwise the sides must not
+/// overlap. If a process fails before it has sent all data, the collective fails in all processes.
+/// `driver` must outlive the operation. `ordered`: a kernel in the program's queue may carry it
+/// out, as `work` describes after this call.
+std::unique_ptr<Operation> make_collective(Collective what, CollectiveSide send,
+                                           CollectiveSide recv,
+                                           std::shared_ptr<CollectiveLine> line,
+                                           MessageDriver &driver,
                                            std::unique_ptr<OrderedCollective> ordered = {},
                                            CollectiveWork *work = nullptr);
 
 /// For the stall report.
-std::shared_ptr<Record> make_record(const Collective &what, const CollectiveSide &send, const CollectiveSide &recv,
-                                    const CollectiveLine &line);
+std::shared_ptr<Record> make_record(const Collective &what, const CollectiveSide &send,
+                                    const CollectiveSide &recv, const CollectiveLine &line);
 
 }  // namespace cldist

@@ -12,7 +12,8 @@ constexpr std::size_t alignment = 64;
 
 std::size_t aligned(std::size_t size) { return (size + alignment - 1) / alignment * alignment; }
 
-// The other ranks, starting with the next one, so that not all processes send to the same process first.
+// The other ranks, starting with the next one, so that not all processes send to the same process
+// first.
 std::vector<int> others_of(Member me) {
     std::vector<int> others;
     for (int i = 1; i < me.size; ++i) others.push_back((me.rank + i) % me.size);
@@ -41,7 +42,8 @@ void combine(Round &round, Piece from, Piece to) {
 /// A binomial tree of the ranks. Places count from the root.
 class Tree {
 public:
-    Tree(Member me, int root) : me_(me), root_(root), place_((me.rank - root + me.size) % me.size) {}
+    Tree(Member me, int root)
+        : me_(me), root_(root), place_((me.rank - root + me.size) % me.size) {}
 
     [[nodiscard]] bool is_root() const { return place_ == 0; }
     [[nodiscard]] int parent() const { return rank_of(parent_in_tree(place_)); }
@@ -64,7 +66,9 @@ private:
 class Shares {
 public:
     Shares(Member me, std::size_t bytes, std::size_t element)
-        : element_(element), each_(bytes / element / count(me)), more_(bytes / element % count(me)) {}
+        : element_(element),
+          each_(bytes / element / count(me)),
+          more_(bytes / element % count(me)) {}
 
     [[nodiscard]] Piece of(int rank, Area area) const {
         const auto place = static_cast<std::size_t>(rank);
@@ -80,44 +84,53 @@ private:
     std::size_t more_;  ///< processes with one more element
 };
 
-// From this many bytes per process on, all processes share the work. Below, the number of messages dominates.
+// From this many bytes per process on, all processes share the work. Below, the number of messages
+// dominates.
 constexpr std::size_t worth_sharing = 1024;
-bool shares_work(Member me, std::size_t bytes) { return bytes / static_cast<std::size_t>(me.size) >= worth_sharing; }
+bool shares_work(Member me, std::size_t bytes) {
+    return bytes / static_cast<std::size_t>(me.size) >= worth_sharing;
+}
 
 void tree_broadcast(Rounds &all, Member me, int root, std::size_t bytes, Area of_root) {
     const Tree tree(me, root);
     if (!tree.is_root()) receive(all.rounds.emplace_back(), tree.parent(), {Area::out, 0, bytes});
     Round &down = all.rounds.emplace_back();
-    for (const int child : tree.children()) send(down, child, {tree.is_root() ? of_root : Area::out, 0, bytes});
+    for (const int child : tree.children())
+        send(down, child, {tree.is_root() ? of_root : Area::out, 0, bytes});
 }
 
 void tree_reduce(Rounds &all, Member me, int root, std::size_t bytes) {
     const Tree tree(me, root);
     std::vector<int> children = tree.children();
     std::reverse(children.begin(), children.end());  // in the order of the ranks
-    const auto slot = [&](std::size_t i) { return Piece{Area::scratch, aligned(bytes) * i, bytes}; };
+    const auto slot = [&](std::size_t i) {
+        return Piece{Area::scratch, aligned(bytes) * i, bytes};
+    };
     const Piece own{Area::in, 0, bytes};
     const Piece result = tree.is_root() ? Piece{Area::out, 0, bytes} : slot(children.size());
     Round &up = all.rounds.emplace_back();
     for (std::size_t i = 0; i < children.size(); ++i) receive(up, children[i], slot(i));
     if (tree.is_root() || !children.empty()) copy(up, own, result);
     for (std::size_t i = 0; i < children.size(); ++i) combine(up, slot(i), result);
-    if (!tree.is_root()) send(all.rounds.emplace_back(), tree.parent(), children.empty() ? own : result);
+    if (!tree.is_root())
+        send(all.rounds.emplace_back(), tree.parent(), children.empty() ? own : result);
     all.scratch = std::max(all.scratch, aligned(bytes) * (children.size() + 1));
 }
 
-// Each process receives and combines one part of the data, in the order of the ranks. `part` is the position of a
-// process's part in the input.
+// Each process receives and combines one part of the data, in the order of the ranks. `part` is the
+// position of a process's part in the input.
 void combine_parts(Rounds &all, Member me, const std::function<Piece(int)> &part, Piece result) {
     const Piece own = part(me.rank);
     const auto slot = [&](int rank) {
         return Piece{Area::scratch, aligned(own.size) * static_cast<std::size_t>(rank), own.size};
     };
     Round &round = all.rounds.emplace_back();
-    for (const int peer : senders_to(me)) receive(round, peer, {slot(peer).area, slot(peer).offset, own.size});
+    for (const int peer : senders_to(me))
+        receive(round, peer, {slot(peer).area, slot(peer).offset, own.size});
     for (const int peer : others_of(me)) send(round, peer, part(peer));
     if (me.rank == 0) copy(round, own, slot(0));
-    for (int rank = 1; rank < me.size; ++rank) combine(round, rank == me.rank ? own : slot(rank), slot(0));
+    for (int rank = 1; rank < me.size; ++rank)
+        combine(round, rank == me.rank ? own : slot(rank), slot(0));
     if (result.area != Area::scratch) copy(round, slot(0), result);
     all.scratch = aligned(own.size) * static_cast<std::size_t>(me.size);
 }
@@ -165,7 +178,8 @@ Rounds reduce_rounds(Member me, int root, std::size_t bytes, std::size_t element
     const bool is_root = me.rank == root;
     const Piece own{Area::scratch, 0, shares.of(me.rank, Area::in).size};
     combine_parts(
-        all, me, [&](int rank) { return shares.of(rank, Area::in); }, is_root ? shares.of(root, Area::out) : own);
+        all, me, [&](int rank) { return shares.of(rank, Area::in); },
+        is_root ? shares.of(root, Area::out) : own);
     Round &second = all.rounds.emplace_back();
     if (!is_root) send(second, root, own);
     for (const int peer : senders_to(me))
@@ -182,7 +196,8 @@ Rounds allreduce_rounds(Member me, std::size_t bytes, std::size_t element) {
     }
     const Shares shares(me, bytes, element);
     combine_parts(
-        all, me, [&](int rank) { return shares.of(rank, Area::in); }, shares.of(me.rank, Area::out));
+        all, me, [&](int rank) { return shares.of(rank, Area::in); },
+        shares.of(me.rank, Area::out));
     Round &second = all.rounds.emplace_back();
     for (const int peer : senders_to(me)) receive(second, peer, shares.of(peer, Area::out));
     for (const int peer : others_of(me)) send(second, peer, shares.of(me.rank, Area::out));
@@ -201,18 +216,22 @@ Rounds reduce_scatter_rounds(Member me, const std::vector<std::size_t> &parts) {
     return all;
 }
 
-Rounds exchange_rounds(Member me, const std::function<Span(int)> &given, const std::function<Span(int)> &got) {
+Rounds exchange_rounds(Member me, const std::function<Span(int)> &given,
+                       const std::function<Span(int)> &got) {
     const auto piece = [](Area area, Span span) { return Piece{area, span.offset, span.size}; };
     Rounds all;
     Round &round = all.rounds.emplace_back();
     for (const int peer : senders_to(me)) receive(round, peer, piece(Area::out, got(peer)));
     for (const int peer : others_of(me)) send(round, peer, piece(Area::in, given(peer)));
-    if (got(me.rank).size != 0) copy(round, piece(Area::in, given(me.rank)), piece(Area::out, got(me.rank)));
+    if (got(me.rank).size != 0)
+        copy(round, piece(Area::in, given(me.rank)), piece(Area::out, got(me.rank)));
     return all;
 }
 
 Rounds record_rounds(Member me, std::size_t record) {
-    const auto place = [&](int rank) { return Piece{Area::scratch, record * static_cast<std::size_t>(rank), record}; };
+    const auto place = [&](int rank) {
+        return Piece{Area::scratch, record * static_cast<std::size_t>(rank), record};
+    };
     Rounds all;
     Round &round = all.rounds.emplace_back();
     for (const int peer : senders_to(me)) receive(round, peer, place(peer));

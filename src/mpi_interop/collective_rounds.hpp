@@ -41,9 +41,9 @@ struct Round {
     std::vector<LocalStep> steps{};  ///< executed after the messages, in this order
 };
 
-/// The messages and computations of one process in a collective. They do not depend on the memory of other processes,
-/// so each process may work in place or not. A process receives messages from another process in the order in which
-/// that process sends them.
+/// The messages and computations of one process in a collective. They do not depend on the memory
+/// of other processes, so each process may work in place or not. A process receives messages from
+/// another process in the order in which that process sends them.
 struct Rounds {
     std::vector<Round> rounds;
     std::size_t scratch = 0;  ///< bytes
@@ -56,18 +56,22 @@ struct Member {
 
 /// The root's input becomes the output of the others.
 Rounds broadcast_rounds(Member me, int root, std::size_t bytes);
-/// Reductions of elements of `element` bytes. If a process has input and output, both may be the same memory.
+/// Reductions of elements of `element` bytes. If a process has input and output, both may be the
+/// same memory.
 Rounds reduce_rounds(Member me, int root, std::size_t bytes, std::size_t element);
 Rounds allreduce_rounds(Member me, std::size_t bytes, std::size_t element);
 /// Process i receives the elements of part i, which has `parts[i]` bytes.
 Rounds reduce_scatter_rounds(Member me, const std::vector<std::size_t> &parts);
-/// `given` and `got` return the bytes that the process sends to or receives from each process, including itself. Size 0
-/// means no bytes.
-Rounds exchange_rounds(Member me, const std::function<Span(int)> &given, const std::function<Span(int)> &got);
-/// Each process has a record at its rank's position in the scratch memory and receives all other records.
+/// `given` and `got` return the bytes that the process sends to or receives from each process,
+/// including itself. Size 0 means no bytes.
+Rounds exchange_rounds(Member me, const std::function<Span(int)> &given,
+                       const std::function<Span(int)> &got);
+/// Each process has a record at its rank's position in the scratch memory and receives all other
+/// records.
 Rounds record_rounds(Member me, std::size_t record);
-/// Each process has an int in Area::out and receives the combination of all. No process ends before all have begun. The
-/// operator must give the same result if it combines a value several times, like MPI_MAX.
+/// Each process has an int in Area::out and receives the combination of all. No process ends before
+/// all have begun. The operator must give the same result if it combines a value several times,
+/// like MPI_MAX.
 Rounds agreement_rounds(Member me);
 
 }  // namespace cldist

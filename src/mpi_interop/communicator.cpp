@@ -15,11 +15,12 @@ namespace {
 
 Error freed(const char *what) { return {CL_INVALID_COMMUNICATOR, what}; }
 
-// Returns true if `comm` is a valid communicator. In Open MPI a handle is a pointer. After a free it dangles, and most
-// calls crash. The conversion to a Fortran handle only reads a number there, and the conversion back gives the same
-// pointer only for a valid communicator. In MPICH a handle is a number, and a call with an invalid number is an error.
-// MPI reports it to the handler of MPI_COMM_WORLD, which ends the job by default. A comparison reports it to the
-// handler of its first communicator, which is `own`.
+// Returns true if `comm` is a valid communicator. In Open MPI a handle is a pointer. After a free
+// it dangles, and most calls crash. The conversion to a Fortran handle only reads a number there,
+// and the conversion back gives the same pointer only for a valid communicator. In MPICH a handle
+// is a number, and a call with an invalid number is an error. MPI reports it to the handler of
+// MPI_COMM_WORLD, which ends the job by default. A comparison reports it to the handler of its
+// first communicator, which is `own`.
 bool alive(MPI_Comm comm, MPI_Comm own) {
     int result = MPI_UNEQUAL;
     // `own` may have received the number of the freed communicator.
@@ -57,14 +58,16 @@ std::vector<int> ranks_in(MPI_Comm target, MPI_Group group) {
     return translated;
 }
 
-// Registers the job's processes on this host. Their use of the cores does not indicate other programs.
+// Registers the job's processes on this host. Their use of the cores does not indicate other
+// programs.
 void share_process_ids(MPI_Comm host) {
     int size = 0;
     PMPI_Comm_size(host, &size);
     std::vector<pid_t> processes(static_cast<std::size_t>(size));
     const pid_t mine = getpid();
-    check_mpi(PMPI_Allgather(&mine, sizeof mine, MPI_BYTE, processes.data(), sizeof mine, MPI_BYTE, host),
-              "MPI_Allgather");
+    check_mpi(
+        PMPI_Allgather(&mine, sizeof mine, MPI_BYTE, processes.data(), sizeof mine, MPI_BYTE, host),
+        "MPI_Allgather");
     set_processes_of_job(std::move(processes));
 }
 
@@ -77,8 +80,10 @@ Communicator::~Communicator() {
     if (freed_last_ && finalized == 0) PMPI_Comm_free(&handle);
 }
 
-std::shared_ptr<Communicator> Communicator::with_blocks_on(MPI_Comm block_comm, CollectiveRoutes routes) const {
-    return std::make_shared<Communicator>(handle_, block_comm, routes.ranks, world_ranks_, host_ranks_, links_, routes);
+std::shared_ptr<Communicator> Communicator::with_blocks_on(MPI_Comm block_comm,
+                                                           CollectiveRoutes routes) const {
+    return std::make_shared<Communicator>(handle_, block_comm, routes.ranks, world_ranks_,
+                                          host_ranks_, links_, routes);
 }
 
 bool Communicator::complete() const {
@@ -101,11 +106,13 @@ Communicators::Communicators()
       self_(duplicate(MPI_COMM_SELF)),
       collectives_(duplicate(world_)),
       contexts_(std::make_shared<Channels>(CollectiveLine::largest_context(max_tag_of(world_)))) {
-    check_mpi(PMPI_Comm_split_type(world_, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host_), "MPI_Comm_split_type");
+    check_mpi(PMPI_Comm_split_type(world_, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host_),
+              "MPI_Comm_split_type");
     share_process_ids(host_);
     links_ = std::make_shared<HostLinks>(host_, world_);
-    check_mpi(PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, &Communicators::on_free, &keyval_, this),
-              "MPI_Comm_create_keyval");
+    check_mpi(
+        PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, &Communicators::on_free, &keyval_, this),
+        "MPI_Comm_create_keyval");
 }
 
 Communicators::~Communicators() {
@@ -142,7 +149,8 @@ std::shared_ptr<const Communicator> Communicators::find(MPI_Comm comm) {
     const std::shared_ptr<Communicator> made = make(comm);
     if (!made->complete())
         throw freed(
-            "a process of the communicator is not in MPI_COMM_WORLD; call clDistInit with the communicator first");
+            "a process of the communicator is not in MPI_COMM_WORLD; call clDistInit with the "
+            "communicator first");
     return keep(made);
 }
 
@@ -188,8 +196,8 @@ void Communicators::note_wire(MPI_Comm comm, Wire wire) {
 
 bool Communicators::free_later(MPI_Comm comm) {
     if (comm == MPI_COMM_WORLD || comm == MPI_COMM_SELF) return false;  // MPI refuses to free these
-    std::shared_ptr<Communicator> communicator;  // keeps the object alive until the lock is released, because its
-                                                 // destruction needs the lock
+    std::shared_ptr<Communicator> communicator;  // keeps the object alive until the lock is
+                                                 // released, because its destruction needs the lock
     const std::lock_guard lock(mutex_);
     const auto at = known_.find(comm);
     if (at == known_.end() || at->second.use_count() == 1) return false;
@@ -199,7 +207,8 @@ bool Communicators::free_later(MPI_Comm comm) {
     return true;
 }
 
-std::shared_ptr<const Communicator> Communicators::keep(const std::shared_ptr<Communicator> &communicator) {
+std::shared_ptr<const Communicator> Communicators::keep(
+    const std::shared_ptr<Communicator> &communicator) {
     communicator->note_wire(wire_of(communicator->handle()));
     {
         const std::lock_guard lock(mutex_);
@@ -207,7 +216,8 @@ std::shared_ptr<const Communicator> Communicators::keep(const std::shared_ptr<Co
         const auto [at, added] = known_.emplace(communicator->handle(), communicator);
         if (!added) return at->second;
     }
-    // MPI calls on_free() when the communicator is freed. Its handle may then denote another communicator.
+    // MPI calls on_free() when the communicator is freed. Its handle may then denote another
+    // communicator.
     PMPI_Comm_set_attr(communicator->handle(), keyval_, communicator.get());
     return communicator;
 }

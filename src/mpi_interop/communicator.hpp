@@ -15,15 +15,17 @@
 
 namespace cldist {
 
-/// The library's data for a user's communicator. All transfers on the communicator share it, and it outlives the
-/// communicator.
+/// The library's data for a user's communicator. All transfers on the communicator share it, and it
+/// outlives the communicator.
 class Communicator {
 public:
-    /// `block_comm` carries the blocks of large messages. `block_ranks` translates ranks to it (of the remote group,
-    /// for an inter-communicator). A process that it does not reach has MPI_UNDEFINED. `collectives` has the same ranks
-    /// and a communicator for the messages of collectives.
-    Communicator(MPI_Comm handle, MPI_Comm block_comm, std::vector<int> block_ranks, std::vector<int> world_ranks,
-                 std::vector<int> host_ranks, std::shared_ptr<HostLinks> links = {}, CollectiveRoutes routes = {})
+    /// `block_comm` carries the blocks of large messages. `block_ranks` translates ranks to it (of
+    /// the remote group, for an inter-communicator). A process that it does not reach has
+    /// MPI_UNDEFINED. `collectives` has the same ranks and a communicator for the messages of
+    /// collectives.
+    Communicator(MPI_Comm handle, MPI_Comm block_comm, std::vector<int> block_ranks,
+                 std::vector<int> world_ranks, std::vector<int> host_ranks,
+                 std::shared_ptr<HostLinks> links = {}, CollectiveRoutes routes = {})
         : handle_(handle),
           block_comm_(block_comm),
           block_ranks_(std::move(block_ranks)),
@@ -35,14 +37,19 @@ public:
     Communicator &operator=(const Communicator &) = delete;
     ~Communicator();
 
-    [[nodiscard]] std::shared_ptr<Communicator> with_blocks_on(MPI_Comm block_comm, CollectiveRoutes routes) const;
+    [[nodiscard]] std::shared_ptr<Communicator> with_blocks_on(MPI_Comm block_comm,
+                                                               CollectiveRoutes routes) const;
 
     [[nodiscard]] MPI_Comm handle() const { return handle_; }
     [[nodiscard]] int peers() const { return static_cast<int>(block_ranks_.size()); }
     [[nodiscard]] MPI_Comm block_comm() const { return block_comm_; }
-    [[nodiscard]] int block_rank(int rank) const { return block_ranks_[static_cast<std::size_t>(rank)]; }
+    [[nodiscard]] int block_rank(int rank) const {
+        return block_ranks_[static_cast<std::size_t>(rank)];
+    }
     /// The rank in MPI_COMM_WORLD, or MPI_UNDEFINED.
-    [[nodiscard]] int world_rank(int rank) const { return world_ranks_[static_cast<std::size_t>(rank)]; }
+    [[nodiscard]] int world_rank(int rank) const {
+        return world_ranks_[static_cast<std::size_t>(rank)];
+    }
     /// Returns true if the process is on this host.
     [[nodiscard]] bool same_host(int rank) const {
         return host_ranks_[static_cast<std::size_t>(rank)] != MPI_UNDEFINED;
@@ -56,8 +63,8 @@ public:
     [[nodiscard]] Wire wire() const { return wire_; }
     void note_wire(Wire wire) { wire_ = wire; }
 
-    /// The FIFO of its collective commands. The first call is collective over the communicator, which must be an
-    /// intra-communicator, but does not wait for other processes. Throws an Error.
+    /// The FIFO of its collective commands. The first call is collective over the communicator,
+    /// which must be an intra-communicator, but does not wait for other processes. Throws an Error.
     std::shared_ptr<CollectiveLine> collectives() const;
     /// The same, or null if there was no collective command.
     std::shared_ptr<CollectiveLine> known_collectives() const;
@@ -74,7 +81,8 @@ private:
     const MPI_Comm block_comm_;
     const std::vector<int> block_ranks_;
     const std::vector<int> world_ranks_;
-    const std::vector<int> host_ranks_;  ///< ranks among the processes of this host, or MPI_UNDEFINED
+    /// Ranks among the processes of this host, or MPI_UNDEFINED.
+    const std::vector<int> host_ranks_;
     const std::shared_ptr<HostLinks> links_;
     const CollectiveRoutes routes_;
     std::atomic<Wire> wire_{Wire::cldist};
@@ -94,18 +102,19 @@ public:
     /// Must run before MPI_Finalize.
     ~Communicators();
 
-    /// Throws an Error with CL_INVALID_COMMUNICATOR if `comm` is null or was freed. Duplicates MPI_COMM_SELF
-    /// temporarily.
+    /// Throws an Error with CL_INVALID_COMMUNICATOR if `comm` is null or was freed. Duplicates
+    /// MPI_COMM_SELF temporarily.
     static void check(MPI_Comm comm);
-    /// Returns the data of `comm`. Throws like check(), and if block_comm() would not reach some process.
+    /// Returns the data of `comm`. Throws like check(), and if block_comm() would not reach some
+    /// process.
     std::shared_ptr<const Communicator> find(MPI_Comm comm);
-    /// Duplicates a communicator that has processes outside MPI_COMM_WORLD. Does nothing for other communicators.
-    /// Collective over it. Throws an Error.
+    /// Duplicates a communicator that has processes outside MPI_COMM_WORLD. Does nothing for other
+    /// communicators. Collective over it. Throws an Error.
     void add_foreign(MPI_Comm comm);
     /// Stores the choice if the communicator is known.
     void note_wire(MPI_Comm comm, Wire wire);
-    /// Returns true if operations are pending on `comm`, because their probes need the handle. The last operation then
-    /// frees the communicator.
+    /// Returns true if operations are pending on `comm`, because their probes need the handle. The
+    /// last operation then frees the communicator.
     bool free_later(MPI_Comm comm);
 
     [[nodiscard]] MPI_Comm world() const { return world_; }

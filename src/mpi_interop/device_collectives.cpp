@@ -32,29 +32,34 @@ Span chunk_of(const Collective &what, std::size_t member, std::size_t members) {
         --members;
     }
     constexpr std::size_t alignment = 16;
-    const std::size_t each = (blocks_in(what.bytes, members) + alignment - 1) / alignment * alignment;
+    const std::size_t each =
+        (blocks_in(what.bytes, members) + alignment - 1) / alignment * alignment;
     const std::size_t begin = std::min(what.bytes, position * each);
     return {begin, std::min(each, what.bytes - begin)};
 }
 
-std::uint32_t groups_for(const Collective &what, std::size_t members, bool in_one_phase, bool on_cpu) {
+std::uint32_t groups_for(const Collective &what, std::size_t members, bool in_one_phase,
+                         bool on_cpu) {
     std::size_t bytes = what.bytes;
     if (what.kind == CollectiveKind::reduce_scatter || (!in_one_phase && what.op != MPI_OP_NULL) ||
         (!in_one_phase && what.kind == CollectiveKind::bcast))
         bytes = blocks_in(bytes, members);
-    const std::size_t groups = has_sizes_of_processes(what.kind) ? groups_of_uneven : blocks_in(bytes, bytes_per_group);
-    return static_cast<std::uint32_t>(std::clamp<std::size_t>(groups, 1, on_cpu ? 2 : CollectiveKernels::most_groups));
+    const std::size_t groups =
+        has_sizes_of_processes(what.kind) ? groups_of_uneven : blocks_in(bytes, bytes_per_group);
+    return static_cast<std::uint32_t>(
+        std::clamp<std::size_t>(groups, 1, on_cpu ? 2 : CollectiveKernels::most_groups));
 }
 
 }  // namespace
 
-CollectiveWork plan_collective(const Collective &what, const CollectiveSide &send, const CollectiveSide &recv, int rank,
-                               int size, std::size_t block, bool on_cpu) {
+CollectiveWork plan_collective(const Collective &what, const CollectiveSide &send,
+                               const CollectiveSide &recv, int rank, int size, std::size_t block,
+                               bool on_cpu) {
     const auto members = static_cast<std::size_t>(size);
     const auto me = static_cast<std::size_t>(rank);
     const auto root = static_cast<std::size_t>(what.root);
-    const bool in_one_phase =
-        what.bytes * members <= most_in_one_phase || (what.kind == CollectiveKind::bcast && members == 2);
+    const bool in_one_phase = what.bytes * members <= most_in_one_phase ||
+                              (what.kind == CollectiveKind::bcast && members == 2);
     CollectiveWork work{};
     work.scheme = CollectiveScheme::exchange;
     work.count = static_cast<std::uint32_t>(members);
@@ -172,7 +177,8 @@ CollectiveWork plan_collective(const Collective &what, const CollectiveSide &sen
             member = {};
             continue;
         }
-        const std::size_t most = std::max({std::size_t{1}, member.give_size, member.take_size, arriving[m], passed[m]});
+        const std::size_t most =
+            std::max({std::size_t{1}, member.give_size, member.take_size, arriving[m], passed[m]});
         member.rounds = static_cast<std::uint32_t>(blocks_in(most, block));
         work.rounds = std::max(work.rounds, member.rounds);
         member.give += send.range.offset;
@@ -197,8 +203,9 @@ std::optional<CollectiveKernels::Combination> combination_of(const Collective &w
                                Operator{MPI_BAND, "BAND", true}, Operator{MPI_BOR, "BOR", true},
                                Operator{MPI_BXOR, "BXOR", true}, Operator{MPI_LAND, "LAND", true},
                                Operator{MPI_LOR, "LOR", true},   Operator{MPI_LXOR, "LXOR", true}};
-    const auto at = std::find_if(operators.begin(), operators.end(),
-                                 [&](const Operator &candidate) { return candidate.op == what.op; });
+    const auto at =
+        std::find_if(operators.begin(), operators.end(),
+                     [&](const Operator &candidate) { return candidate.op == what.op; });
     if (at == operators.end()) return {};
     const bool is_unsigned = *number == NumberKind::unsigned_integer && !at->is_bitwise;
     const bool is_real = *number == NumberKind::real;
@@ -213,7 +220,8 @@ std::optional<CollectiveKernels::Combination> combination_of(const Collective &w
     return CollectiveKernels::Combination{type, at->name, what.element};
 }
 
-DeviceCollectives::DeviceCollectives(std::shared_ptr<DeviceLinks> links, std::vector<int> world_ranks, int rank)
+DeviceCollectives::DeviceCollectives(std::shared_ptr<DeviceLinks> links,
+                                     std::vector<int> world_ranks, int rank)
     : links_(std::move(links)),
       world_ranks_(std::move(world_ranks)),
       rank_(rank),
@@ -234,14 +242,17 @@ std::size_t DeviceCollectives::block() const {
 
 void DeviceCollectives::agree(std::vector<DeviceLinks::Arena> arenas) {
     const std::lock_guard lock(mutex_);
-    if (std::all_of(arenas.begin(), arenas.end(), [](const DeviceLinks::Arena &arena) { return arena.index >= 0; }))
+    if (std::all_of(arenas.begin(), arenas.end(),
+                    [](const DeviceLinks::Arena &arena) { return arena.index >= 0; }))
         arenas_ = std::move(arenas);
 }
 
-bool DeviceCollectives::ready(const std::shared_ptr<DeviceResources> &resources, cl_command_queue queue) {
+bool DeviceCollectives::ready(const std::shared_ptr<DeviceResources> &resources,
+                              cl_command_queue queue) {
     bool all = links_->may_wait();
     for (std::size_t m = 0; m < world_ranks_.size(); ++m)
-        if (static_cast<int>(m) != rank_) all = links_->connected(world_ranks_[m], resources) && all;
+        if (static_cast<int>(m) != rank_)
+            all = links_->connected(world_ranks_[m], resources) && all;
     const std::lock_guard lock(mutex_);
     if (!all || arenas_.empty()) return false;
     if (!prepared_) {
@@ -251,9 +262,11 @@ bool DeviceCollectives::ready(const std::shared_ptr<DeviceResources> &resources,
         }
         prepared_ = true;
     }
-    // A command of another queue, or a command that the host carries out, could overtake this command.
-    return first_ != 0 && std::all_of(pending_.begin(), pending_.end(),
-                                      [queue](const auto &command) { return command.second == queue; });
+    // A command of another queue, or a command that the host carries out, could overtake this
+    // command.
+    return first_ != 0 &&
+           std::all_of(pending_.begin(), pending_.end(),
+                       [queue](const auto &command) { return command.second == queue; });
 }
 
 bool DeviceCollectives::prepared() const {
@@ -272,7 +285,8 @@ void DeviceCollectives::activate() {
 
 CollectiveWork DeviceCollectives::plan(const Collective &what, const CollectiveSide &send,
                                        const CollectiveSide &recv) const {
-    return plan_collective(what, send, recv, rank_, static_cast<int>(world_ranks_.size()), block(), links_->is_cpu());
+    return plan_collective(what, send, recv, rank_, static_cast<int>(world_ranks_.size()), block(),
+                           links_->is_cpu());
 }
 
 void DeviceCollectives::enter(std::uint64_t number, CollectiveWork &work, cl_command_queue queue) {
@@ -308,8 +322,8 @@ bool DeviceCollectives::announce(std::uint64_t number, bool on_devices) {
     // The others have read the announcement that this one replaces, because its command has ended.
     if (number - pending_.begin()->first >= CollectiveBoard::window) return false;
     const auto value = static_cast<std::uint32_t>(number * 2 + (on_devices ? 1 : 0));
-    boards_[static_cast<std::size_t>(rank_)]->calls[number % CollectiveBoard::window].store(value,
-                                                                                            std::memory_order_release);
+    boards_[static_cast<std::size_t>(rank_)]->calls[number % CollectiveBoard::window].store(
+        value, std::memory_order_release);
     return true;
 }
 
@@ -323,7 +337,8 @@ std::optional<bool> DeviceCollectives::decision(std::uint64_t number) const {
             continue;
         }
         if (number < first) return false;
-        const std::uint32_t call = board->calls[number % CollectiveBoard::window].load(std::memory_order_acquire);
+        const std::uint32_t call =
+            board->calls[number % CollectiveBoard::window].load(std::memory_order_acquire);
         if (call == static_cast<std::uint32_t>(number * 2)) return false;
         if (call != static_cast<std::uint32_t>(number * 2 + 1)) all = false;
     }

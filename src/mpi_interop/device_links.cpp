@@ -15,8 +15,8 @@
 namespace cldist {
 namespace {
 
-// NVIDIA's driver (580) submits kernels at the call, and a flush takes 3 us there. So only a kernel that does not end soon
-// is flushed. After that time, its event is looked at, too.
+// NVIDIA's driver (580) submits kernels at the call, and a flush takes 3 us there. So only a kernel
+// that does not end soon is flushed. After that time, its event is looked at, too.
 constexpr std::uint64_t look_ns = 50000;
 
 // TransferSlot::sent if the kernel has failed.
@@ -28,7 +28,8 @@ DeviceLinks::DeviceLinks(int world_rank) : world_rank_(world_rank) {
     if (!uses_kernels(config().path)) return;
     socket_ = open_local_socket(name_);
     const int on = 1;
-    if (!socket_ || setsockopt(socket_.get(), SOL_SOCKET, SO_PASSCRED, &on, sizeof on) != 0) name_ = {};
+    if (!socket_ || setsockopt(socket_.get(), SOL_SOCKET, SO_PASSCRED, &on, sizeof on) != 0)
+        name_ = {};
 }
 
 void DeviceLinks::add(int world_rank, const LocalName &name, const LocalName &job) {
@@ -93,13 +94,15 @@ bool DeviceLinks::open_lane(const std::shared_ptr<DeviceResources> &resources) {
 
 void DeviceLinks::make_arenas(Lane &lane) {
     const DeviceResources &resources = *lane.resources;
-    lane.collective_kernels = std::make_unique<CollectiveKernels>(resources.context(), resources.device());
-    lane.arenas = ExportedMemory::create(resources.context(), resources.device(), CL_MEM_READ_WRITE, arenas_bytes);
+    lane.collective_kernels =
+        std::make_unique<CollectiveKernels>(resources.context(), resources.device());
+    lane.arenas = ExportedMemory::create(resources.context(), resources.device(), CL_MEM_READ_WRITE,
+                                         arenas_bytes);
     const cl_command_queue queue = resources.write_queue();
     lane.arenas_address = lane.kernels->address_of(queue, lane.arenas->buffer());
     const std::vector<std::byte> no_flags(TransferSlots::boards * flags_bytes);
-    check(clEnqueueWriteBuffer(queue, lane.arenas->buffer(), CL_TRUE, 0, no_flags.size(), no_flags.data(), 0, nullptr,
-                               nullptr),
+    check(clEnqueueWriteBuffer(queue, lane.arenas->buffer(), CL_TRUE, 0, no_flags.size(),
+                               no_flags.data(), 0, nullptr, nullptr),
           "clEnqueueWriteBuffer");
 }
 
@@ -112,14 +115,16 @@ bool DeviceLinks::claim(Lane &lane) {
     socklen_t length = 0;
     const sockaddr_un address = address_of(name, length);
     lane.claim = Descriptor(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-    return lane.claim && bind(lane.claim.get(), reinterpret_cast<const sockaddr *>(&address), length) == 0;
+    return lane.claim &&
+           bind(lane.claim.get(), reinterpret_cast<const sockaddr *>(&address), length) == 0;
 }
 
 bool DeviceLinks::tell(const Peer &peer, NoteKind kind, std::uint64_t bytes, int descriptor) {
     socklen_t length = 0;
     const sockaddr_un address = address_of(peer.name, length);
     const DeviceUuid device = lane_ ? uuid_of(lane_->resources->device()) : DeviceUuid{};
-    return send_with(socket_.get(), Note{kind, world_rank_, bytes, device}, descriptor, &address, length);
+    return send_with(socket_.get(), Note{kind, world_rank_, bytes, device}, descriptor, &address,
+                     length);
 }
 
 void DeviceLinks::offer(Peer &peer) {
@@ -127,13 +132,15 @@ void DeviceLinks::offer(Peer &peer) {
     try {
         const DeviceResources &resources = *lane_->resources;
         if (peer.own_landing == nullptr) {
-            peer.own_landing =
-                ExportedMemory::create(resources.context(), resources.device(), CL_MEM_READ_WRITE, landing_bytes);
-            peer.own_landing_address = lane_->kernels->address_of(resources.write_queue(), peer.own_landing->buffer());
+            peer.own_landing = ExportedMemory::create(resources.context(), resources.device(),
+                                                      CL_MEM_READ_WRITE, landing_bytes);
+            peer.own_landing_address =
+                lane_->kernels->address_of(resources.write_queue(), peer.own_landing->buffer());
         }
         peer.offered =
             tell(peer, NoteKind::slots, TransferSlots::bytes, lane_->slots->descriptor()) &&
-            (!has_arenas() || tell(peer, NoteKind::arenas, lane_->arenas->size(), lane_->arenas->descriptor())) &&
+            (!has_arenas() ||
+             tell(peer, NoteKind::arenas, lane_->arenas->size(), lane_->arenas->descriptor())) &&
             tell(peer, NoteKind::landing, peer.own_landing->size(), peer.own_landing->descriptor());
     } catch (const Error &error) {
         refuse(error.status().message);
@@ -183,16 +190,17 @@ void DeviceLinks::open_offer(Peer &peer) {
     try {
         if (!resources.is_cpu() && peer.offer.device == uuid_of(resources.device()))
             throw Error(CL_INVALID_OPERATION, "the other process uses the same GPU");
-        auto slots =
-            std::make_unique<TransferSlots>(resources.context(), resources.device(), std::move(peer.slots_offer));
+        auto slots = std::make_unique<TransferSlots>(resources.context(), resources.device(),
+                                                     std::move(peer.slots_offer));
         peer.slots_address = lane_->kernels->address_of(resources.write_queue(), slots->buffer());
         peer.landing = std::make_shared<ImportedMemory>(std::move(peer.landing_offer),
-                                                        static_cast<std::size_t>(peer.offer.bytes), peer.offer.device);
+                                                        static_cast<std::size_t>(peer.offer.bytes),
+                                                        peer.offer.device);
         const Mem landing = peer.landing->buffer(resources.context(), resources.device());
         peer.landing_address = lane_->kernels->address_of(resources.write_queue(), landing.get());
         if (has_arenas()) {
-            peer.arenas =
-                std::make_shared<ImportedMemory>(std::move(peer.arenas_offer), arenas_bytes, peer.offer.device);
+            peer.arenas = std::make_shared<ImportedMemory>(std::move(peer.arenas_offer),
+                                                           arenas_bytes, peer.offer.device);
             const Mem arenas = peer.arenas->buffer(resources.context(), resources.device());
             peer.arenas_address = lane_->kernels->address_of(resources.write_queue(), arenas.get());
         }
@@ -201,7 +209,8 @@ void DeviceLinks::open_offer(Peer &peer) {
         accept(peer);
     } catch (const Error &error) {
         peer.refused = true;
-        log_info("kernels move no messages to rank {}: {}", peer.offer.world_rank, error.status().message);
+        log_info("kernels move no messages to rank {}: {}", peer.offer.world_rank,
+                 error.status().message);
         tell(peer, NoteKind::refused);
     }
 }
@@ -233,11 +242,13 @@ DeviceLinks::ArenaAddress DeviceLinks::address_of_arena(int world_rank, int inde
 
 CollectiveBoard &DeviceLinks::board(int world_rank, int index) {
     const std::lock_guard lock(mutex_);
-    const TransferSlots &slots = world_rank == world_rank_ ? *lane_->slots : *peers_.at(world_rank).slots;
+    const TransferSlots &slots =
+        world_rank == world_rank_ ? *lane_->slots : *peers_.at(world_rank).slots;
     return slots.board(static_cast<std::size_t>(index));
 }
 
-cl_kernel DeviceLinks::prepare(const CollectiveWork &work, const CollectiveKernels::Combination &combination) {
+cl_kernel DeviceLinks::prepare(const CollectiveWork &work,
+                               const CollectiveKernels::Combination &combination) {
     try {
         return lane_->collective_kernels->prepare(work, combination);
     } catch (const Error &error) {
@@ -258,8 +269,9 @@ void DeviceLinks::free_taken(Peer &peer) {
 // Null if the header does not describe memory that this process shares with the peer.
 DeviceLinks::Peer *DeviceLinks::peer_of(int world_rank, const MessageHeader &header) {
     const auto at = peers_.find(world_rank);
-    const bool valid = at != peers_.end() && at->second.slots != nullptr && at->second.own_landing != nullptr &&
-                       header.slot != 0 && header.slot <= TransferSlots::count && header.size <= most_bytes &&
+    const bool valid = at != peers_.end() && at->second.slots != nullptr &&
+                       at->second.own_landing != nullptr && header.slot != 0 &&
+                       header.slot <= TransferSlots::count && header.size <= most_bytes &&
                        header.offset <= landing_bytes - header.size;
     return valid ? &at->second : nullptr;
 }
@@ -268,30 +280,35 @@ bool DeviceLinks::landed(int world_rank, const MessageHeader &header) {
     const std::lock_guard lock(mutex_);
     const Peer *const peer = peer_of(world_rank, header);
     if (peer == nullptr)
-        throw Error(CL_MESSAGE_NOT_RECOGNIZED, "the message is in device memory that the processes have not agreed on");
+        throw Error(CL_MESSAGE_NOT_RECOGNIZED,
+                    "the message is in device memory that the processes have not agreed on");
     return (*peer->slots)[header.slot - 1].sent.load(std::memory_order_acquire) != 0;
 }
 
 bool DeviceLinks::spoiled(int world_rank, const MessageHeader &header) {
     const std::lock_guard lock(mutex_);
     const Peer *const peer = peer_of(world_rank, header);
-    return peer != nullptr && (*peer->slots)[header.slot - 1].sent.load(std::memory_order_acquire) == spoiled_flag;
+    return peer != nullptr &&
+           (*peer->slots)[header.slot - 1].sent.load(std::memory_order_acquire) == spoiled_flag;
 }
 
 void DeviceLinks::read_landed(int world_rank, const MessageHeader &header, std::byte *to) {
     const std::lock_guard lock(mutex_);
-    check(clEnqueueReadBuffer(lane_->resources->read_queue(), peer_of(world_rank, header)->own_landing->buffer(),
-                              CL_TRUE, header.offset, header.size, to, 0, nullptr, nullptr),
+    check(clEnqueueReadBuffer(lane_->resources->read_queue(),
+                              peer_of(world_rank, header)->own_landing->buffer(), CL_TRUE,
+                              header.offset, header.size, to, 0, nullptr, nullptr),
           "clEnqueueReadBuffer");
 }
 
 bool DeviceLinks::copy_landed(int world_rank, const MessageHeader &header, const DeviceRange &range,
                               DeviceCommand &command) {
     const std::lock_guard lock(mutex_);
-    if (range.resources != lane_->resources || range.mapped != nullptr || range.strided) return false;
+    if (range.resources != lane_->resources || range.mapped != nullptr || range.strided)
+        return false;
     const cl_mem landing = peer_of(world_rank, header)->own_landing->buffer();
-    const cl_int code = clEnqueueCopyBuffer(range.write_queue(), landing, range.buffer.get(), header.offset,
-                                            range.offset, header.size, 0, nullptr, command.begin());
+    const cl_int code =
+        clEnqueueCopyBuffer(range.write_queue(), landing, range.buffer.get(), header.offset,
+                            range.offset, header.size, 0, nullptr, command.begin());
     command.enqueued(code, "clEnqueueCopyBuffer", range.write_queue(), false);
     return true;
 }
@@ -302,9 +319,13 @@ void DeviceLinks::note_taken(int world_rank, const MessageHeader &header) {
         (*peer->slots)[header.slot - 1].taken.store(1, std::memory_order_release);
 }
 
-OrderedCommand::OrderedCommand(std::shared_ptr<DeviceLinks> links, Direction direction, std::size_t size,
-                               Position position, const void *line)
-    : links_(std::move(links)), direction_(direction), size_(size), position_(position), line_(line) {}
+OrderedCommand::OrderedCommand(std::shared_ptr<DeviceLinks> links, Direction direction,
+                               std::size_t size, Position position, const void *line)
+    : links_(std::move(links)),
+      direction_(direction),
+      size_(size),
+      position_(position),
+      line_(line) {}
 
 TransferSlot &OrderedCommand::slot() const { return (*links_->lane_->slots)[*index_]; }
 
@@ -333,9 +354,10 @@ void OrderedCommand::follow() {
 }
 
 void OrderedCommand::hold(const QueueInfo &queue, std::span<const cl_event> wait_list) {
-    check(clEnqueueMarkerWithWaitList(queue.queue, static_cast<cl_uint>(wait_list.size()),
-                                      wait_list.empty() ? nullptr : wait_list.data(), reached_.out()),
-          "clEnqueueMarkerWithWaitList");
+    check(
+        clEnqueueMarkerWithWaitList(queue.queue, static_cast<cl_uint>(wait_list.size()),
+                                    wait_list.empty() ? nullptr : wait_list.data(), reached_.out()),
+        "clEnqueueMarkerWithWaitList");
     cl_int code = CL_SUCCESS;
     waits_ = !wait_list.empty();
     held_by_ = Event::adopt(clCreateUserEvent(queue.context, &code));
@@ -346,23 +368,26 @@ void OrderedCommand::hold(const QueueInfo &queue, std::span<const cl_event> wait
 
 // `enqueue_kernel` gets the wait list and the event of the kernel.
 template <typename EnqueueKernel>
-void OrderedCommand::enqueue_with(EnqueueKernel enqueue_kernel, std::span<const cl_event> wait_list, cl_event *event) {
+void OrderedCommand::enqueue_with(EnqueueKernel enqueue_kernel, std::span<const cl_event> wait_list,
+                                  cl_event *event) {
     const cl_event held_by = held_by_.get();
     waits_ = waits_ || !wait_list.empty() || position_ == Position::at_start;
     cl_event *const wanted = event == nullptr && waits_ ? event_.out() : event;
-    check(enqueue_kernel(*links_->lane_, held_by != nullptr ? std::span(&held_by, 1) : wait_list, wanted),
+    check(enqueue_kernel(*links_->lane_, held_by != nullptr ? std::span(&held_by, 1) : wait_list,
+                         wanted),
           "clEnqueueNDRangeKernel");
     if (event != nullptr && waits_) event_ = Event::share(*event);
     note_enqueued();
 }
 
-void OrderedCommand::enqueue(cl_mem buffer, std::size_t offset, std::span<const cl_event> wait_list, cl_event *event) {
+void OrderedCommand::enqueue(cl_mem buffer, std::size_t offset, std::span<const cl_event> wait_list,
+                             cl_event *event) {
     const SlotMove move = move_of(buffer, offset);
     const bool sends = direction_ == Direction::send;
     enqueue_with(
         [&](const DeviceLinks::Lane &lane, std::span<const cl_event> waits_for, cl_event *wanted) {
-            return lane.kernels->enqueue(queue_, lane.slots->buffer(), sends ? &move : nullptr, sends ? nullptr : &move,
-                                         waits_for, wanted);
+            return lane.kernels->enqueue(queue_, lane.slots->buffer(), sends ? &move : nullptr,
+                                         sends ? nullptr : &move, waits_for, wanted);
         },
         wait_list, event);
 }
@@ -371,17 +396,20 @@ void OrderedCommand::enqueue(const CollectiveWork &work, cl_kernel kernel, cl_me
                              std::span<const cl_event> wait_list, cl_event *event) {
     enqueue_with(
         [&](const DeviceLinks::Lane &lane, std::span<const cl_event> waits_for, cl_event *wanted) {
-            return lane.collective_kernels->enqueue(queue_, kernel, work, lane.slots->buffer(), lane.kernels->shared(),
-                                                    *index_, static_cast<bool>(held_by_), in, out, waits_for, wanted);
+            return lane.collective_kernels->enqueue(
+                queue_, kernel, work, lane.slots->buffer(), lane.kernels->shared(), *index_,
+                static_cast<bool>(held_by_), in, out, waits_for, wanted);
         },
         wait_list, event);
 }
 
 void OrderedCommand::enqueue_both(OrderedCommand &send, OrderedCommand &recv, const SlotMove &sent,
-                                  const SlotMove &received, std::span<const cl_event> wait_list, cl_event *event) {
+                                  const SlotMove &received, std::span<const cl_event> wait_list,
+                                  cl_event *event) {
     send.enqueue_with(
         [&](const DeviceLinks::Lane &lane, std::span<const cl_event> waits_for, cl_event *wanted) {
-            return lane.kernels->enqueue(send.queue_, lane.slots->buffer(), &sent, &received, waits_for, wanted);
+            return lane.kernels->enqueue(send.queue_, lane.slots->buffer(), &sent, &received,
+                                         waits_for, wanted);
         },
         wait_list, event);
     recv.note_enqueued();
@@ -410,7 +438,8 @@ OrderedCommand::~OrderedCommand() {
     }
     const std::lock_guard lock(links_->mutex_);
     links_->lane_->slots->give_back(*index_);
-    if (direction_ == Direction::send) links_->peers_.at(world_rank_).room.give_back(landing_, size_);
+    if (direction_ == Direction::send)
+        links_->peers_.at(world_rank_).room.give_back(landing_, size_);
 }
 
 bool OrderedCommand::may_post() const {
@@ -438,7 +467,8 @@ bool OrderedCommand::grant(int world_rank, const MessageHeader &header) {
         peer_slot_ = header.slot - 1;
         slot().address = peer->own_landing_address + header.offset;
         slot().size = header.size;
-        slot().flag = peer->slots_address + peer_slot_ * sizeof(TransferSlot) + offsetof(TransferSlot, sent);
+        slot().flag =
+            peer->slots_address + peer_slot_ * sizeof(TransferSlot) + offsetof(TransferSlot, sent);
     }
     let_go(SlotOrder::move);
     return true;
@@ -473,7 +503,8 @@ void OrderedCommand::let_go(SlotOrder order, cl_int status) {
 
 bool OrderedCommand::failed() const {
     if (failed_ || ended_ || !waits_) return failed_;
-    return (event_ && execution_status(event_.get()) < 0) || (reached_ && execution_status(reached_.get()) < 0);
+    return (event_ && execution_status(event_.get()) < 0) ||
+           (reached_ && execution_status(reached_.get()) < 0);
 }
 
 bool OrderedCommand::ended() {
@@ -489,14 +520,16 @@ bool OrderedCommand::ended() {
     }
     ended_ = true;
     const std::lock_guard lock(links_->mutex_);
-    if (const auto at = links_->waiting_.find(queue_); --at->second == 0) links_->waiting_.erase(at);
+    if (const auto at = links_->waiting_.find(queue_); --at->second == 0)
+        links_->waiting_.erase(at);
     if (direction_ == Direction::send) {
         links_->peers_.at(world_rank_).sent.push_back({*index_, landing_, size_});
         return true;
     }
     links_->lane_->slots->give_back(*index_);
     if (world_rank_ != MPI_UNDEFINED)
-        (*links_->peers_.at(world_rank_).slots)[peer_slot_].taken.store(1, std::memory_order_release);
+        (*links_->peers_.at(world_rank_).slots)[peer_slot_].taken.store(1,
+                                                                        std::memory_order_release);
     return true;
 }
 

@@ -29,16 +29,18 @@ namespace cldist {
 
 class DeviceLinks;
 
-/// One device-ordered command: a kernel in the program's queue that moves the bytes. The kernel of a receive starts only
-/// after its message is known. While a kernel waits, NVIDIA's driver (580) does not return from clReleaseMemObject,
-/// clBuildProgram and other calls, and another process may need what the program calls after them. The thread that drives
-/// the command calls the methods, if not stated otherwise.
+/// One device-ordered command: a kernel in the program's queue that moves the bytes. The kernel of
+/// a receive starts only after its message is known. While a kernel waits, NVIDIA's driver (580)
+/// does not return from clReleaseMemObject, clBuildProgram and other calls, and another process may
+/// need what the program calls after them. The thread that drives the command calls the methods, if
+/// not stated otherwise.
 class OrderedCommand {
 public:
     /// When a command takes its position in the message order.
     enum class Position {
         at_call,  ///< the kernel of the receive may wait on the device
-        at_start  ///< a send whose receiver learns of the message when the command starts. No kernel waits.
+        /// A send whose receiver learns of the message when the command starts. No kernel waits.
+        at_start
     };
     /// `line` is the line of a collective, or null.
     OrderedCommand(std::shared_ptr<DeviceLinks> links, Direction direction, std::size_t size,
@@ -50,33 +52,42 @@ public:
     [[nodiscard]] Position position() const { return position_; }
 
     // For the calling thread.
-    /// Reserves what the command needs. `world_rank` is the peer of a send. Returns false if there is none left.
+    /// Reserves what the command needs. `world_rank` is the peer of a send. Returns false if there
+    /// is none left.
     bool reserve(int world_rank, cl_command_queue queue);
-    /// Send or collective: the kernel is enqueued next. may_post() waits for the commands that are held back before it.
+    /// Send or collective: the kernel is enqueued next. may_post() waits for the commands that are
+    /// held back before it.
     void follow();
-    /// Receive or collective: holds back the kernel, which is enqueued next, until grant(), go() or release().
+    /// Receive or collective: holds back the kernel, which is enqueued next, until grant(), go() or
+    /// release().
     void hold(const QueueInfo &queue, std::span<const cl_event> wait_list);
     /// Enqueues the kernel. `event` may be null. Throws an Error.
-    void enqueue(cl_mem buffer, std::size_t offset, std::span<const cl_event> wait_list, cl_event *event);
+    void enqueue(cl_mem buffer, std::size_t offset, std::span<const cl_event> wait_list,
+                 cl_event *event);
     /// Enqueues one kernel for a send and a receive that is granted.
-    static void enqueue_both(OrderedCommand &send, OrderedCommand &recv, const SlotMove &sent, const SlotMove &received,
-                             std::span<const cl_event> wait_list, cl_event *event);
+    static void enqueue_both(OrderedCommand &send, OrderedCommand &recv, const SlotMove &sent,
+                             const SlotMove &received, std::span<const cl_event> wait_list,
+                             cl_event *event);
     [[nodiscard]] SlotMove move_of(cl_mem buffer, std::size_t offset) const;
     /// The same for the kernel of a collective.
     void enqueue(const CollectiveWork &work, cl_kernel kernel, cl_mem in, cl_mem out,
                  std::span<const cl_event> wait_list, cl_event *event);
 
-    /// Returns true if the other processes may learn of a send or collective. No earlier command of the queue waits for
-    /// the host, except for collectives of the same line.
+    /// Returns true if the other processes may learn of a send or collective. No earlier command of
+    /// the queue waits for the host, except for collectives of the same line.
     [[nodiscard]] bool may_post() const;
     /// Send: writes where the receiver finds the bytes.
     void describe(MessageHeader &header) const;
-    /// Receive: lets the kernel take the bytes of the message. Returns false if it can't; the host must receive them.
+    /// Receive: lets the kernel take the bytes of the message. Returns false if it can't; the host
+    /// must receive them.
     bool grant(int world_rank, const MessageHeader &header);
     [[nodiscard]] bool granted() const { return granted_; }
 
-    /// Receive: returns true if the queue has reached the command. The host may then use the buffer.
-    [[nodiscard]] bool started() const { return !reached_ || execution_status(reached_.get()) == CL_COMPLETE; }
+    /// Receive: returns true if the queue has reached the command. The host may then use the
+    /// buffer.
+    [[nodiscard]] bool started() const {
+        return !reached_ || execution_status(reached_.get()) == CL_COMPLETE;
+    }
     /// Receive or collective: the host has moved the bytes.
     void release();
     /// Receive: the kernel, which is held back, fails with that code.
@@ -97,7 +108,8 @@ public:
 private:
     [[nodiscard]] TransferSlot &slot() const;
     template <typename EnqueueKernel>
-    void enqueue_with(EnqueueKernel enqueue_kernel, std::span<const cl_event> wait_list, cl_event *event);
+    void enqueue_with(EnqueueKernel enqueue_kernel, std::span<const cl_event> wait_list,
+                      cl_event *event);
     void let_go(SlotOrder order, cl_int status = CL_COMPLETE);
     void note_enqueued();
 
@@ -111,10 +123,11 @@ private:
     bool enqueued_ = false;
     Queue unflushed_;  ///< null after the flush
     std::uint64_t next_look_ns_ = 0;
-    Event reached_;                   ///< the queue has reached the kernel, which is held back
-    Event held_by_;                   ///< a user event; null if the kernel is not held back
-    std::uint64_t number_ = 0;        ///< of the held command, or of the next one after it
-    Event event_;                     ///< only if the command has a wait list, or takes its position when it starts
+    Event reached_;             ///< the queue has reached the kernel, which is held back
+    Event held_by_;             ///< a user event; null if the kernel is not held back
+    std::uint64_t number_ = 0;  ///< of the held command, or of the next one after it
+    /// Only if the command has a wait list, or takes its position when it starts.
+    Event event_;
     int world_rank_ = MPI_UNDEFINED;  ///< of the peer
     std::uint32_t peer_slot_ = 0;
     std::size_t landing_ = 0;  ///< send: the offset of its range of landing memory
@@ -124,9 +137,10 @@ private:
     bool ended_ = false;
 };
 
-/// The way between the devices of this host's processes that needs no host: kernels wait for flags in host memory that
-/// all share, and write to memory of the other device. Each process uses it in one context. With CLDIST_PATH=device
-/// and CLDIST_PATH=kernel, it applies to NVIDIA GPUs that one process of the job uses alone, and to CPU devices. Thread-safe.
+/// The way between the devices of this host's processes that needs no host: kernels wait for flags
+/// in host memory that all share, and write to memory of the other device. Each process uses it in
+/// one context. With CLDIST_PATH=device and CLDIST_PATH=kernel, it applies to NVIDIA GPUs that one
+/// process of the job uses alone, and to CPU devices. Thread-safe.
 class DeviceLinks {
 public:
     /// The largest message.
@@ -136,11 +150,12 @@ public:
     explicit DeviceLinks(int world_rank);
     /// The name of the socket. All zero if there is none.
     [[nodiscard]] const LocalName &name() const { return name_; }
-    /// Adds another process. Before the first command. `job` is a name that all processes of the job on this host pass.
+    /// Adds another process. Before the first command. `job` is a name that all processes of the
+    /// job on this host pass.
     void add(int world_rank, const LocalName &name, const LocalName &job);
 
-    /// Returns true if a command on the device can use the way to the process, or for a receive from MPI_ANY_SOURCE to
-    /// some process. Otherwise prepares it, if that is possible.
+    /// Returns true if a command on the device can use the way to the process, or for a receive
+    /// from MPI_ANY_SOURCE to some process. Otherwise prepares it, if that is possible.
     bool connected(int world_rank, const std::shared_ptr<DeviceResources> &resources);
     /// Returns true if one more kernel may wait.
     [[nodiscard]] bool may_wait();
@@ -164,7 +179,8 @@ public:
     [[nodiscard]] ArenaAddress address_of_arena(int world_rank, int index);
     [[nodiscard]] CollectiveBoard &board(int world_rank, int index);
     /// Builds the kernel for the work unless it exists. Null if the device's compiler rejects it.
-    cl_kernel prepare(const CollectiveWork &work, const CollectiveKernels::Combination &combination);
+    cl_kernel prepare(const CollectiveWork &work,
+                      const CollectiveKernels::Combination &combination);
     /// A buffer for collectives without data.
     [[nodiscard]] cl_mem some_buffer() const { return lane_->arenas->buffer(); }
     [[nodiscard]] bool is_cpu() const { return lane_ && lane_->resources->is_cpu(); }
@@ -176,22 +192,33 @@ public:
     [[nodiscard]] bool spoiled(int world_rank, const MessageHeader &header);
     /// Reads the bytes, or starts their copy to the range. Throw an Error.
     void read_landed(int world_rank, const MessageHeader &header, std::byte *to);
-    bool copy_landed(int world_rank, const MessageHeader &header, const DeviceRange &range, DeviceCommand &command);
+    bool copy_landed(int world_rank, const MessageHeader &header, const DeviceRange &range,
+                     DeviceCommand &command);
     /// The sender may use the memory again.
     void note_taken(int world_rank, const MessageHeader &header);
 
 private:
     friend class OrderedCommand;
 
-    /// The memory of the receiver's device for messages of one sender, which manages it. No send waits for its receive.
+    /// The memory of the receiver's device for messages of one sender, which manages it. No send
+    /// waits for its receive.
     static constexpr std::size_t landing_bytes = std::size_t{64} << 20U;
     /// More waiting queues would stop the device.
     static constexpr std::size_t most_queues = 32;
 
-    enum class NoteKind : std::uint32_t { nothing, slots, arenas, landing, accepted, refused, shared };
-    /// The flags of all arenas come first. NVIDIA's driver (580) crashed when a command wrote to imported memory of more
-    /// than 512 MiB.
-    static constexpr std::size_t flags_bytes = CollectiveWork::most_members * CollectiveKernels::flags_bytes;
+    enum class NoteKind : std::uint32_t {
+        nothing,
+        slots,
+        arenas,
+        landing,
+        accepted,
+        refused,
+        shared
+    };
+    /// The flags of all arenas come first. NVIDIA's driver (580) crashed when a command wrote to
+    /// imported memory of more than 512 MiB.
+    static constexpr std::size_t flags_bytes =
+        CollectiveWork::most_members * CollectiveKernels::flags_bytes;
     static constexpr std::size_t arenas_bytes = TransferSlots::boards * (flags_bytes + arena_space);
     struct Note {
         NoteKind kind;
@@ -199,7 +226,8 @@ private:
         std::uint64_t bytes;
         DeviceUuid device;
     };
-    /// A send that has ended. Its slot and landing memory are in use until the receiver has set `taken`.
+    /// A send that has ended. Its slot and landing memory are in use until the receiver has set
+    /// `taken`.
     struct Sent {
         std::uint32_t slot;
         std::size_t landing;

@@ -38,22 +38,26 @@ struct Note {
 };
 
 void say_once(const std::string &what) {
-    static_cast<void>(config());  // reads the settings, because the log level is a setting and this may be its first
-                                  // use
+    static_cast<void>(config());  // reads the settings, because the log level is a setting and this
+                                  // may be its first use
     static std::atomic_flag said;
     if (!said.test_and_set())
-        log_info("messages to processes of this host use MPI instead of shared memory: {} (logged once)", what);
+        log_info(
+            "messages to processes of this host use MPI instead of shared memory: {} (logged once)",
+            what);
 }
 
 Status system_failure(const char *what) {
-    return {CL_OUT_OF_RESOURCES, fmt::format("{}: {}", what, std::strerror(errno)), MPI_SUCCESS, errno};
+    return {CL_OUT_OF_RESOURCES, fmt::format("{}: {}", what, std::strerror(errno)), MPI_SUCCESS,
+            errno};
 }
 
 // All users of the host can see the names of sockets and connect to them.
 bool made_by_same_user(int socket) {
     ucred maker{};
     socklen_t size = sizeof maker;
-    return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &maker, &size) == 0 && maker.uid == geteuid();
+    return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &maker, &size) == 0 &&
+           maker.uid == geteuid();
 }
 
 }  // namespace
@@ -72,14 +76,18 @@ HostLinks::HostLinks(MPI_Comm host, MPI_Comm world) {
     own_.devices = devices_->name();
     socket_ = open_local_socket(own_.name);
     if (socket_) own_.length = sizeof own_.name;
-    if (size > 1 && own_.length == 0) say_once(system_failure("this process cannot create a socket").message);
+    if (size > 1 && own_.length == 0)
+        say_once(system_failure("this process cannot create a socket").message);
     std::vector<Address> all(static_cast<std::size_t>(size));
-    check_mpi(PMPI_Allgather(&own_, sizeof own_, MPI_BYTE, all.data(), sizeof own_, MPI_BYTE, host), "MPI_Allgather");
+    check_mpi(PMPI_Allgather(&own_, sizeof own_, MPI_BYTE, all.data(), sizeof own_, MPI_BYTE, host),
+              "MPI_Allgather");
     for (const Address &address : all)
-        if (address.world_rank != own_.world_rank) devices_->add(address.world_rank, address.devices, all.front().name);
+        if (address.world_rank != own_.world_rank)
+            devices_->add(address.world_rank, address.devices, all.front().name);
     if (own_.length == 0) return;
     for (const Address &address : all)
-        if (address.length != 0) peers_.emplace(address.world_rank, Peer{address, nullptr, nullptr});
+        if (address.length != 0)
+            peers_.emplace(address.world_rank, Peer{address, nullptr, nullptr});
 }
 
 bool HostLinks::reach(int world_rank) const {
@@ -131,7 +139,8 @@ NearOffer NearWay::offer() const {
 std::unique_ptr<Endpoint> NearWay::far_end(int peer, Direction direction, std::size_t size,
                                            std::shared_ptr<Record> record) {
     RingPeer other{fmt::format("rank {}", peer), [link = link_] { return link->lives(); }};
-    return std::make_unique<RingEndpoint>(place_.ring, std::move(other), direction, plan_, size, std::move(record));
+    return std::make_unique<RingEndpoint>(place_.ring, std::move(other), direction, plan_, size,
+                                          std::move(record));
 }
 
 std::optional<NearWay> HostLinks::open(int world_rank, const DeviceRange &range, const Plan &plan) {
@@ -165,13 +174,17 @@ std::optional<NearWay> HostLinks::open(int world_rank, const DeviceRange &range,
 }
 
 // If the memory can't be exported, the ring is used.
-void HostLinks::export_memory(HostLink &link, NearWay &way, const DeviceRange &range, std::size_t size) {
+void HostLinks::export_memory(HostLink &link, NearWay &way, const DeviceRange &range,
+                              std::size_t size) {
     try {
         std::shared_ptr<ExportedMemory> memory = ExportedMemory::of(range.buffer.get());
         const bool whole = memory != nullptr;
-        if (!whole) memory = way.place_.ring->landing(range.resources->context(), range.resources->device());
+        if (!whole)
+            memory =
+                way.place_.ring->landing(range.resources->context(), range.resources->device());
         if (link.exported_.find(memory->id()) == link.exported_.end()) {
-            if (!send_with(link.socket_.get(), Note{memory->id(), 1, memory->size(), memory->device()},
+            if (!send_with(link.socket_.get(),
+                           Note{memory->id(), 1, memory->size(), memory->device()},
                            memory->descriptor())) {
                 say_once(system_failure("passing a device's memory to another process").message);
                 return;
@@ -186,8 +199,10 @@ void HostLinks::export_memory(HostLink &link, NearWay &way, const DeviceRange &r
     } catch (const Error &error) {
         static std::atomic_flag said;
         if (!said.test_and_set())
-            log_info("devices of different processes cannot copy directly from each other: {} (logged once)",
-                     error.status().message);
+            log_info(
+                "devices of different processes cannot copy directly from each other: {} (logged "
+                "once)",
+                error.status().message);
     }
 }
 
@@ -234,7 +249,9 @@ void HostLinks::take_links() {
     while (receive_with(socket_.get(), greeting, socket)) {
         const auto peer = peers_.find(greeting.world_rank);
         if (!socket)
-            say_once("a connection arrived without its descriptor; the limit of open files may be reached");
+            say_once(
+                "a connection arrived without its descriptor; the limit of open files may be "
+                "reached");
         else if (peer != peers_.end() && made_by_same_user(socket.get()))
             peer->second.in = std::make_shared<HostLink>(std::move(socket));
     }
@@ -245,7 +262,9 @@ void HostLinks::take_notes(HostLink &link, const DeviceRange &range) {
     Descriptor descriptor;
     while (receive_with(link.socket_.get(), note, descriptor)) {
         if (!descriptor)
-            say_once("shared memory arrived without its descriptor; the limit of open files may be reached");
+            say_once(
+                "shared memory arrived without its descriptor; the limit of open files may be "
+                "reached");
         if (note.exported != 0) {
             if (descriptor)
                 link.imported_[note.id] = ImportedMemory::keep(std::make_shared<ImportedMemory>(
@@ -266,10 +285,11 @@ void HostLinks::take_notes(HostLink &link, const DeviceRange &range) {
     }
 }
 
-Mem HostLinks::import(HostLink &link, const NearOffer &offer, const DeviceRange &range, std::size_t size,
-                      DirectAnswer &answer) {
+Mem HostLinks::import(HostLink &link, const NearOffer &offer, const DeviceRange &range,
+                      std::size_t size, DirectAnswer &answer) {
     answer = DirectAnswer::no;
-    if (range.resources == nullptr || range.mapped != nullptr || range.strided || size > range.size) return {};
+    if (range.resources == nullptr || range.mapped != nullptr || range.strided || size > range.size)
+        return {};
     if (host_path(config()) != Path::automatic && host_path(config()) != Path::direct) return {};
     std::erase_if(link.imported_, [](const auto &imported) { return imported.second->closed(); });
     const auto at = link.imported_.find(offer.exported);
@@ -280,19 +300,22 @@ Mem HostLinks::import(HostLink &link, const NearOffer &offer, const DeviceRange 
     if (host_path(config()) == Path::automatic && size < direct_on_one_device &&
         at->second->is_of(range.resources->device()))
         return {};
-    if (offer.whole != 0 && (offer.offset > at->second->size() || size > at->second->size() - offer.offset)) return {};
+    if (offer.whole != 0 &&
+        (offer.offset > at->second->size() || size > at->second->size() - offer.offset))
+        return {};
     try {
         Mem memory = at->second->buffer(range.resources->context(), range.resources->device());
         answer = DirectAnswer::yes;
         return memory;
     } catch (const Error &error) {
-        log_debug("data from another process's device moves through host memory: {}", error.status().message);
+        log_debug("data from another process's device moves through host memory: {}",
+                  error.status().message);
         return {};
     }
 }
 
-std::optional<NearWay> HostLinks::accept(int world_rank, const NearOffer &offer, const DeviceRange &range,
-                                         std::size_t size) {
+std::optional<NearWay> HostLinks::accept(int world_rank, const NearOffer &offer,
+                                         const DeviceRange &range, std::size_t size) {
     const std::lock_guard lock(mutex_);
     const auto at = peers_.find(world_rank);
     if (at == peers_.end() || !fits_ring(offer.block, offer.depth)) return std::nullopt;

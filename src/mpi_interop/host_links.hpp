@@ -19,9 +19,9 @@
 
 namespace cldist {
 
-/// A connection to another process of this host. The sending process creates it. Descriptors of rings go to the
-/// receiver. The receiver answers whether it can use them. The end of the connection shows the end of the other
-/// process.
+/// A connection to another process of this host. The sending process creates it. Descriptors of
+/// rings go to the receiver. The receiver answers whether it can use them. The end of the
+/// connection shows the end of the other process.
 class HostLink {
 public:
     explicit HostLink(Descriptor socket) : socket_(std::move(socket)) {}
@@ -34,16 +34,18 @@ private:
 
     Descriptor socket_;
     std::map<std::uint32_t, std::shared_ptr<Ring>> rings_;
-    std::map<std::uint32_t, bool> answers_;  ///< for each offered ring: whether the other process can use it
-    std::set<std::uint32_t> exported_;       ///< ids of the device memory that was passed on
+    /// For each offered ring: whether the other process can use it.
+    std::map<std::uint32_t, bool> answers_;
+    std::set<std::uint32_t> exported_;  ///< ids of the device memory that was passed on
     std::map<std::uint32_t, std::shared_ptr<ImportedMemory>> imported_;
     bool refused_ = false;  ///< the other process could not use a ring
 };
 
 /// The sender's description of how the blocks of a message move.
 struct NearOffer {
-    std::uint32_t ring = 0;      ///< 0: the blocks use MPI
-    std::uint32_t exported = 0;  ///< as in MessageHeader; this also applies to the following members
+    std::uint32_t ring = 0;  ///< 0: the blocks use MPI
+    /// As in MessageHeader; this also applies to the following members.
+    std::uint32_t exported = 0;
     std::uint32_t whole = 0;
     std::uint32_t depth = 0;
     std::uint64_t block = 0;
@@ -54,7 +56,8 @@ struct NearOffer {
     return block != 0 && depth != 0 && block <= ring_capacity && depth <= ring_capacity / block;
 }
 
-/// One end of a message between two processes of a host that uses a ring. The ring was taken for this message.
+/// One end of a message between two processes of a host that uses a ring. The ring was taken for
+/// this message.
 class NearWay {
 public:
     NearWay(NearWay &&other) noexcept = default;
@@ -69,7 +72,8 @@ public:
     /// The final plan. Only after it is settled.
     [[nodiscard]] const Plan &plan() const { return plan_; }
     /// The far end of the blocks. `peer` is the other process's rank, for messages. Call it once.
-    std::unique_ptr<Endpoint> far_end(int peer, Direction direction, std::size_t size, std::shared_ptr<Record> record);
+    std::unique_ptr<Endpoint> far_end(int peer, Direction direction, std::size_t size,
+                                      std::shared_ptr<Record> record);
     /// The place of the blocks. Only after far_end().
     SharedPlace place() { return std::move(place_); }
 
@@ -79,15 +83,15 @@ private:
 
     SharedPlace place_;
     std::shared_ptr<HostLink> link_;
-    std::shared_ptr<ExportedMemory> exported_;  ///< of a sender, until the receiver has answered whether it can import
-                                                /// it
+    /// Of a sender, until the receiver has answered whether it can import it.
+    std::shared_ptr<ExportedMemory> exported_;
     Plan through_ring_;
     Plan plan_;
     std::uint64_t look_ns_ = 0;  ///< when to check again whether the receiver lives
 };
 
-/// The processes of this host that can share rings with this process. Thread-safe. Only the constructor waits for other
-/// processes.
+/// The processes of this host that can share rings with this process. Thread-safe. Only the
+/// constructor waits for other processes.
 class HostLinks {
 public:
     /// Collective over `host`, the processes of this host. Ranks in `world` identify them.
@@ -95,19 +99,22 @@ public:
 
     /// Returns true if `world_rank` is another process that can be reached.
     [[nodiscard]] bool reach(int world_rank) const;
-    /// Returns true if this process can share memory with itself between two contexts, as with another process.
+    /// Returns true if this process can share memory with itself between two contexts, as with
+    /// another process.
     [[nodiscard]] bool reach_itself() const { return own_.length != 0; }
     /// The device-ordered way to these processes.
     [[nodiscard]] const std::shared_ptr<DeviceLinks> &devices() const { return devices_; }
 
-    /// Opens a way for `range`, which is to be sent as planned on path shared or direct. Returns nothing if there can
-    /// be no ring. The cause is logged once.
+    /// Opens a way for `range`, which is to be sent as planned on path shared or direct. Returns
+    /// nothing if there can be no ring. The cause is logged once.
     std::optional<NearWay> open(int world_rank, const DeviceRange &range, const Plan &plan);
-    /// Returns whether the receiver can use the ring, or nothing until it has answered. Then the plan is final.
+    /// Returns whether the receiver can use the ring, or nothing until it has answered. Then the
+    /// plan is final.
     std::optional<bool> settled(NearWay &way);
-    /// Accepts a message of `size` bytes from that rank to `range`. Returns nothing if this process can't use the ring.
-    /// The sender is informed.
-    std::optional<NearWay> accept(int world_rank, const NearOffer &offer, const DeviceRange &range, std::size_t size);
+    /// Accepts a message of `size` bytes from that rank to `range`. Returns nothing if this process
+    /// can't use the ring. The sender is informed.
+    std::optional<NearWay> accept(int world_rank, const NearOffer &offer, const DeviceRange &range,
+                                  std::size_t size);
 
 private:
     struct Address {
@@ -127,9 +134,10 @@ private:
     std::shared_ptr<Ring> offer_ring(HostLink &link);
     void take_links();
     static void take_notes(HostLink &link, const DeviceRange &range);
-    static Mem import(HostLink &link, const NearOffer &offer, const DeviceRange &range, std::size_t size,
-                      DirectAnswer &answer);
-    static void export_memory(HostLink &link, NearWay &way, const DeviceRange &range, std::size_t size);
+    static Mem import(HostLink &link, const NearOffer &offer, const DeviceRange &range,
+                      std::size_t size, DirectAnswer &answer);
+    static void export_memory(HostLink &link, NearWay &way, const DeviceRange &range,
+                              std::size_t size);
     static void take_answers(HostLink &link);
 
     std::shared_ptr<DeviceLinks> devices_;

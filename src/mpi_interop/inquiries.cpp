@@ -65,11 +65,12 @@ std::string question(bool tags_differ, bool communicators_differ) {
     return tags_differ ? "do the tags differ?" : "do the communicators differ?";
 }
 
-// Lists possible causes why this process does not receive a message from `asker`. `at` contains the communicators on
-// which the message, or its header, has arrived but was not received.
+// Lists possible causes why this process does not receive a message from `asker`. `at` contains the
+// communicators on which the message, or its header, has arrived but was not received.
 template <typename Inquiry>
 std::vector<std::string> causes_of_unreceived(const Inquiry &message, const std::vector<Mine> &mine,
-                                              const std::vector<const Communicator *> &at, const std::string &asker) {
+                                              const std::vector<const Communicator *> &at,
+                                              const std::string &asker) {
     std::vector<std::string> causes;
     for (const Mine &recv : mine) {
         if (!recv.is(Direction::recv) || recv.state.matched) continue;
@@ -77,7 +78,8 @@ std::vector<std::string> causes_of_unreceived(const Inquiry &message, const std:
         const bool other_comm = known && std::find(at.begin(), at.end(), recv.comm) == at.end();
         const bool other_tag = !recv.takes(message.tag);
         if (recv.waits() && !other_tag && !other_comm)
-            causes.push_back(fmt::format("its receive has not started: {}", describe(*recv.record, now_ns())));
+            causes.push_back(
+                fmt::format("its receive has not started: {}", describe(*recv.record, now_ns())));
         else if (other_tag || other_comm || !known)
             causes.push_back(fmt::format("{} is pending here{}: {}", title(*recv.record),
                                          !known       ? ""
@@ -88,43 +90,50 @@ std::vector<std::string> causes_of_unreceived(const Inquiry &message, const std:
     for (const Mine &send : mine)
         if (causes.empty() && send.is(Direction::send) && !send.waits())
             causes.push_back(
-                fmt::format("{} is pending here, too, but no receive. If each process waits for its send before it "
-                            "receives, neither ends: receive first in one of them, or use clEnqueueSendrecvBuffer",
+                fmt::format("{} is pending here, too, but no receive. If each process waits for "
+                            "its send before it "
+                            "receives, neither ends: receive first in one of them, or use "
+                            "clEnqueueSendrecvBuffer",
                             title(*send.record)));
     if (at.empty()) {
         if (message.plain == 0)
             causes.push_back(fmt::format(
-                "an MPI call with another datatype than MPI_CL_MEM (MPI_Irecv, MPI_Start, ...) received {} bytes with "
-                "that tag, the header of the message. The sender waits forever. Receive the message with a command or "
+                "an MPI call with another datatype than MPI_CL_MEM (MPI_Irecv, MPI_Start, ...) "
+                "received {} bytes with "
+                "that tag, the header of the message. The sender waits forever. Receive the "
+                "message with a command or "
                 "with MPI_CL_MEM, or set the info key cldist_wire=plain on the communicator",
                 header_size));
         causes.push_back("it was sent on a communicator that no command here has used");
         const auto records = pending_records().list();
         if (std::any_of(records.begin(), records.end(),
                         [](const auto &r) { return r->direction == Direction::request; }))
-            causes.push_back(
-                fmt::format("an MPI request that became an event here (clCreateEventFromMPIRequest) has not "
-                            "ended: if it receives from {}, do its tag and communicator match?",
-                            asker));
+            causes.push_back(fmt::format(
+                "an MPI request that became an event here (clCreateEventFromMPIRequest) has not "
+                "ended: if it receives from {}, do its tag and communicator match?",
+                asker));
     }
     if (causes.empty()) causes.emplace_back("no command here receives it yet");
     return causes;
 }
 
-// Lists possible causes why no message arrives for another process's receive. Started sends are not covered, because
-// this process asks about them itself.
+// Lists possible causes why no message arrives for another process's receive. Started sends are not
+// covered, because this process asks about them itself.
 template <typename Inquiry>
 std::vector<std::string> causes_of_unsent(const Inquiry &receive, const std::vector<Mine> &mine) {
     std::vector<std::string> causes;
     for (const Mine &send : mine)
-        if (send.is(Direction::send) && send.waits() && (receive.tag == MPI_ANY_TAG || receive.tag == send.state.tag))
-            causes.push_back(fmt::format("its send has not started: {}", describe(*send.record, now_ns())));
-    if (std::any_of(mine.begin(), mine.end(), [](const Mine &m) { return m.is(Direction::send); })) return causes;
+        if (send.is(Direction::send) && send.waits() &&
+            (receive.tag == MPI_ANY_TAG || receive.tag == send.state.tag))
+            causes.push_back(
+                fmt::format("its send has not started: {}", describe(*send.record, now_ns())));
+    if (std::any_of(mine.begin(), mine.end(), [](const Mine &m) { return m.is(Direction::send); }))
+        return causes;
     for (const Mine &recv : mine)
         if (recv.is(Direction::recv) && !recv.state.matched && recv.state.peer != MPI_ANY_SOURCE)
-            causes.push_back(
-                fmt::format("{} is pending here, too, but no send: does each process receive before it sends?",
-                            title(*recv.record)));
+            causes.push_back(fmt::format(
+                "{} is pending here, too, but no send: does each process receive before it sends?",
+                title(*recv.record)));
     return causes;
 }
 
@@ -132,7 +141,9 @@ std::string lines_of(const std::vector<std::string> &causes) {
     return fmt::format("Possible causes:\n  {}", fmt::join(causes, "\n  "));
 }
 
-std::string tag_name(int tag) { return tag == MPI_ANY_TAG ? "any tag" : fmt::format("tag {}", tag); }
+std::string tag_name(int tag) {
+    return tag == MPI_ANY_TAG ? "any tag" : fmt::format("tag {}", tag);
+}
 
 }  // namespace
 
@@ -153,8 +164,8 @@ void Inquiries::ask_about_stalled() {
         if (asked_.contains(record->id)) asked.insert(record->id);
         if (record->direction != Direction::send && record->direction != Direction::recv) continue;
         const Record::State state = record->state();
-        if (asked.size() == most_asked || asked_.contains(record->id) || state.phase != CL_RUNNING || state.matched ||
-            record->last_moved() + stall_ns > now)
+        if (asked.size() == most_asked || asked_.contains(record->id) ||
+            state.phase != CL_RUNNING || state.matched || record->last_moved() + stall_ns > now)
             continue;
         const auto comm = std::static_pointer_cast<const Communicator>(record->communicator.lock());
         if (comm == nullptr || comm->freed()) continue;
@@ -177,12 +188,12 @@ void Inquiries::ask(const Record &record, const Communicator &comm, std::uint64_
         return PMPI_Test(&s.request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS || done != 0;
     });
     const Record::State state = record.state();
-    Sent &next =
-        sent.emplace_back(Sent{{state.size, (now - record.created_ns) / 1'000'000'000, state.tag,
-                                static_cast<std::int32_t>(record.direction), comm.wire() == Wire::plain ? 1 : 0},
-                               MPI_REQUEST_NULL});
-    PMPI_Isend(&next.inquiry, sizeof next.inquiry, MPI_BYTE, comm.block_rank(state.peer), tag(), comm.block_comm(),
-               &next.request);
+    Sent &next = sent.emplace_back(
+        Sent{{state.size, (now - record.created_ns) / 1'000'000'000, state.tag,
+              static_cast<std::int32_t>(record.direction), comm.wire() == Wire::plain ? 1 : 0},
+             MPI_REQUEST_NULL});
+    PMPI_Isend(&next.inquiry, sizeof next.inquiry, MPI_BYTE, comm.block_rank(state.peer), tag(),
+               comm.block_comm(), &next.request);
 }
 
 std::vector<Inquiries::Place> Inquiries::places_of(MPI_Comm block_comm, int source) const {
@@ -202,7 +213,9 @@ void Inquiries::answer(MPI_Comm block_comm) const {
         Inquiry inquiry{};
         {
             const OwnYields own_yields;
-            if (PMPI_Iprobe(MPI_ANY_SOURCE, tag(), block_comm, &asked, &status) != MPI_SUCCESS || asked == 0) return;
+            if (PMPI_Iprobe(MPI_ANY_SOURCE, tag(), block_comm, &asked, &status) != MPI_SUCCESS ||
+                asked == 0)
+                return;
             if (PMPI_Recv(&inquiry, sizeof inquiry, MPI_BYTE, status.MPI_SOURCE, tag(), block_comm,
                           MPI_STATUS_IGNORE) != MPI_SUCCESS)
                 return;
@@ -214,8 +227,9 @@ void Inquiries::answer(MPI_Comm block_comm) const {
                                       : std::string("a process of another job");
         if (inquiry.direction == static_cast<int>(Direction::recv)) {
             if (const auto causes = causes_of_unsent(inquiry, mine); !causes.empty())
-                log_error("{} has been waiting for a message with {} from this process for {} s. {}", asker,
-                          tag_name(inquiry.tag), inquiry.seconds, lines_of(causes));
+                log_error(
+                    "{} has been waiting for a message with {} from this process for {} s. {}",
+                    asker, tag_name(inquiry.tag), inquiry.seconds, lines_of(causes));
             continue;
         }
         const bool is_being_received = std::any_of(mine.begin(), mine.end(), [&](const Mine &m) {
@@ -228,35 +242,38 @@ void Inquiries::answer(MPI_Comm block_comm) const {
                 found && found->error == MPI_SUCCESS)
                 at.push_back(place.comm.get());
         log_error(
-            "{} has been sending {} bytes with tag {} to this process for {} s, and no cldist command or MPI call with "
+            "{} has been sending {} bytes with tag {} to this process for {} s, and no cldist "
+            "command or MPI call with "
             "MPI_CL_MEM here has received them. {}",
             asker, inquiry.size, inquiry.tag, inquiry.seconds,
             lines_of(causes_of_unreceived(inquiry, mine, at, asker)));
     }
 }
 
-// Senders of messages in blocks ask by themselves. Such messages are skipped: their header arrives alone, so they have
-// the size of a header.
-void Inquiries::compare_with_arrived(const Record &record, const Communicator &comm, std::uint64_t now) const {
+// Senders of messages in blocks ask by themselves. Such messages are skipped: their header arrives
+// alone, so they have the size of a header.
+void Inquiries::compare_with_arrived(const Record &record, const Communicator &comm,
+                                     std::uint64_t now) const {
     const Record::State state = record.state();
     std::vector<std::string> causes;
     for (const auto &other : communicators_.known()) {
         const bool same = other.get() == &comm;
         if (state.peer < 0 && !same) continue;
         for (int rank = 0; rank < other->peers(); ++rank) {
-            if (state.peer >= 0 &&
-                (other->block_comm() != comm.block_comm() || other->block_rank(rank) != comm.block_rank(state.peer)))
+            if (state.peer >= 0 && (other->block_comm() != comm.block_comm() ||
+                                    other->block_rank(rank) != comm.block_rank(state.peer)))
                 continue;
             const auto found = message_order().look({other, rank, same ? MPI_ANY_TAG : state.tag});
             if (!found || found->error != MPI_SUCCESS || found->bytes == header_size) continue;
-            causes.push_back(fmt::format("a message with tag {} from rank {} has arrived on {} communicator: {}",
-                                         found->tag, found->source, same ? "the same" : "another",
-                                         question(state.tag != MPI_ANY_TAG && found->tag != state.tag, !same)));
+            causes.push_back(
+                fmt::format("a message with tag {} from rank {} has arrived on {} communicator: {}",
+                            found->tag, found->source, same ? "the same" : "another",
+                            question(state.tag != MPI_ANY_TAG && found->tag != state.tag, !same)));
         }
     }
     if (!causes.empty())
-        log_error("the {}, has been waiting for {} s. {}", title(record), (now - record.created_ns) / 1'000'000'000,
-                  lines_of(causes));
+        log_error("the {}, has been waiting for {} s. {}", title(record),
+                  (now - record.created_ns) / 1'000'000'000, lines_of(causes));
 }
 
 }  // namespace cldist

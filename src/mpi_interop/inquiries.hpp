@@ -9,19 +9,24 @@
 
 namespace cldist {
 
-/// Finds likely causes of messages that do not move, from the pending transfers on both sides. If a process's send or
-/// receive has not moved for `stall_seconds`, it asks the process at the other end, once. That process prints its own
-/// pending transfers. A receive is also compared with the messages that have arrived.
+/// Finds likely causes of messages that do not move, from the pending transfers on both sides. If a
+/// process's send or receive has not moved for `stall_seconds`, it asks the process at the other
+/// end, once. That process prints its own pending transfers. A receive is also compared with the
+/// messages that have arrived.
 class Inquiries {
 public:
     /// 0 seconds: never asks.
     Inquiries(Communicators &communicators, double stall_seconds)
-        : communicators_(communicators), stall_seconds_(stall_seconds), collectives_(communicators, stall_seconds) {}
+        : communicators_(communicators),
+          stall_seconds_(stall_seconds),
+          collectives_(communicators, stall_seconds) {}
 
-    /// The largest channel for messages in blocks. Inquiries use the next tag on the same communicators.
+    /// The largest channel for messages in blocks. Inquiries use the next tag on the same
+    /// communicators.
     static int largest_channel(int max_tag) { return max_tag - 1; }
 
-    /// Asks about stalled transfers and answers other processes. The progress thread calls it periodically.
+    /// Asks about stalled transfers and answers other processes. The progress thread calls it
+    /// periodically.
     void tick();
 
 private:
@@ -32,7 +37,8 @@ private:
     void ask(const Record &record, const Communicator &comm, std::uint64_t now) const;
     void answer(MPI_Comm block_comm) const;
     [[nodiscard]] std::vector<Place> places_of(MPI_Comm block_comm, int source) const;
-    void compare_with_arrived(const Record &record, const Communicator &comm, std::uint64_t now) const;
+    void compare_with_arrived(const Record &record, const Communicator &comm,
+                              std::uint64_t now) const;
     [[nodiscard]] int tag() const;
 
     Communicators &communicators_;

@@ -15,12 +15,15 @@ namespace cldist {
 
 [[nodiscard]] sockaddr_un address_of(const LocalName &name, socklen_t &size);
 
-/// Opens a socket for datagrams under a random name. Returns nothing and sets errno if the system refuses.
+/// Opens a socket for datagrams under a random name. Returns nothing and sets errno if the system
+/// refuses.
 [[nodiscard]] Descriptor open_local_socket(LocalName &name);
 
-/// Sends `content`, and a descriptor if it is not negative, without waiting. Returns false if the system refuses.
+/// Sends `content`, and a descriptor if it is not negative, without waiting. Returns false if the
+/// system refuses.
 template <typename T>
-bool send_with(int socket, const T &content, int descriptor, const sockaddr_un *to = nullptr, socklen_t to_size = 0) {
+bool send_with(int socket, const T &content, int descriptor, const sockaddr_un *to = nullptr,
+               socklen_t to_size = 0) {
     T copy = content;
     iovec part{&copy, sizeof copy};
     alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> extra{};
@@ -38,11 +41,13 @@ bool send_with(int socket, const T &content, int descriptor, const sockaddr_un *
         header->cmsg_len = CMSG_LEN(sizeof descriptor);
         std::memcpy(CMSG_DATA(header), &descriptor, sizeof descriptor);
     }
-    return sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL) == static_cast<ssize_t>(sizeof copy);
+    return sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL) ==
+           static_cast<ssize_t>(sizeof copy);
 }
 
-/// Returns true if a message was available. The descriptor is missing if this process has reached its limit of
-/// descriptors. `sender`, if not null, receives the sender's user; the socket must have SO_PASSCRED.
+/// Returns true if a message was available. The descriptor is missing if this process has reached
+/// its limit of descriptors. `sender`, if not null, receives the sender's user; the socket must
+/// have SO_PASSCRED.
 template <typename T>
 bool receive_with(int socket, T &content, Descriptor &descriptor, uid_t *sender = nullptr) {
     iovec part{&content, sizeof content};
@@ -55,7 +60,8 @@ bool receive_with(int socket, T &content, Descriptor &descriptor, uid_t *sender 
     const ssize_t bytes = recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     if (bytes <= 0) return false;
     descriptor = {};
-    for (cmsghdr *header = CMSG_FIRSTHDR(&message); header != nullptr; header = CMSG_NXTHDR(&message, header)) {
+    for (cmsghdr *header = CMSG_FIRSTHDR(&message); header != nullptr;
+         header = CMSG_NXTHDR(&message, header)) {
         if (header->cmsg_level != SOL_SOCKET) continue;
         if (header->cmsg_type == SCM_RIGHTS) {
             int fd = -1;

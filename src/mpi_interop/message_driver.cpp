@@ -8,28 +8,32 @@
 namespace cldist {
 namespace {
 
-// A round tests this many of the oldest requests, which usually end first, and as many others in rotation.
+// A round tests this many of the oldest requests, which usually end first, and as many others in
+// rotation.
 constexpr std::size_t asked_at_once = 512;
 
 }  // namespace
 
-void MessageDriver::send(const void *data, std::size_t bytes, int dest, int tag, MPI_Comm comm, MessageTicket &ticket,
-                         bool synchronous) {
+void MessageDriver::send(const void *data, std::size_t bytes, int dest, int tag, MPI_Comm comm,
+                         MessageTicket &ticket, bool synchronous) {
     MPI_Request request = MPI_REQUEST_NULL;
     const ByteType size(bytes);
-    const int code = synchronous ? PMPI_Issend(data, size.count(), size.type(), dest, tag, comm, &request)
-                                 : PMPI_Isend(data, size.count(), size.type(), dest, tag, comm, &request);
+    const int code = synchronous
+                         ? PMPI_Issend(data, size.count(), size.type(), dest, tag, comm, &request)
+                         : PMPI_Isend(data, size.count(), size.type(), dest, tag, comm, &request);
     add(code, request, ticket);
 }
 
-void MessageDriver::receive(void *data, std::size_t bytes, int source, int tag, MPI_Comm comm, MessageTicket &ticket) {
+void MessageDriver::receive(void *data, std::size_t bytes, int source, int tag, MPI_Comm comm,
+                            MessageTicket &ticket) {
     MPI_Request request = MPI_REQUEST_NULL;
     const ByteType size(bytes);
     const int code = PMPI_Irecv(data, size.count(), size.type(), source, tag, comm, &request);
     add(code, request, ticket);
 }
 
-void MessageDriver::receive(void *data, std::size_t bytes, MatchedMessage &message, MessageTicket &ticket) {
+void MessageDriver::receive(void *data, std::size_t bytes, MatchedMessage &message,
+                            MessageTicket &ticket) {
     MPI_Request request = MPI_REQUEST_NULL;
     const ByteType size(bytes);
     const int code = PMPI_Imrecv(data, size.count(), size.type(), &message.message, &request);
@@ -59,7 +63,8 @@ bool MessageDriver::poll_requests() {
     bool moved = poll_requests(first_, oldest);
     if (oldest < requests_.size()) {
         if (next_ < oldest || next_ >= requests_.size()) next_ = oldest;
-        const std::size_t begin = std::exchange(next_, std::min(next_ + asked_at_once, requests_.size()));
+        const std::size_t begin =
+            std::exchange(next_, std::min(next_ + asked_at_once, requests_.size()));
         moved |= poll_requests(begin, next_);
     }
     if (moved) close_gaps();
@@ -71,11 +76,12 @@ bool MessageDriver::poll_requests(std::size_t begin, std::size_t end) {
     statuses_.resize(end - begin);
     int ended = 0;
     const OwnYields own_yields;
-    const int code = PMPI_Testsome(static_cast<int>(end - begin), requests_.data() + begin, &ended, indices_.data(),
-                                   statuses_.data());
+    const int code = PMPI_Testsome(static_cast<int>(end - begin), requests_.data() + begin, &ended,
+                                   indices_.data(), statuses_.data());
     if (ended == MPI_UNDEFINED || ended <= 0) return false;
     for (int i = 0; i < ended; ++i) {
-        const std::size_t at = begin + static_cast<std::size_t>(indices_[static_cast<std::size_t>(i)]);
+        const std::size_t at =
+            begin + static_cast<std::size_t>(indices_[static_cast<std::size_t>(i)]);
         MPI_Status &status = statuses_[static_cast<std::size_t>(i)];
         MessageTicket &ticket = *std::exchange(tickets_[at], nullptr);
         ticket.error = code == MPI_ERR_IN_STATUS ? status.MPI_ERROR : code;

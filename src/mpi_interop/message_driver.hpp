@@ -18,18 +18,19 @@ struct MessageTicket {
     const Waker *waker = nullptr;  ///< called when the request is done; may be null or empty
 };
 
-/// The MPI requests of one driving thread (the progress thread, or the caller of a blocking command) for all its
-/// transfers.
+/// The MPI requests of one driving thread (the progress thread, or the caller of a blocking
+/// command) for all its transfers.
 class MessageDriver final : public Poller {
 public:
     /// Only the progress thread has `inquiries`.
     explicit MessageDriver(Inquiries *inquiries = nullptr) : inquiries_(inquiries) {}
 
-    /// Sends or receives a block. MPI sets the ticket to done. Errors are stored in the ticket. `synchronous`: done
-    /// only when the receiver has matched the message.
-    void send(const void *data, std::size_t bytes, int dest, int tag, MPI_Comm comm, MessageTicket &ticket,
-              bool synchronous = false);
-    void receive(void *data, std::size_t bytes, int source, int tag, MPI_Comm comm, MessageTicket &ticket);
+    /// Sends or receives a block. MPI sets the ticket to done. Errors are stored in the ticket.
+    /// `synchronous`: done only when the receiver has matched the message.
+    void send(const void *data, std::size_t bytes, int dest, int tag, MPI_Comm comm,
+              MessageTicket &ticket, bool synchronous = false);
+    void receive(void *data, std::size_t bytes, int source, int tag, MPI_Comm comm,
+                 MessageTicket &ticket);
     void receive(void *data, std::size_t bytes, MatchedMessage &message, MessageTicket &ticket);
 
     /// Waits for a request that an MPI call started. The call returned `code`.
@@ -64,7 +65,8 @@ private:
     Watches watches_;  ///< guarded by the message order
 };
 
-/// Drives the blocking commands of the calling thread. It is kept between commands because its creation is expensive.
+/// Drives the blocking commands of the calling thread. It is kept between commands because its
+/// creation is expensive.
 MessageDriver &caller_driver();
 
 }  // namespace cldist

@@ -9,8 +9,9 @@
 
 namespace cldist {
 
-MessageEndpoint::MessageEndpoint(MessageDriver &driver, Direction direction, BlockPeer peer, const Plan &plan,
-                                 std::shared_ptr<Record> record, const Waker &waker)
+MessageEndpoint::MessageEndpoint(MessageDriver &driver, Direction direction, BlockPeer peer,
+                                 const Plan &plan, std::shared_ptr<Record> record,
+                                 const Waker &waker)
     : driver_(driver),
       direction_(direction),
       peer_(peer),
@@ -43,7 +44,8 @@ void MessageEndpoint::skip(const Block &block) {
     if (direction_ == Direction::send) {
         substitute.size = 0;
     } else {
-        if (dropped_[block.slot] == nullptr) dropped_[block.slot] = std::make_unique<std::byte[]>(block_);
+        if (dropped_[block.slot] == nullptr)
+            dropped_[block.slot] = std::make_unique<std::byte[]>(block_);
         substitute.host = dropped_[block.slot].get();
     }
     start(substitute);
@@ -54,12 +56,14 @@ Outcome MessageEndpoint::ended(const Block &block) {
     if (!slot.ticket.done) return std::nullopt;
     if (slot.ticket.error != MPI_SUCCESS) {
         mpi_failed_ = true;
-        return mpi_failure(slot.ticket.error, direction_ == Direction::send ? "MPI_Isend" : "MPI_Irecv");
+        return mpi_failure(slot.ticket.error,
+                           direction_ == Direction::send ? "MPI_Isend" : "MPI_Irecv");
     }
     record_->stage_done(Stage::message, slot.start_ns);
     if (direction_ == Direction::recv && slot.ticket.bytes != block.size)
-        return Status::failure(CL_PEER_TRANSFER_FAILED,
-                               fmt::format("the sender failed after {} bytes of the message", block.offset));
+        return Status::failure(
+            CL_PEER_TRANSFER_FAILED,
+            fmt::format("the sender failed after {} bytes of the message", block.offset));
     return Status{};
 }
 

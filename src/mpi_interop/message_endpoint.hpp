@@ -17,7 +17,8 @@ struct BlockPeer {
     int channel;
 };
 
-/// The MPI end of a message in blocks. A skipped block is sent empty, which shows the receiver that the sender failed.
+/// The MPI end of a message in blocks. A skipped block is sent empty, which shows the receiver that
+/// the sender failed.
 class MessageEndpoint final : public Endpoint {
 public:
     /// `waker` must outlive the endpoint. It is called when a block has ended. It may be empty.
@@ -39,7 +40,8 @@ private:
     const BlockPeer peer_;
     const std::size_t block_;
     std::vector<Slot> slots_;
-    std::vector<std::unique_ptr<std::byte[]>> dropped_;  ///< per slot: memory for data that is discarded
+    /// Per slot: memory for data that is discarded.
+    std::vector<std::unique_ptr<std::byte[]>> dropped_;
     bool mpi_failed_ = false;
     const std::shared_ptr<Record> record_;
 };

@@ -19,8 +19,8 @@ namespace cldist {
 /// Sends and receives consist of a few sequential steps. Each step is polled until it ends.
 class MessageOperation : public Operation {
 public:
-    MessageOperation(std::shared_ptr<Record> record, DeviceRange range, MessagePeer peer, MessageDriver &driver,
-                     std::unique_ptr<OrderedCommand> ordered)
+    MessageOperation(std::shared_ptr<Record> record, DeviceRange range, MessagePeer peer,
+                     MessageDriver &driver, std::unique_ptr<OrderedCommand> ordered)
         : Operation(std::move(record)),
           range_(std::move(range)),
           peer_(std::move(peer)),
@@ -47,7 +47,8 @@ public:
     void abandon(const Status &status) override {
         if (!is_ahead()) return;
         end_job(fmt::format("{}\n  {}", status.message, describe(*record(), now_ns())),
-                "because a kernel of this message is in a queue, and a kernel cannot fail (CLDIST_PATH=device)");
+                "because a kernel of this message is in a queue, and a kernel cannot fail "
+                "(CLDIST_PATH=device)");
     }
 
 protected:
@@ -58,7 +59,8 @@ protected:
         ended_ = true;
         return true;
     }
-    /// Returns true if the command took its position at the call. Its kernel may then wait, and cannot fail its event.
+    /// Returns true if the command took its position at the call. Its kernel may then wait, and
+    /// cannot fail its event.
     [[nodiscard]] bool is_ahead() const {
         return ordered_ != nullptr && ordered_->position() == OrderedCommand::Position::at_call;
     }
@@ -69,7 +71,8 @@ protected:
                 same_host,
                 range_.strided.has_value(),
                 range_.resources == nullptr || range_.copied,
-                range_.resources == nullptr ? nullptr : range_.resources->advice(message_route(same_host))};
+                range_.resources == nullptr ? nullptr
+                                            : range_.resources->advice(message_route(same_host))};
     }
     /// Returns true if the payload can be sent from the range or received into it.
     [[nodiscard]] bool in_place() const { return range_.mapped != nullptr && !range_.strided; }
@@ -77,7 +80,8 @@ protected:
     [[nodiscard]] Path path_of_whole() const {
         return range_.mapped != nullptr && !range_.copied ? Path::mapped : Path::pinned;
     }
-    /// Memory for a message of `size` bytes. It is page-locked if its payload is copied to or from a device.
+    /// Memory for a message of `size` bytes. It is page-locked if its payload is copied to or from
+    /// a device.
     std::byte *message_memory(std::size_t size) {
         if (range_.copied) return range_.mapped - header_size;
         if (range_.mapped != nullptr) {
@@ -87,18 +91,21 @@ protected:
         staging_ = range_.resources->staging().lease(size);
         return staging_.data();
     }
-    /// Starts the blocks of `size` bytes as planned: through `near_`, or else in MPI messages on `channel`. `rank` is
-    /// the peer's rank.
-    void begin_blocks(Direction direction, std::size_t size, const Plan &plan, int rank, int channel,
-                      const Status &so_far) {
-        record()->chosen(range_.copied && !near_ ? Path::pinned : plan.path, plan.block, plan.depth);
+    /// Starts the blocks of `size` bytes as planned: through `near_`, or else in MPI messages on
+    /// `channel`. `rank` is the peer's rank.
+    void begin_blocks(Direction direction, std::size_t size, const Plan &plan, int rank,
+                      int channel, const Status &so_far) {
+        record()->chosen(range_.copied && !near_ ? Path::pinned : plan.path, plan.block,
+                         plan.depth);
         if (near_) {
             auto far_end = near_->far_end(rank, direction, size, record());
-            blocks_.emplace(range_, direction, size, plan, std::move(far_end), record(), so_far, near_->place());
+            blocks_.emplace(range_, direction, size, plan, std::move(far_end), record(), so_far,
+                            near_->place());
             return;
         }
         const BlockPeer peer{peer_.comm->block_comm(), peer_.comm->block_rank(rank), channel};
-        auto far_end = std::make_unique<MessageEndpoint>(driver_, direction, peer, plan, record(), waker_);
+        auto far_end =
+            std::make_unique<MessageEndpoint>(driver_, direction, peer, plan, record(), waker_);
         blocks_.emplace(range_, direction, size, plan, std::move(far_end), record(), so_far);
     }
     /// Keeps the status of a step if it failed.
@@ -106,10 +113,12 @@ protected:
         if (!status.ok()) fail(status);
     }
 
-    /// Ends with a failure if the kernel of a device-ordered command will never start. Returns true if it has.
+    /// Ends with a failure if the kernel of a device-ordered command will never start. Returns true
+    /// if it has.
     bool end_if_wait_failed() {
         if (!is_ahead() || !ordered_->failed()) return false;
-        fail(Status::failure(CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST, "an event of the wait list has failed"));
+        fail(Status::failure(CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST,
+                             "an event of the wait list has failed"));
         return end();
     }
 

@@ -15,10 +15,13 @@ namespace {
 
 class RecvOperation final : public MessageOperation {
 public:
-    RecvOperation(std::shared_ptr<Record> record, DeviceRange range, MessagePeer peer, MessageDriver &driver,
-                  std::optional<MatchedMessage> found, std::unique_ptr<OrderedCommand> ordered)
-        : MessageOperation(std::move(record), std::move(range), std::move(peer), driver, std::move(ordered)) {
-        if (ordered_ != nullptr && ordered_->granted()) this->record()->chosen(Path::device, range_.size, 1);
+    RecvOperation(std::shared_ptr<Record> record, DeviceRange range, MessagePeer peer,
+                  MessageDriver &driver, std::optional<MatchedMessage> found,
+                  std::unique_ptr<OrderedCommand> ordered)
+        : MessageOperation(std::move(record), std::move(range), std::move(peer), driver,
+                           std::move(ordered)) {
+        if (ordered_ != nullptr && ordered_->granted())
+            this->record()->chosen(Path::device, range_.size, 1);
         if (!found) return;
         match_.message = std::move(*found);
         match_.done = true;
@@ -50,7 +53,8 @@ public:
             return;
         }
         if (peer_.comm->freed()) {
-            fail(Status::failure(CL_INVALID_COMMUNICATOR, "the communicator was freed before the command started"));
+            fail(Status::failure(CL_INVALID_COMMUNICATOR,
+                                 "the communicator was freed before the command started"));
             return;
         }
         announce();
@@ -64,7 +68,9 @@ public:
         fail(Status::failure(CL_TRANSFER_CANCELLED, "the receive was cancelled"));
     }
 
-    [[nodiscard]] bool bytes_in_flight() const override { return step_ != Step::nothing && step_ != Step::match; }
+    [[nodiscard]] bool bytes_in_flight() const override {
+        return step_ != Step::nothing && step_ != Step::match;
+    }
     [[nodiscard]] bool wakes() const override {
         return has_waker() && (ordered_ == nullptr || !ordered_->waits()) &&
                (step_ == Step::match || step_ == Step::message ||
@@ -72,7 +78,18 @@ public:
     }
 
 private:
-    enum class Step { nothing, match, message, ordered, landed, gate, write, blocks, rest, release };
+    enum class Step {
+        nothing,
+        match,
+        message,
+        ordered,
+        landed,
+        gate,
+        write,
+        blocks,
+        rest,
+        release
+    };
 
     bool step() override {
         if (end_if_wait_failed()) return true;
@@ -94,8 +111,9 @@ private:
             case Step::landed:
                 if (!devices().landed(world_source(), header_)) return false;
                 if (devices().spoiled(world_source(), header_))
-                    fail(Status::failure(CL_PEER_TRANSFER_FAILED,
-                                         "the sender's device has failed the kernel that sends the message"));
+                    fail(Status::failure(
+                        CL_PEER_TRANSFER_FAILED,
+                        "the sender's device has failed the kernel that sends the message"));
                 step_ = Step::gate;
                 return true;
             case Step::gate:
@@ -138,8 +156,8 @@ private:
     [[nodiscard]] DeviceLinks &devices() const { return *peer_.comm->links().devices(); }
     [[nodiscard]] int world_source() const { return peer_.comm->world_rank(match_.message.source); }
 
-    // A message may be shorter than its receive, but all of the staging memory is copied back. This reads the rest from
-    // the device first.
+    // A message may be shorter than its receive, but all of the staging memory is copied back. This
+    // reads the rest from the device first.
     bool end_or_read_rest() {
         if (!range_.copied || size_ >= range_.size || !status().ok()) return finish();
         start_read(rest_, range_, size_, range_.size - size_, range_.mapped + size_, false);
@@ -206,9 +224,10 @@ private:
         size_ = header->size;
         record()->matched(message.source, message.tag, size_);
         if (header->failure != CL_SUCCESS) {
-            fail(Status::failure(CL_PEER_TRANSFER_FAILED,
-                                 fmt::format("rank {} sent an error message: its command failed with {}",
-                                             message.source, code_text(header->failure))));
+            fail(Status::failure(
+                CL_PEER_TRANSFER_FAILED,
+                fmt::format("rank {} sent an error message: its command failed with {}",
+                            message.source, code_text(header->failure))));
             return;
         }
         note_if_truncated();
@@ -246,9 +265,11 @@ private:
 
     void note_if_truncated() {
         if (size_ <= range_.size) return;
-        fail(Status::failure(CL_MESSAGE_TRUNCATED,
-                             fmt::format("the message from rank {} with tag {} has {} bytes, but the receive only {}",
-                                         match_.message.source, match_.message.tag, size_, range_.size)));
+        fail(Status::failure(
+            CL_MESSAGE_TRUNCATED,
+            fmt::format(
+                "the message from rank {} with tag {} has {} bytes, but the receive only {}",
+                match_.message.source, match_.message.tag, size_, range_.size)));
     }
 
     void take_payload(const std::byte *payload) {
@@ -273,12 +294,15 @@ private:
             // If the ring can't be used, the blocks use MPI.
             const NearOffer offer{header.ring,  header.exported, header.whole,
                                   header.depth, header.block,    header.offset};
-            near_ = peer_.comm->links().accept(peer_.comm->world_rank(source), offer, range_, size_);
+            near_ =
+                peer_.comm->links().accept(peer_.comm->world_rank(source), offer, range_, size_);
         }
         Situation with_peer = situation(source);
         with_peer.in_place = header.in_place != 0;
-        const Plan plan = near_ ? near_->plan() : plan_recv(size_, header.block, with_peer, config());
-        begin_blocks(Direction::recv, size_, plan, source, static_cast<int>(header.channel), status());
+        const Plan plan =
+            near_ ? near_->plan() : plan_recv(size_, header.block, with_peer, config());
+        begin_blocks(Direction::recv, size_, plan, source, static_cast<int>(header.channel),
+                     status());
     }
 
     Step step_ = Step::nothing;
@@ -295,29 +319,35 @@ private:
 }  // namespace
 
 std::unique_ptr<Operation> make_recv(DeviceRange range, MessagePeer peer, MessageDriver &driver,
-                                     std::optional<MatchedMessage> found, std::unique_ptr<OrderedCommand> ordered) {
+                                     std::optional<MatchedMessage> found,
+                                     std::unique_ptr<OrderedCommand> ordered) {
     auto record = make_record(Direction::recv, range.size, peer);
-    return std::make_unique<RecvOperation>(std::move(record), std::move(range), std::move(peer), driver,
-                                           std::move(found), std::move(ordered));
+    return std::make_unique<RecvOperation>(std::move(record), std::move(range), std::move(peer),
+                                           driver, std::move(found), std::move(ordered));
 }
 
-std::shared_ptr<std::byte> memory_behind_header(const DeviceResources &resources, std::size_t size) {
-    const auto lease = std::make_shared<StagingPool::Lease>(resources.staging().lease(header_size + size));
+std::shared_ptr<std::byte> memory_behind_header(const DeviceResources &resources,
+                                                std::size_t size) {
+    const auto lease =
+        std::make_shared<StagingPool::Lease>(resources.staging().lease(header_size + size));
     return {lease, lease->data() + header_size};
 }
 
-std::shared_ptr<Record> make_record(Direction direction, std::size_t size, const MessagePeer &peer) {
+std::shared_ptr<Record> make_record(Direction direction, std::size_t size,
+                                    const MessagePeer &peer) {
     const int world_peer = peer.rank < 0 ? peer.rank : peer.comm->world_rank(peer.rank);
     return std::make_shared<Record>(direction, peer.rank, world_peer, peer.tag, size, peer.comm);
 }
 
 Status not_recognized(const MatchedMessage &message) {
-    return Status::failure(
-        CL_MESSAGE_NOT_RECOGNIZED,
-        fmt::format("the message of {} bytes from rank {} with tag {} was not sent by a cldist command or with "
-                    "MPI_CL_MEM. Receive it with an MPI call and its datatype, such as MPI_BYTE; or send it with "
-                    "clEnqueueSendBuffer or MPI_CL_MEM; or set the info key cldist_wire=plain on the communicator",
-                    message.bytes, message.source, message.tag));
+    return Status::failure(CL_MESSAGE_NOT_RECOGNIZED,
+                           fmt::format("the message of {} bytes from rank {} with tag {} was not "
+                                       "sent by a cldist command or with "
+                                       "MPI_CL_MEM. Receive it with an MPI call and its datatype, "
+                                       "such as MPI_BYTE; or send it with "
+                                       "clEnqueueSendBuffer or MPI_CL_MEM; or set the info key "
+                                       "cldist_wire=plain on the communicator",
+                                       message.bytes, message.source, message.tag));
 }
 
 }  // namespace cldist

@@ -17,17 +17,20 @@ struct MessagePeer {
     int tag;   ///< or MPI_ANY_TAG
 };
 
-/// Creates a send. `driver` and `channels` must outlive the operation. With `synchronous` it ends only when the
-/// receiver has matched the message. With `ordered`, its kernel sends the bytes if possible.
-std::unique_ptr<Operation> make_send(DeviceRange range, MessagePeer peer, MessageDriver &driver, Channels &channels,
-                                     bool synchronous = false, std::unique_ptr<OrderedCommand> ordered = {});
-/// Creates a receive. `found`, if set, is the message that was already matched. With `ordered`, its kernel receives the
-/// bytes if possible.
+/// Creates a send. `driver` and `channels` must outlive the operation. With `synchronous` it ends
+/// only when the receiver has matched the message. With `ordered`, its kernel sends the bytes if
+/// possible.
+std::unique_ptr<Operation> make_send(DeviceRange range, MessagePeer peer, MessageDriver &driver,
+                                     Channels &channels, bool synchronous = false,
+                                     std::unique_ptr<OrderedCommand> ordered = {});
+/// Creates a receive. `found`, if set, is the message that was already matched. With `ordered`, its
+/// kernel receives the bytes if possible.
 std::unique_ptr<Operation> make_recv(DeviceRange range, MessagePeer peer, MessageDriver &driver,
                                      std::optional<MatchedMessage> found = {},
                                      std::unique_ptr<OrderedCommand> ordered = {});
 
-/// Page-locked memory for `size` bytes, with space for a message header before it. Throws an Error if there is none.
+/// Page-locked memory for `size` bytes, with space for a message header before it. Throws an Error
+/// if there is none.
 std::shared_ptr<std::byte> memory_behind_header(const DeviceResources &resources, std::size_t size);
 
 std::shared_ptr<Record> make_record(Direction direction, std::size_t size, const MessagePeer &peer);

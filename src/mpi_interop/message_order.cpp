@@ -42,7 +42,8 @@ private:
             message.error = error.status().mpi_error;
         }
     }
-    static std::optional<MatchedMessage> told(MatchedMessage message, int flag, const MPI_Status &status) {
+    static std::optional<MatchedMessage> told(MatchedMessage message, int flag,
+                                              const MPI_Status &status) {
         if (message.error != MPI_SUCCESS) return message;
         if (flag == 0) return std::nullopt;
         message.source = status.MPI_SOURCE;
@@ -107,9 +108,10 @@ void MessageOrder::give(PendingMatch &pending, MatchedMessage message) {
     if (waker) waker();
 }
 
-// MPI's rule: of all receives that accept a message, the first posted receive gets it. Returns null if no receive
-// accepts it.
-PendingMatch *MessageOrder::first_that_accepts(const Communicator &comm, int source, int tag) const {
+// MPI's rule: of all receives that accept a message, the first posted receive gets it. Returns null
+// if no receive accepts it.
+PendingMatch *MessageOrder::first_that_accepts(const Communicator &comm, int source,
+                                               int tag) const {
     const auto of_comm = pending_.find(&comm);
     if (of_comm == pending_.end()) return nullptr;
     PendingMatch *first = nullptr;
@@ -124,11 +126,12 @@ PendingMatch *MessageOrder::first_that_accepts(const Communicator &comm, int sou
     return first;
 }
 
-// MPI's other rule: a receive gets the oldest message of a sender that it accepts. `seen` need not be the oldest. A
-// probe with one tag does not see older messages with other tags, which may have arrived after an earlier probe of all
-// tags. Therefore the first receive that accepts `seen` takes a message with its own tag. It takes only from the sender
-// of `seen`, because a message of another sender may be for an earlier receive. Returns false if the message does not
-// exist any more, because the program's MPI calls receive messages, too.
+// MPI's other rule: a receive gets the oldest message of a sender that it accepts. `seen` need not
+// be the oldest. A probe with one tag does not see older messages with other tags, which may have
+// arrived after an earlier probe of all tags. Therefore the first receive that accepts `seen` takes
+// a message with its own tag. It takes only from the sender of `seen`, because a message of another
+// sender may be for an earlier receive. Returns false if the message does not exist any more,
+// because the program's MPI calls receive messages, too.
 bool MessageOrder::give_oldest(const Communicator &comm, const MatchedMessage &seen) {
     const PendingMatch &first = *first_that_accepts(comm, seen.source, seen.tag);
     std::optional<MatchedMessage> found = probing_.take(comm, seen.source, first.pattern.tag);
@@ -140,8 +143,8 @@ bool MessageOrder::give_oldest(const Communicator &comm, const MatchedMessage &s
     return true;
 }
 
-// Gives the next message that the pattern finds to its receive. If no receive accepts the message, or there was an
-// error, sets `seen`.
+// Gives the next message that the pattern finds to its receive. If no receive accepts the message,
+// or there was an error, sets `seen`.
 MessageOrder::Found MessageOrder::give_next(const Communicator &comm, int source, int tag,
                                             std::optional<MatchedMessage> &seen) {
     seen = probing_.look(comm, source, tag);
@@ -165,8 +168,8 @@ bool MessageOrder::probe(Watches &watches) {
     return found;
 }
 
-// Receives with several tags share a probe. If no receive accepts the sender's oldest message, it hides the messages
-// behind it, and each tag is probed.
+// Receives with several tags share a probe. If no receive accepts the sender's oldest message, it
+// hides the messages behind it, and each tag is probed.
 bool MessageOrder::probe(Watches &watches, const Watches::Sender &sender) {
     const auto &[comm, source] = sender;
     bool found = false;
@@ -189,7 +192,8 @@ bool MessageOrder::probe(Watches &watches, const Watches::Sender &sender) {
             const Found next = give_next(*comm, source, tag, seen);
             if (next == Found::nothing) break;
             // This is an error, because a receive accepts every message with this tag.
-            if (next == Found::for_nobody) give(*pending_.at(comm).at({source, tag}).front(), std::move(*seen));
+            if (next == Found::for_nobody)
+                give(*pending_.at(comm).at({source, tag}).front(), std::move(*seen));
             found = true;
         }
         at = tags().upper_bound(tag);
@@ -213,7 +217,8 @@ std::optional<MatchedMessage> MessageOrder::take(const MessagePattern &pattern) 
 std::optional<MatchedMessage> MessageOrder::take_locked(const MessagePattern &pattern) {
     if (auto before = find_put_back(pattern, Then::take)) return before;
     const Communicator &comm = *pattern.comm;
-    if (pending_.find(&comm) == pending_.end()) return probing_.take(comm, pattern.source, pattern.tag);
+    if (pending_.find(&comm) == pending_.end())
+        return probing_.take(comm, pattern.source, pattern.tag);
     std::optional<MatchedMessage> seen;
     while (give_next(comm, pattern.source, pattern.tag, seen) == Found::given) continue;
     if (!seen || seen->error != MPI_SUCCESS) return seen;
@@ -231,7 +236,8 @@ std::optional<MatchedMessage> MessageOrder::read(const MessagePattern &pattern, 
 }
 
 // Searches the messages that were put back. They precede all messages that MPI still has.
-std::optional<MatchedMessage> MessageOrder::find_put_back(const MessagePattern &pattern, Then then) {
+std::optional<MatchedMessage> MessageOrder::find_put_back(const MessagePattern &pattern,
+                                                          Then then) {
     const auto at = std::find_if(put_back_.begin(), put_back_.end(), [&](const PutBack &p) {
         return p.comm == pattern.comm && pattern.accepts(p.message.source, p.message.tag);
     });
@@ -286,16 +292,16 @@ void MessageOrder::leave_turn(const SendTurn &turn) {
     const auto senders = turns_.find({turn.comm, turn.dest, turn.tag});
     std::list<Place> &order = senders->second;
     // A sender that has posted is first. A failed sender may be at any position.
-    const auto place =
-        std::find_if(order.begin(), order.end(), [&](const Place &p) { return p.sender == turn.sender; });
+    const auto place = std::find_if(order.begin(), order.end(),
+                                    [&](const Place &p) { return p.sender == turn.sender; });
     if (place != order.end()) order.erase(place), --turns_taken_;
     if (order.empty()) turns_.erase(senders);
 }
 
 void receive_content(MatchedMessage &message) {
     message.content.resize(message.bytes);
-    check_mpi(PMPI_Mrecv(message.content.data(), static_cast<int>(message.bytes), MPI_BYTE, &message.message,
-                         MPI_STATUS_IGNORE),
+    check_mpi(PMPI_Mrecv(message.content.data(), static_cast<int>(message.bytes), MPI_BYTE,
+                         &message.message, MPI_STATUS_IGNORE),
               "MPI_Mrecv");
 }
 

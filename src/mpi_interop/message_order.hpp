@@ -36,7 +36,8 @@ struct MessagePattern {
     int tag;     ///< or MPI_ANY_TAG
 
     [[nodiscard]] bool accepts(int from, int with_tag) const {
-        return (source == MPI_ANY_SOURCE || source == from) && (tag == MPI_ANY_TAG || tag == with_tag);
+        return (source == MPI_ANY_SOURCE || source == from) &&
+               (tag == MPI_ANY_TAG || tag == with_tag);
     }
 };
 
@@ -48,7 +49,8 @@ public:
     Probing &operator=(const Probing &) = delete;
     virtual ~Probing() = default;
 
-    /// Like MPI_Iprobe: returns nothing, or a message without removing it. An error counts as a message.
+    /// Like MPI_Iprobe: returns nothing, or a message without removing it. An error counts as a
+    /// message.
     virtual std::optional<MatchedMessage> look(const Communicator &comm, int source, int tag) = 0;
     /// Like MPI_Improbe.
     virtual std::optional<MatchedMessage> take(const Communicator &comm, int source, int tag) = 0;
@@ -56,8 +58,8 @@ public:
     virtual void receive(MatchedMessage &message) = 0;
 };
 
-/// The receives that one thread probes for: their number for each communicator, source and tag. Guarded by the message
-/// order.
+/// The receives that one thread probes for: their number for each communicator, source and tag.
+/// Guarded by the message order.
 class Watches {
 public:
     Watches() = default;
@@ -96,39 +98,42 @@ struct SendTurn {
     const OrderedCommand *ordered = nullptr;  ///< if the send is device-ordered
 };
 
-/// The order of messages in the process, whichever threads drive them. Receives get messages in the order in which they
-/// were announced. Sends with equal communicator, destination and tag post their messages in the order of their turns.
-/// Thread-safe.
+/// The order of messages in the process, whichever threads drive them. Receives get messages in the
+/// order in which they were announced. Sends with equal communicator, destination and tag post
+/// their messages in the order of their turns. Thread-safe.
 ///
-/// Receives are matched by probing instead of being posted. A message of any length or kind therefore raises no error
-/// on the user's communicator. A pending receive holds no memory and can be abandoned.
+/// Receives are matched by probing instead of being posted. A message of any length or kind
+/// therefore raises no error on the user's communicator. A pending receive holds no memory and can
+/// be abandoned.
 class MessageOrder {
 public:
     explicit MessageOrder(Probing &probing) : probing_(probing) {}
 
     /// Looks for a message whenever `watches` is probed. Earlier announced receives come first.
     void announce(PendingMatch &pending, Watches &watches);
-    /// Sets the function to call when the receive is done. It is not called if the receive is already done.
+    /// Sets the function to call when the receive is done. It is not called if the receive is
+    /// already done.
     void wake_by(PendingMatch &pending, const Waker &waker);
     /// Abandons a receive that may not be done.
     void forget(PendingMatch &pending);
     /// Returns true if a message was found for any receive.
     bool probe(Watches &watches);
 
-    /// Returns true if no receive is pending and no message was put back. Then look() and take() equal MPI_Iprobe and
-    /// MPI_Improbe.
+    /// Returns true if no receive is pending and no message was put back. Then look() and take()
+    /// equal MPI_Iprobe and MPI_Improbe.
     [[nodiscard]] bool quiet() const { return not_quiet_ == 0; }
-    /// Returns the message that a receive with this pattern would get if it were announced now. The message is not
-    /// removed.
+    /// Returns the message that a receive with this pattern would get if it were announced now. The
+    /// message is not removed.
     std::optional<MatchedMessage> look(const MessagePattern &pattern);
     /// The same, but removes the message.
     std::optional<MatchedMessage> take(const MessagePattern &pattern);
-    /// The same, but receives the message if it has `bytes` bytes, and puts it back for the next receive that accepts
-    /// it. Throws an Error.
+    /// The same, but receives the message if it has `bytes` bytes, and puts it back for the next
+    /// receive that accepts it. Throws an Error.
     std::optional<MatchedMessage> read(const MessagePattern &pattern, std::size_t bytes);
 
-    /// For a device-ordered send, which has no turn: it may post once OrderedCommand::may_post() is true, in the order
-    /// of these calls, and no other send with equal communicator and destination overtakes it then.
+    /// For a device-ordered send, which has no turn: it may post once OrderedCommand::may_post() is
+    /// true, in the order of these calls, and no other send with equal communicator and destination
+    /// overtakes it then.
     void line_up(const SendTurn &turn);
     void leave_line(const SendTurn &turn);
 
@@ -138,7 +143,8 @@ public:
     void leave_turn(const SendTurn &turn);
 
 private:
-    using Receives = std::map<std::pair<int, int>, std::list<PendingMatch *>>;  ///< by source and tag
+    /// By source and tag.
+    using Receives = std::map<std::pair<int, int>, std::list<PendingMatch *>>;
     struct PutBack {
         std::shared_ptr<const Communicator> comm;
         MatchedMessage message;
@@ -146,9 +152,11 @@ private:
     enum class Found { nothing, given, for_nobody };
 
     bool probe(Watches &watches, const Watches::Sender &sender);
-    Found give_next(const Communicator &comm, int source, int tag, std::optional<MatchedMessage> &seen);
+    Found give_next(const Communicator &comm, int source, int tag,
+                    std::optional<MatchedMessage> &seen);
     bool give_oldest(const Communicator &comm, const MatchedMessage &seen);
-    [[nodiscard]] PendingMatch *first_that_accepts(const Communicator &comm, int source, int tag) const;
+    [[nodiscard]] PendingMatch *first_that_accepts(const Communicator &comm, int source,
+                                                   int tag) const;
     enum class Then { leave, take };
     std::optional<MatchedMessage> find_put_back(const MessagePattern &pattern, Then then);
     std::optional<MatchedMessage> take_locked(const MessagePattern &pattern);
@@ -170,7 +178,9 @@ private:
     std::uint64_t places_ = 0;
     std::map<SendKey, std::list<Place>> turns_;
     std::atomic<std::size_t> turns_taken_ = 0;
-    std::map<std::pair<const Communicator *, int>, std::list<std::pair<const OrderedCommand *, Place>>> lines_;
+    std::map<std::pair<const Communicator *, int>,
+             std::list<std::pair<const OrderedCommand *, Place>>>
+        lines_;
     std::atomic<std::size_t> lined_up_ = 0;
 };
 

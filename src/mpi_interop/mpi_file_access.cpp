@@ -25,8 +25,8 @@ namespace {
 
 static_assert(std::is_pointer_v<MPI_File>, "a file's handle is where the file is");
 
-// ROMIO, which MPICH uses, makes one file call at a time per process, even while a collective call waits for other
-// processes.
+// ROMIO, which MPICH uses, makes one file call at a time per process, even while a collective call
+// waits for other processes.
 #ifdef ROMIO_VERSION
 constexpr bool one_call_at_a_time = true;
 #else
@@ -55,7 +55,8 @@ FileView ask_view(MPI_File file) {
     MPI_Datatype etype = MPI_DATATYPE_NULL;
     MPI_Datatype filetype = MPI_DATATYPE_NULL;
     std::array<char, MPI_MAX_DATAREP_STRING + 1> representation{};
-    check_mpi(PMPI_File_get_view(file, &displacement, &etype, &filetype, representation.data()), "MPI_File_get_view");
+    check_mpi(PMPI_File_get_view(file, &displacement, &etype, &filetype, representation.data()),
+              "MPI_File_get_view");
     int size = 0;
     MPI_Aint begin = 0;
     MPI_Aint extent = 0;
@@ -65,15 +66,17 @@ FileView ask_view(MPI_File file) {
     free_type(filetype);
     // Bytes are moved without conversion, so MPI would not convert the representation.
     if (std::string_view(representation.data()) != "native")
-        throw Error(CL_INVALID_OPERATION, fmt::format("the view of {} has the data representation {}; expected native",
-                                                      name_of(file), representation.data()));
+        throw Error(CL_INVALID_OPERATION,
+                    fmt::format("the view of {} has the data representation {}; expected native",
+                                name_of(file), representation.data()));
     if (size <= 0)
-        throw Error(CL_INVALID_OPERATION, fmt::format("the view of {} has an etype of 0 bytes", name_of(file)));
+        throw Error(CL_INVALID_OPERATION,
+                    fmt::format("the view of {} has an etype of 0 bytes", name_of(file)));
     return {static_cast<std::size_t>(size), static_cast<MPI_Offset>(begin + extent)};
 }
 
-// Caches the views of files that commands use. A query of a view may block in MPI during a collective call. A view does
-// not change while a command is in flight.
+// Caches the views of files that commands use. A query of a view may block in MPI during a
+// collective call. A view does not change while a command is in flight.
 std::shared_ptr<const FileView> view_of(MPI_File file) {
     static std::mutex mutex;
     // Never destroyed, because commands may be pending at exit.
@@ -97,20 +100,23 @@ void check_mode(MPI_File file, Direction direction) {
         unfit = "MPI_MODE_RDONLY, but the command writes it";
     else if (direction == Direction::from_file && (mode & MPI_MODE_WRONLY) != 0)
         unfit = "MPI_MODE_WRONLY, but the command reads it";
-    if (unfit != nullptr) throw Error(CL_INVALID_OPERATION, fmt::format("{} was opened with {}", name_of(file), unfit));
+    if (unfit != nullptr)
+        throw Error(CL_INVALID_OPERATION,
+                    fmt::format("{} was opened with {}", name_of(file), unfit));
 }
 
 class MpiFileAccess final : public FileAccess {
 public:
-    MpiFileAccess(MPI_File file, std::shared_ptr<const FileView> view, MPI_Offset start, Direction direction,
-                  bool collective)
+    MpiFileAccess(MPI_File file, std::shared_ptr<const FileView> view, MPI_Offset start,
+                  Direction direction, bool collective)
         : file_(file),
           start_(start),
           writes_(direction == Direction::to_file),
           collective_(collective),
           etype_size_(view->etype_size),
           etype_end_(view->etype_end),
-          lane_(FileLane::of(one_call_at_a_time ? static_cast<const void *>(&one_call_at_a_time) : file)),
+          lane_(FileLane::of(one_call_at_a_time ? static_cast<const void *>(&one_call_at_a_time)
+                                                : file)),
           view_(std::move(view)) {}
 
     [[nodiscard]] std::string name() const override { return name_of(file_); }
@@ -123,11 +129,11 @@ public:
 
     FileResult read(std::size_t offset, std::byte *to, std::size_t size) override {
         const auto call = [&](MPI_Offset at, const ByteType &bytes, MPI_Status &status) {
-            return (collective_ ? PMPI_File_read_at_all : PMPI_File_read_at)(file_, at, to, bytes.count(), bytes.type(),
-                                                                             &status);
+            return (collective_ ? PMPI_File_read_at_all : PMPI_File_read_at)(
+                file_, at, to, bytes.count(), bytes.type(), &status);
         };
-        // Some MPI libraries count, and write, bytes beyond the file's end. While other processes may still write data
-        // of this process, only a collective call determines that end.
+        // Some MPI libraries count, and write, bytes beyond the file's end. While other processes
+        // may still write data of this process, only a collective call determines that end.
         std::size_t there = size;
         int code = collective_ ? MPI_SUCCESS : find_end(offset, size, there);
         const FileResult told = code == MPI_SUCCESS ? move(offset, there, call) : FileResult{};
@@ -136,14 +142,16 @@ public:
         if (code != MPI_SUCCESS) return {0, mpi_failure(code, account(offset).c_str())};
         if (told.bytes < there) return unexplained(offset, told.bytes, size);
         if (there == size) return {size, {}};
-        return {there, Status::failure(CL_END_OF_FILE, fmt::format("{} ended after {} bytes", name(), offset + there))};
+        return {there, Status::failure(CL_END_OF_FILE, fmt::format("{} ended after {} bytes",
+                                                                   name(), offset + there))};
     }
 
     FileResult write(std::size_t offset, const std::byte *from, std::size_t size) override {
-        const FileResult told = move(offset, size, [&](MPI_Offset at, const ByteType &bytes, MPI_Status &status) {
-            return (collective_ ? PMPI_File_write_at_all : PMPI_File_write_at)(file_, at, from, bytes.count(),
-                                                                               bytes.type(), &status);
-        });
+        const FileResult told =
+            move(offset, size, [&](MPI_Offset at, const ByteType &bytes, MPI_Status &status) {
+                return (collective_ ? PMPI_File_write_at_all : PMPI_File_write_at)(
+                    file_, at, from, bytes.count(), bytes.type(), &status);
+            });
         return told.status.ok() && told.bytes < size ? unexplained(offset, told.bytes, size) : told;
     }
 
@@ -158,8 +166,8 @@ private:
         } catch (const Error &error) {
             failed = error.status();
         } catch (const std::bad_alloc &) {
-            failed =
-                Status::failure(CL_OUT_OF_HOST_MEMORY, "cannot allocate memory for the description of the transfer");
+            failed = Status::failure(CL_OUT_OF_HOST_MEMORY,
+                                     "cannot allocate memory for the description of the transfer");
         }
         if (!bytes) {
             if (!collective_) return {0, failed};
@@ -174,9 +182,11 @@ private:
         return {size == 0 ? 0 : std::min(bytes_of(status), size), {}};
     }
 
-    [[nodiscard]] FileResult unexplained(std::size_t offset, std::size_t moved, std::size_t size) const {
-        Status status = Status::failure(CL_MPI_ERROR, fmt::format("{} transferred {} of {} bytes and reported no error",
-                                                                  account(offset), moved, size));
+    [[nodiscard]] FileResult unexplained(std::size_t offset, std::size_t moved,
+                                         std::size_t size) const {
+        Status status = Status::failure(
+            CL_MPI_ERROR, fmt::format("{} transferred {} of {} bytes and reported no error",
+                                      account(offset), moved, size));
         status.mpi_error = MPI_ERR_IO;
         return {moved, status};
     }
@@ -188,17 +198,20 @@ private:
     // From now on the file may get another view or be closed.
     void let_go() { view_.reset(); }
 
-    // Reduces `there`, which is `size`, to the bytes after this offset that are in the file, in whole etypes.
+    // Reduces `there`, which is `size`, to the bytes after this offset that are in the file, in
+    // whole etypes.
     int find_end(std::size_t offset, std::size_t size, std::size_t &there) const {
         if (size == 0) return MPI_SUCCESS;
         const MPI_Offset at = place_of(offset);
         MPI_Offset file_size = 0;
-        if (const int code = PMPI_File_get_size(file_, &file_size); code != MPI_SUCCESS) return code;
+        if (const int code = PMPI_File_get_size(file_, &file_size); code != MPI_SUCCESS)
+            return code;
         int code = MPI_SUCCESS;
         const auto reaches = [&](std::size_t etypes) {
             MPI_Offset place = 0;
             if (code == MPI_SUCCESS)
-                code = PMPI_File_get_byte_offset(file_, at + static_cast<MPI_Offset>(etypes) - 1, &place);
+                code = PMPI_File_get_byte_offset(file_, at + static_cast<MPI_Offset>(etypes) - 1,
+                                                 &place);
             return place + etype_end_ <= file_size;
         };
         const std::size_t all = size / etype_size_;
@@ -213,8 +226,9 @@ private:
         return code;
     }
 
-    // Waits until all processes have reached this command, without blocking other file calls of this process. ROMIO
-    // drops the errors of its non-blocking collective calls, so these calls move no data.
+    // Waits until all processes have reached this command, without blocking other file calls of
+    // this process. ROMIO drops the errors of its non-blocking collective calls, so these calls
+    // move no data.
     int await_others() const {
         char nothing = 0;
         MPI_Request request = MPI_REQUEST_NULL;
@@ -233,8 +247,8 @@ private:
     }
 
     [[nodiscard]] std::string account(std::size_t offset) const {
-        return fmt::format("MPI_File_{}_at{} of {} at offset {}", writes_ ? "write" : "read", collective_ ? "_all" : "",
-                           name(), place_of(offset));
+        return fmt::format("MPI_File_{}_at{} of {} at offset {}", writes_ ? "write" : "read",
+                           collective_ ? "_all" : "", name(), place_of(offset));
     }
 
     const MPI_File file_;
@@ -244,21 +258,24 @@ private:
     const std::size_t etype_size_;
     const MPI_Offset etype_end_;
     const std::shared_ptr<FileLane> lane_;
-    std::shared_ptr<const FileView> view_;  ///< keeps the view cached while the transfer is in flight
+    /// Keeps the view cached while the transfer is in flight.
+    std::shared_ptr<const FileView> view_;
 };
 
 }  // namespace
 
-std::shared_ptr<FileAccess> make_mpi_file_access(MPI_File file, MPI_Offset start, std::size_t size, Direction direction,
-                                                 bool collective) {
+std::shared_ptr<FileAccess> make_mpi_file_access(MPI_File file, MPI_Offset start, std::size_t size,
+                                                 Direction direction, bool collective) {
     Runtime::current();
     if (file == MPI_FILE_NULL) throw Error(CL_INVALID_VALUE, "the file is MPI_FILE_NULL");
-    if (start < 0) throw Error(CL_INVALID_VALUE, fmt::format("the file offset {} is negative", start));
+    if (start < 0)
+        throw Error(CL_INVALID_VALUE, fmt::format("the file offset {} is negative", start));
     check_mode(file, direction);
     auto view = view_of(file);
     if (size % view->etype_size != 0)
-        throw Error(CL_INVALID_VALUE, fmt::format("the size {} is not a multiple of the {} bytes of the view's etype",
-                                                  size, view->etype_size));
+        throw Error(CL_INVALID_VALUE,
+                    fmt::format("the size {} is not a multiple of the {} bytes of the view's etype",
+                                size, view->etype_size));
     return std::make_shared<MpiFileAccess>(file, std::move(view), start, direction, collective);
 }
 

@@ -3,8 +3,8 @@
 namespace cldist {
 namespace {
 
-// A user-defined MPI error code, because MPI has none for this case. It is created at its first use. Open MPI needs a
-// code in the class to report the class.
+// A user-defined MPI error code, because MPI has none for this case. It is created at its first
+// use. Open MPI needs a code in the class to report the class.
 int peer_failed_code() {
     static const int made = [] {
         constexpr const char *text = "cldist: the wait list or the device of the peer failed";
@@ -12,7 +12,8 @@ int peer_failed_code() {
         int code = MPI_ERR_OTHER;
         if (PMPI_Add_error_class(&error_class) != MPI_SUCCESS) return code;
         PMPI_Add_error_string(error_class, text);
-        if (PMPI_Add_error_code(error_class, &code) == MPI_SUCCESS) PMPI_Add_error_string(code, text);
+        if (PMPI_Add_error_code(error_class, &code) == MPI_SUCCESS)
+            PMPI_Add_error_string(code, text);
         return code;
     }();
     return made;

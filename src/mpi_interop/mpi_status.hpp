@@ -14,7 +14,8 @@ inline Status mpi_failure(int code, const char *call) {
     char text[MPI_MAX_ERROR_STRING] = "";
     int length = 0;
     PMPI_Error_string(code, text, &length);
-    Status status = Status::failure(CL_MPI_ERROR, fmt::format("{} failed: {}", call, std::string(text, length)));
+    Status status = Status::failure(CL_MPI_ERROR,
+                                    fmt::format("{} failed: {}", call, std::string(text, length)));
     status.mpi_error = code;
     return status;
 }
@@ -24,8 +25,8 @@ inline void check_mpi(int code, const char *call) {
     if (code != MPI_SUCCESS) throw Error(mpi_failure(code, call));
 }
 
-/// Duplicates `comm` for the library's messages. Calls on the duplicate return errors instead of ending the program.
-/// Throws an Error. Collective like MPI_Comm_dup.
+/// Duplicates `comm` for the library's messages. Calls on the duplicate return errors instead of
+/// ending the program. Throws an Error. Collective like MPI_Comm_dup.
 inline MPI_Comm duplicate(MPI_Comm comm) {
     MPI_Comm copy = MPI_COMM_NULL;
     check_mpi(PMPI_Comm_dup(comm, &copy), "MPI_Comm_dup");

@@ -3,8 +3,8 @@
 namespace cldist {
 
 /// While an object exists, MPI calls that find nothing do not yield the CPU. Open MPI yields with
-/// `mpi_yield_when_idle`. The polling loop yields instead: it measures the cost of a yield (Backoff) and yields once
-/// per round. Other MPI libraries are not affected.
+/// `mpi_yield_when_idle`. The polling loop yields instead: it measures the cost of a yield
+/// (Backoff) and yields once per round. Other MPI libraries are not affected.
 class OwnYields {
 public:
     OwnYields() {

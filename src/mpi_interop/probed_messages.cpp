@@ -16,14 +16,18 @@ constexpr std::size_t most_known = 64;
 
 constexpr auto header_bytes = static_cast<MPI_Count>(header_size);
 
-// The count of a status has 63 bits in all MPI libraries. No message has 16 TiB, so the upper bits are free for a mark.
+// The count of a status has 63 bits in all MPI libraries. No message has 16 TiB, so the upper bits
+// are free for a mark.
 constexpr int count_bits = 44;
 constexpr std::uint64_t largest_mark = (std::uint64_t{1} << (63 - count_bits)) - 1;
 
-std::uint64_t mark_of(const MPI_Status &status) { return static_cast<std::uint64_t>(bytes_of(status)) >> count_bits; }
+std::uint64_t mark_of(const MPI_Status &status) {
+    return static_cast<std::uint64_t>(bytes_of(status)) >> count_bits;
+}
 
 void set_count(MPI_Status &status, std::uint64_t mark, MPI_Count bytes) {
-    PMPI_Status_set_elements_x(&status, MPI_BYTE, static_cast<MPI_Count>(mark << count_bits) | bytes);
+    PMPI_Status_set_elements_x(&status, MPI_BYTE,
+                               static_cast<MPI_Count>(mark << count_bits) | bytes);
 }
 
 MPI_Count count_without_mark(const MPI_Status &status) {
@@ -51,13 +55,15 @@ bool ProbedMessages::Probed::open() const { return bytes == header_bytes && !pay
 // As long as a message was not received, the next probe finds the same message.
 ProbedMessages::List::iterator ProbedMessages::find_like(const Probed &wanted, bool open) {
     return std::find_if(probed_.begin(), probed_.end(), [&](const Probed &probed) {
-        return probed.comm == wanted.comm && probed.source == wanted.source && probed.tag == wanted.tag &&
-               probed.bytes == wanted.bytes && probed.open() == open && (open || probed.payload == wanted.payload);
+        return probed.comm == wanted.comm && probed.source == wanted.source &&
+               probed.tag == wanted.tag && probed.bytes == wanted.bytes && probed.open() == open &&
+               (open || probed.payload == wanted.payload);
     });
 }
 
 ProbedMessages::List::iterator ProbedMessages::find(std::uint64_t mark) {
-    return std::find_if(probed_.begin(), probed_.end(), [&](const Probed &probed) { return probed.mark == mark; });
+    return std::find_if(probed_.begin(), probed_.end(),
+                        [&](const Probed &probed) { return probed.mark == mark; });
 }
 
 std::optional<ProbedMessages::Probed> ProbedMessages::known(std::uint64_t mark) {
@@ -66,9 +72,11 @@ std::optional<ProbedMessages::Probed> ProbedMessages::known(std::uint64_t mark) 
     return at != probed_.end() ? std::optional(*at) : std::nullopt;
 }
 
-void ProbedMessages::mark(MPI_Comm comm, MPI_Status &status, const std::vector<std::byte> &content) {
+void ProbedMessages::mark(MPI_Comm comm, MPI_Status &status,
+                          const std::vector<std::byte> &content) {
     if (status.MPI_SOURCE == MPI_PROC_NULL || cldist_mpi_cl_mem == MPI_DATATYPE_NULL) return;
-    Probed probed{comm, status.MPI_SOURCE, status.MPI_TAG, static_cast<MPI_Count>(bytes_of(status)), {}, 0};
+    Probed probed{
+        comm, status.MPI_SOURCE, status.MPI_TAG, static_cast<MPI_Count>(bytes_of(status)), {}, 0};
     if (!content.empty()) probed.payload = payload_in(content);
     const std::lock_guard lock(mutex_);
     if (const auto before = find_like(probed, probed.open()); before != probed_.end()) {
@@ -120,7 +128,8 @@ MPI_Count ProbedMessages::payload_of(const MPI_Status &status) {
 void ProbedMessages::note_taken(const Communicator &comm, MatchedMessage &message) {
     if (message.bytes != header_size || !any_to_note() || comm.wire() == Wire::plain) return;
     const std::lock_guard lock(mutex_);
-    const auto probed = find_like({comm.handle(), message.source, message.tag, header_bytes, {}, 0}, true);
+    const auto probed =
+        find_like({comm.handle(), message.source, message.tag, header_bytes, {}, 0}, true);
     if (probed == probed_.end()) return;
     receive_content(message);
     probed->payload = payload_in(message.content);
@@ -147,8 +156,8 @@ MPI_Message ProbedMessages::substitute(MPI_Comm comm, MatchedMessage &message) {
     SubstitutedMessage substituted{comm, message.source, message.tag, message.content};
     const std::lock_guard lock(mutex_);
     // Among the messages to this process, only this message has no handle yet.
-    check_mpi(PMPI_Isend(substituted.content.data(), static_cast<int>(message.bytes), MPI_BYTE, 0, 0, self_,
-                         &substituted.sent),
+    check_mpi(PMPI_Isend(substituted.content.data(), static_cast<int>(message.bytes), MPI_BYTE, 0,
+                         0, self_, &substituted.sent),
               "MPI_Isend");
     MPI_Message handle = MPI_MESSAGE_NULL;
     check_mpi(PMPI_Mprobe(0, 0, self_, &handle, MPI_STATUS_IGNORE), "MPI_Mprobe");

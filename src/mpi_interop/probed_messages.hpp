@@ -15,8 +15,9 @@
 
 namespace cldist {
 
-/// A message for which the library returned a substitute handle. The message was already received, because only its
-/// content contains its size. The handle belongs to a message with the same bytes, which the process sent to itself.
+/// A message for which the library returned a substitute handle. The message was already received,
+/// because only its content contains its size. The handle belongs to a message with the same bytes,
+/// which the process sent to itself.
 struct SubstitutedMessage {
     MPI_Comm comm;  ///< communicator of the original message
     int source;
@@ -25,21 +26,24 @@ struct SubstitutedMessage {
     MPI_Request sent = MPI_REQUEST_NULL;  ///< complete it after the substitute was received
 };
 
-/// The statuses that MPI_Probe and similar calls returned, so that MPI_Get_count can report the payload's size. The
-/// status of a probe counts the bytes of the MPI message, including the header. The payload of a message in blocks is
-/// known only after its header was received. Therefore the library marks such statuses in count bits above the length
-/// of any message. A status without mark counts the payload.
+/// The statuses that MPI_Probe and similar calls returned, so that MPI_Get_count can report the
+/// payload's size. The status of a probe counts the bytes of the MPI message, including the header.
+/// The payload of a message in blocks is known only after its header was received. Therefore the
+/// library marks such statuses in count bits above the length of any message. A status without mark
+/// counts the payload.
 class ProbedMessages {
 public:
-    /// Marks `status`, which a probe on `comm` returned. If `content` is not empty, it contains the payload's size.
+    /// Marks `status`, which a probe on `comm` returned. If `content` is not empty, it contains the
+    /// payload's size.
     void mark(MPI_Comm comm, MPI_Status &status, const std::vector<std::byte> &content = {});
     /// Returns the status that MPI wrote. Returns nothing if there is no mark.
     [[nodiscard]] std::optional<MPI_Status> without_mark(const MPI_Status &status) const;
-    /// Returns the size of the payload. Returns MPI_UNDEFINED if no command or call with MPI_CL_MEM can have sent the
-    /// message, or if it is older than the last 64 probed messages. Throws an Error.
+    /// Returns the size of the payload. Returns MPI_UNDEFINED if no command or call with MPI_CL_MEM
+    /// can have sent the message, or if it is older than the last 64 probed messages. Throws an
+    /// Error.
     MPI_Count payload_of(const MPI_Status &status);
-    /// `message` was matched. If a status of it has a mark and only the content contains its size, it is received, so
-    /// that the size stays known. Throws an Error.
+    /// `message` was matched. If a status of it has a mark and only the content contains its size,
+    /// it is received, so that the size stays known. Throws an Error.
     void note_taken(const Communicator &comm, MatchedMessage &message);
     /// Returns true if note_taken() may have an effect.
     [[nodiscard]] bool any_to_note() const { return open_ != 0; }
@@ -53,7 +57,8 @@ public:
     void note_handle(MPI_Message handle, bool plain);
     /// Returns true if the message of `handle`, which is about to be received, has no header.
     bool take_plain(MPI_Message handle);
-    /// Receives `message`, unless it has its content, and returns a substitute handle. Throws an Error.
+    /// Receives `message`, unless it has its content, and returns a substitute handle. Throws an
+    /// Error.
     MPI_Message substitute(MPI_Comm comm, MatchedMessage &message);
     [[nodiscard]] bool is_substituted(MPI_Message handle);
     /// If `handle` is a substitute, returns its original message and forgets it.
@@ -69,7 +74,8 @@ private:
         std::optional<MPI_Count> payload;  ///< if it was requested or received
         std::uint64_t mark;
 
-        /// Returns true if only the content contains its size and, as far as is known, it was not received.
+        /// Returns true if only the content contains its size and, as far as is known, it was not
+        /// received.
         [[nodiscard]] bool open() const;
     };
 

@@ -17,9 +17,12 @@ namespace {
 
 class RequestWait final : public Operation {
 public:
-    RequestWait(std::shared_ptr<Record> record, MPI_Request request, std::unique_ptr<StandInRequest> stand_in,
-                AdoptedRequests &adopted)
-        : Operation(std::move(record)), original_{request, {}}, stand_in_(std::move(stand_in)), adopted_(adopted) {}
+    RequestWait(std::shared_ptr<Record> record, MPI_Request request,
+                std::unique_ptr<StandInRequest> stand_in, AdoptedRequests &adopted)
+        : Operation(std::move(record)),
+          original_{request, {}},
+          stand_in_(std::move(stand_in)),
+          adopted_(adopted) {}
 
     void woken_by(const Waker &waker) override {
         original_.waker = waker;
@@ -35,7 +38,8 @@ public:
             finish();
             return Progress::done;
         }
-        if (stand_in_->cancelled() && !std::exchange(cancelled_, true)) PMPI_Cancel(&original_.request);
+        if (stand_in_->cancelled() && !std::exchange(cancelled_, true))
+            PMPI_Cancel(&original_.request);
         return Progress::idle;
     }
 
@@ -55,7 +59,8 @@ private:
         if (original_.error != MPI_SUCCESS) {
             fail(mpi_failure(original_.error, "the operation of the MPI request"));
         } else if (cancelled != 0) {
-            fail(Status::failure(CL_TRANSFER_CANCELLED, "the operation of the MPI request was cancelled"));
+            fail(Status::failure(CL_TRANSFER_CANCELLED,
+                                 "the operation of the MPI request was cancelled"));
         } else {
             PMPI_Get_elements_x(&original_.status, MPI_BYTE, &bytes);
             const auto size = static_cast<std::size_t>(std::max<MPI_Count>(bytes, 0));
@@ -86,20 +91,25 @@ int failed_event_code(cl_int status) {
     }
     int code = MPI_ERR_OTHER;
     if (PMPI_Add_error_code(error_class, &code) != MPI_SUCCESS) return MPI_ERR_OTHER;
-    PMPI_Add_error_string(
-        code, fmt::format("the OpenCL event of the request failed with status {}", status_text(status)).c_str());
+    PMPI_Add_error_string(code, fmt::format("the OpenCL event of the request failed with status {}",
+                                            status_text(status))
+                                    .c_str());
     return codes.emplace(status, code).first->second;
 }
 
 class EventWait final : public Operation {
 public:
-    EventWait(std::shared_ptr<Record> record, cl_event event, std::unique_ptr<StandInRequest> stand_in)
-        : Operation(std::move(record)), event_(Event::share(event)), stand_in_(std::move(stand_in)) {}
+    EventWait(std::shared_ptr<Record> record, cl_event event,
+              std::unique_ptr<StandInRequest> stand_in)
+        : Operation(std::move(record)),
+          event_(Event::share(event)),
+          stand_in_(std::move(stand_in)) {}
 
     void start(const Status &gate) override {
         if (!gate.ok()) fail(gate);
-        stand_in_->complete(empty_status(),
-                            gate.ok() ? MPI_SUCCESS : failed_event_code(execution_status(event_.get())));
+        stand_in_->complete(
+            empty_status(),
+            gate.ok() ? MPI_SUCCESS : failed_event_code(execution_status(event_.get())));
     }
     Progress poll() override { return Progress::done; }
     [[nodiscard]] bool bytes_in_flight() const override { return false; }
@@ -115,12 +125,15 @@ std::shared_ptr<Record> make_record(Direction direction) {
 
 }  // namespace
 
-std::unique_ptr<Operation> make_request_wait(MPI_Request request, std::unique_ptr<StandInRequest> stand_in,
+std::unique_ptr<Operation> make_request_wait(MPI_Request request,
+                                             std::unique_ptr<StandInRequest> stand_in,
                                              AdoptedRequests &adopted) {
-    return std::make_unique<RequestWait>(make_record(Direction::request), request, std::move(stand_in), adopted);
+    return std::make_unique<RequestWait>(make_record(Direction::request), request,
+                                         std::move(stand_in), adopted);
 }
 
-std::unique_ptr<Operation> make_event_wait(cl_event event, std::unique_ptr<StandInRequest> stand_in) {
+std::unique_ptr<Operation> make_event_wait(cl_event event,
+                                           std::unique_ptr<StandInRequest> stand_in) {
     return std::make_unique<EventWait>(make_record(Direction::event), event, std::move(stand_in));
 }
 

@@ -9,12 +9,15 @@
 
 namespace cldist {
 
-/// Creates an operation that waits for `request` and then completes `stand_in` in the same way. `adopted` must outlive
-/// the operation.
-std::unique_ptr<Operation> make_request_wait(MPI_Request request, std::unique_ptr<StandInRequest> stand_in,
+/// Creates an operation that waits for `request` and then completes `stand_in` in the same way.
+/// `adopted` must outlive the operation.
+std::unique_ptr<Operation> make_request_wait(MPI_Request request,
+                                             std::unique_ptr<StandInRequest> stand_in,
                                              AdoptedRequests &adopted);
 
-/// Creates an operation that completes `stand_in` at its start. It must be started when `event` has ended.
-std::unique_ptr<Operation> make_event_wait(cl_event event, std::unique_ptr<StandInRequest> stand_in);
+/// Creates an operation that completes `stand_in` at its start. It must be started when `event` has
+/// ended.
+std::unique_ptr<Operation> make_event_wait(cl_event event,
+                                           std::unique_ptr<StandInRequest> stand_in);
 
 }  // namespace cldist

@@ -11,8 +11,11 @@ namespace {
 
 class RequestedOperation final : public Operation {
 public:
-    RequestedOperation(std::unique_ptr<Operation> operation, std::unique_ptr<StandInRequest> request)
-        : Operation(operation->record()), operation_(std::move(operation)), request_(std::move(request)) {}
+    RequestedOperation(std::unique_ptr<Operation> operation,
+                       std::unique_ptr<StandInRequest> request)
+        : Operation(operation->record()),
+          operation_(std::move(operation)),
+          request_(std::move(request)) {}
 
     void announce() override { operation_->announce(); }
     void woken_by(const Waker &waker) override {
@@ -41,7 +44,8 @@ private:
             request_->complete(status, MPI_SUCCESS);
             return;
         }
-        if (!outcome.ok()) log_warning("an MPI request failed: {}: {}", outcome.message, code_text(outcome.code));
+        if (!outcome.ok())
+            log_warning("an MPI request failed: {}: {}", outcome.message, code_text(outcome.code));
         if (record()->direction == Direction::recv) {
             const Record::State state = record()->state();
             set_status(status, state.peer, state.tag, static_cast<MPI_Count>(state.bytes));

@@ -39,10 +39,11 @@ MPI_Datatype cldist_mpi_cl_mem = MPI_DATATYPE_NULL;
 namespace cldist {
 namespace {
 
-static_assert(mpi_any_source == MPI_ANY_SOURCE && mpi_any_tag == MPI_ANY_TAG && mpi_proc_null == MPI_PROC_NULL &&
-              mpi_undefined == MPI_UNDEFINED);
+static_assert(mpi_any_source == MPI_ANY_SOURCE && mpi_any_tag == MPI_ANY_TAG &&
+              mpi_proc_null == MPI_PROC_NULL && mpi_undefined == MPI_UNDEFINED);
 
-// The library's name and version number. The rest of the text differs between builds of the same version.
+// The library's name and version number. The rest of the text differs between builds of the same
+// version.
 std::string mpi_version() {
     char text[MPI_MAX_LIBRARY_VERSION_STRING] = "";
     int length = 0;
@@ -96,12 +97,14 @@ void at_exit() {
     left = taken;
     const std::string text = pending_records().account(false);
     // Printed first, because the progress thread may be in an MPI call that never returns.
-    if (!text.empty()) log_error("the program ends without MPI_Finalize; these commands have not ended:{}", text);
+    if (!text.empty())
+        log_error("the program ends without MPI_Finalize; these commands have not ended:{}", text);
     left->progress_thread().stop(std::nullopt);
     trace::flush();
 }
 
-// MPI_Finalize first deletes the attributes of MPI_COMM_SELF. MPI still works then, whoever called MPI_Finalize.
+// MPI_Finalize first deletes the attributes of MPI_COMM_SELF. MPI still works then, whoever called
+// MPI_Finalize.
 int on_finalize(MPI_Comm, int, void *, void *) {
     Runtime::finish();
     return MPI_SUCCESS;
@@ -109,7 +112,8 @@ int on_finalize(MPI_Comm, int, void *, void *) {
 
 void call_finish_at_finalize() {
     int keyval = MPI_KEYVAL_INVALID;
-    check_mpi(PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, &on_finalize, &keyval, nullptr), "MPI_Comm_create_keyval");
+    check_mpi(PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, &on_finalize, &keyval, nullptr),
+              "MPI_Comm_create_keyval");
     check_mpi(PMPI_Comm_set_attr(MPI_COMM_SELF, keyval, nullptr), "MPI_Comm_set_attr");
     PMPI_Comm_free_keyval(&keyval);
 }
@@ -143,15 +147,18 @@ std::string other_init() {
 
 std::string why_level_is_low() {
     if (level_was_requested)
-        return "cldist requested that level, and the MPI library does not provide it. Use an MPI library with support "
+        return "cldist requested that level, and the MPI library does not provide it. Use an MPI "
+               "library with support "
                "for "
                "threads";
     const std::string other = other_init();
-    const std::string cause = other.empty()
-                                  ? "MPI was initialised before cldist was loaded, or by a call that bypassed cldist"
-                                  : "the program calls MPI_Init of " + other + ", not cldist's";
+    const std::string cause =
+        other.empty()
+            ? "MPI was initialised before cldist was loaded, or by a call that bypassed cldist"
+            : "the program calls MPI_Init of " + other + ", not cldist's";
     return cause +
-           ". Call MPI_Init_thread with MPI_THREAD_MULTIPLE, or link the program with -lcldist before the MPI library";
+           ". Call MPI_Init_thread with MPI_THREAD_MULTIPLE, or link the program with -lcldist "
+           "before the MPI library";
 }
 
 // Rank 0 receives the texts of all processes. Other ranks receive nothing. Collective.
@@ -164,12 +171,13 @@ std::vector<std::string> gather(const std::string &text, MPI_Comm world) {
     std::vector<int> starts(lengths.size());
     std::exclusive_scan(lengths.begin(), lengths.end(), starts.begin(), 0);
     std::string all(static_cast<std::size_t>(starts.back() + lengths.back()), '\0');
-    check_mpi(
-        PMPI_Gatherv(text.data(), length, MPI_CHAR, all.data(), lengths.data(), starts.data(), MPI_CHAR, 0, world),
-        "MPI_Gatherv");
+    check_mpi(PMPI_Gatherv(text.data(), length, MPI_CHAR, all.data(), lengths.data(), starts.data(),
+                           MPI_CHAR, 0, world),
+              "MPI_Gatherv");
     std::vector<std::string> texts;
     for (std::size_t i = 0; rank_in(world) == 0 && i < lengths.size(); ++i)
-        texts.push_back(all.substr(static_cast<std::size_t>(starts[i]), static_cast<std::size_t>(lengths[i])));
+        texts.push_back(
+            all.substr(static_cast<std::size_t>(starts[i]), static_cast<std::size_t>(lengths[i])));
     return texts;
 }
 
@@ -185,7 +193,8 @@ void complain_for_others(MPI_Comm world) {
     }
     for (const auto &[line, ranks] : ranks_of)
         if (!mine.logged || std::ranges::find(mine.lines, line) == mine.lines.end())
-            log_warning("{} (rank{} {})", line, ranks.size() == 1 ? "" : "s", fmt::join(ranks, ", "));
+            log_warning("{} (rank{} {})", line, ranks.size() == 1 ? "" : "s",
+                        fmt::join(ranks, ", "));
 }
 
 // Why the processes cannot exchange messages. Empty if they can.
@@ -196,18 +205,21 @@ void check_same_version() {
     if (!version_mismatch.empty()) throw Error(CL_INVALID_OPERATION, version_mismatch);
 }
 
-// Throws an Error in all processes if their wire versions differ. Collective. It must be the first communication in every
-// version.
+// Throws an Error in all processes if their wire versions differ. Collective. It must be the first
+// communication in every version.
 void compare_versions() {
     std::array<int, 2> bounds{wire_version, -wire_version};
-    check_mpi(PMPI_Allreduce(MPI_IN_PLACE, bounds.data(), 2, MPI_INT, MPI_MIN, MPI_COMM_WORLD), "MPI_Allreduce");
+    check_mpi(PMPI_Allreduce(MPI_IN_PLACE, bounds.data(), 2, MPI_INT, MPI_MIN, MPI_COMM_WORLD),
+              "MPI_Allreduce");
     if (bounds[0] == -bounds[1]) return;
     const int other = bounds[0] == wire_version ? -bounds[1] : bounds[0];
     {
         const std::lock_guard lock(runtime_mutex);
         version_mismatch = fmt::format(
-            "the processes use different versions of cldist, which cannot exchange messages: this process has wire "
-            "version {}, another has {}. Install the same version on all hosts; `cldist --version` prints the wire "
+            "the processes use different versions of cldist, which cannot exchange messages: this "
+            "process has wire "
+            "version {}, another has {}. Install the same version on all hosts; `cldist --version` "
+            "prints the wire "
             "version",
             wire_version, other);
     }
@@ -224,7 +236,8 @@ public:
             std::unique_lock lock(mutex_);
             if (met_.wait_for(lock, patience, [this] { return have_met_; })) return;
             log_warning(
-                "the first command has waited {} s for all processes of MPI_COMM_WORLD to enqueue one, because cldist "
+                "the first command has waited {} s for all processes of MPI_COMM_WORLD to enqueue "
+                "one, because cldist "
                 "did not see MPI_Init. Call clDistInit in all processes after MPI_Init",
                 patience.count());
         });
@@ -250,7 +263,8 @@ private:
 // Throws an Error if a Runtime can't be created.
 void check_possible() {
     Runtime::check_mpi_runs();
-    if (ending) throw Error(CL_MPI_NOT_INITIALIZED, "MPI_Finalize or the end of the program has begun");
+    if (ending)
+        throw Error(CL_MPI_NOT_INITIALIZED, "MPI_Finalize or the end of the program has begun");
     Runtime::check_thread_level();
     check_same_version();
 }
@@ -270,7 +284,8 @@ Runtime::Runtime()
     static std::once_flag once;
     std::call_once(once, [] {
         at_cleanup_rounds([] {
-            if (const std::shared_ptr<Runtime> runtime = find()) runtime->progress_thread().release_remains();
+            if (const std::shared_ptr<Runtime> runtime = find())
+                runtime->progress_thread().release_remains();
         });
     });
 }
@@ -283,7 +298,8 @@ void Runtime::check_mpi_runs() {
     PMPI_Initialized(&initialized);
     PMPI_Finalized(&finalized);
     if (initialized == 0 || finalized != 0)
-        throw Error(CL_MPI_NOT_INITIALIZED, initialized == 0 ? "MPI is not initialised" : "MPI was finalised");
+        throw Error(CL_MPI_NOT_INITIALIZED,
+                    initialized == 0 ? "MPI is not initialised" : "MPI was finalised");
 }
 
 void Runtime::check_thread_level() {
@@ -291,8 +307,8 @@ void Runtime::check_thread_level() {
     check_mpi(PMPI_Query_thread(&level), "MPI_Query_thread");
     if (level < MPI_THREAD_MULTIPLE)
         throw Error(CL_MPI_THREAD_LEVEL_TOO_LOW,
-                    fmt::format("MPI runs at {}, but commands need MPI_THREAD_MULTIPLE: {}", name_of_level(level),
-                                why_level_is_low()));
+                    fmt::format("MPI runs at {}, but commands need MPI_THREAD_MULTIPLE: {}",
+                                name_of_level(level), why_level_is_low()));
 }
 
 void Runtime::note_requested_level() { level_was_requested = true; }
@@ -324,7 +340,8 @@ void Runtime::finish() {
     const std::shared_ptr<Runtime> runtime = take_runtime();
     if (runtime == nullptr) return;
     runtime->progress_thread().wait_idle(config().stall_seconds);
-    if (ProgressThread *const files = find_file_progress_thread()) files->wait_idle(config().stall_seconds);
+    if (ProgressThread *const files = find_file_progress_thread())
+        files->wait_idle(config().stall_seconds);
     const std::vector<Unmatched> mine = runtime->unmatched();
     const std::vector<int> counts = runtime->gather_counts(static_cast<int>(mine.size()));
     // Before the progress thread stops, because failed commands may end the job (CLDIST_ON_ERROR).
@@ -358,10 +375,10 @@ std::shared_ptr<Runtime> Runtime::current() {
 std::shared_ptr<Runtime> Runtime::current_in_mpi_call() {
     if (std::shared_ptr<Runtime> found = find()) return found;
     check_possible();
-    throw Error(
-        CL_MPI_NOT_INITIALIZED,
-        "MPI_CL_MEM is not usable yet, because cldist did not see MPI_Init. Call clDistInit in all processes after "
-        "MPI_Init");
+    throw Error(CL_MPI_NOT_INITIALIZED,
+                "MPI_CL_MEM is not usable yet, because cldist did not see MPI_Init. Call "
+                "clDistInit in all processes after "
+                "MPI_Init");
 }
 
 void Runtime::stop_at_exit() { std::atexit(&at_exit); }
@@ -371,13 +388,14 @@ std::vector<Unmatched> Runtime::unmatched() const {
     for (const auto &record : pending_records().list()) {
         if (is_file(record->direction)) continue;
         const Record::State state = record->state();
-        mine.push_back({static_cast<int>(record->direction), rank_, record->world_peer, state.tag, state.size});
+        mine.push_back({static_cast<int>(record->direction), rank_, record->world_peer, state.tag,
+                        state.size});
     }
     return mine;
 }
 
-// The progress thread continues, because messages may still end. In MPI_Finalize, MPICH calls back without its locks.
-// Therefore the progress thread and this thread must not both be in MPI.
+// The progress thread continues, because messages may still end. In MPI_Finalize, MPICH calls back
+// without its locks. Therefore the progress thread and this thread must not both be in MPI.
 template <typename Begin>
 void Runtime::complete(Begin &&begin) {
     MPI_Request request = MPI_REQUEST_NULL;
@@ -398,8 +416,9 @@ std::vector<int> Runtime::gather_counts(int mine) {
     int size = 0;
     PMPI_Comm_size(world, &size);
     std::vector<int> counts(static_cast<std::size_t>(size));
-    complete(
-        [&](MPI_Request *request) { PMPI_Iallgather(&mine, 1, MPI_INT, counts.data(), 1, MPI_INT, world, request); });
+    complete([&](MPI_Request *request) {
+        PMPI_Iallgather(&mine, 1, MPI_INT, counts.data(), 1, MPI_INT, world, request);
+    });
     return counts;
 }
 
@@ -410,12 +429,13 @@ void Runtime::name_unmatched(const std::vector<Unmatched> &mine, std::vector<int
     for (int &count : counts) count *= static_cast<int>(sizeof(Unmatched));
     std::vector<int> offsets(counts.size());
     int total = 0;
-    for (std::size_t i = 0; i < counts.size(); ++i) offsets[i] = std::exchange(total, total + counts[i]);
+    for (std::size_t i = 0; i < counts.size(); ++i)
+        offsets[i] = std::exchange(total, total + counts[i]);
     if (total == 0) return;
     std::vector<Unmatched> all(static_cast<std::size_t>(total) / sizeof(Unmatched));
     complete([&](MPI_Request *request) {
-        PMPI_Igatherv(mine.data(), bytes, MPI_BYTE, all.data(), counts.data(), offsets.data(), MPI_BYTE, 0, world,
-                      request);
+        PMPI_Igatherv(mine.data(), bytes, MPI_BYTE, all.data(), counts.data(), offsets.data(),
+                      MPI_BYTE, 0, world, request);
     });
     if (rank_ == 0) {
         std::string text;
@@ -426,28 +446,34 @@ void Runtime::name_unmatched(const std::vector<Unmatched> &mine, std::vector<int
 }
 
 std::vector<std::string> match_unmatched(const std::vector<Unmatched> &all) {
-    const auto tag_name = [](int tag) { return tag == MPI_ANY_TAG ? "any tag" : fmt::format("tag {}", tag); };
+    const auto tag_name = [](int tag) {
+        return tag == MPI_ANY_TAG ? "any tag" : fmt::format("tag {}", tag);
+    };
     const auto rank_name = [](int rank) {
         if (rank == MPI_ANY_SOURCE) return std::string("any rank");
         return rank == MPI_UNDEFINED ? "a rank of another job" : fmt::format("rank {}", rank);
     };
     const auto line_of = [&](const Unmatched &u) {
         const auto direction = static_cast<Direction>(u.direction);
-        if (direction == Direction::request || direction == Direction::event || direction == Direction::collective)
+        if (direction == Direction::request || direction == Direction::event ||
+            direction == Direction::collective)
             return fmt::format("rank {}: {}", u.rank, name_of(direction));
         const bool send = direction == Direction::send;
         const auto opposite = static_cast<int>(send ? Direction::recv : Direction::send);
         std::string others;
         for (const Unmatched &v : all) {
-            const bool answers = v.direction == opposite && (u.peer == v.rank || u.peer == MPI_ANY_SOURCE) &&
+            const bool answers = v.direction == opposite &&
+                                 (u.peer == v.rank || u.peer == MPI_ANY_SOURCE) &&
                                  (v.peer == u.rank || v.peer == MPI_ANY_SOURCE);
             if (!answers) continue;
-            others += fmt::format("{}{}, {} bytes", others.empty() ? "" : "; ", tag_name(v.tag), v.bytes);
+            others +=
+                fmt::format("{}{}, {} bytes", others.empty() ? "" : "; ", tag_name(v.tag), v.bytes);
         }
-        return fmt::format("rank {}: {} {}, {}, {} bytes; {} has {}", u.rank, send ? "send to" : "recv from",
-                           rank_name(u.peer), tag_name(u.tag), u.bytes, rank_name(u.peer),
-                           others.empty() ? fmt::format("no pending {} for it", send ? "recv" : "send")
-                                          : fmt::format("a pending {} with {}", send ? "recv" : "send", others));
+        return fmt::format(
+            "rank {}: {} {}, {}, {} bytes; {} has {}", u.rank, send ? "send to" : "recv from",
+            rank_name(u.peer), tag_name(u.tag), u.bytes, rank_name(u.peer),
+            others.empty() ? fmt::format("no pending {} for it", send ? "recv" : "send")
+                           : fmt::format("a pending {} with {}", send ? "recv" : "send", others));
     };
     std::vector<std::string> lines;
     for (const Unmatched &u : all) {

@@ -22,7 +22,8 @@ struct Unmatched {
     unsigned long long bytes;
 };
 
-/// The library's state between the initialisation and the end of MPI: progress thread, communicators, channels.
+/// The library's state between the initialisation and the end of MPI: progress thread,
+/// communicators, channels.
 class Runtime {
 public:
     Runtime();
@@ -40,27 +41,28 @@ public:
 
     /// Throws an Error with CL_MPI_NOT_INITIALIZED if MPI is not initialised or was finalised.
     static void check_mpi_runs();
-    /// Throws an Error with cause and remedy if MPI's thread level is below MPI_THREAD_MULTIPLE. MPI must be
-    /// initialised.
+    /// Throws an Error with cause and remedy if MPI's thread level is below MPI_THREAD_MULTIPLE.
+    /// MPI must be initialised.
     static void check_thread_level();
     /// This library has initialised MPI and requested MPI_THREAD_MULTIPLE.
     static void note_requested_level();
     [[nodiscard]] static bool requested_level();
-    /// Called after the initialisation of MPI, collectively over MPI_COMM_WORLD. Does nothing if a Runtime exists.
-    /// Throws an Error.
+    /// Called after the initialisation of MPI, collectively over MPI_COMM_WORLD. Does nothing if a
+    /// Runtime exists. Throws an Error.
     static void begin();
-    /// Called in MPI_Finalize, collectively over MPI_COMM_WORLD. Waits for pending commands, lists the commands that
-    /// will not end, and ends them.
+    /// Called in MPI_Finalize, collectively over MPI_COMM_WORLD. Waits for pending commands, lists
+    /// the commands that will not end, and ends them.
     static void finish();
     /// The current Runtime, or null.
     static std::shared_ptr<Runtime> find();
-    /// The current Runtime. Throws an Error with CL_MPI_NOT_INITIALIZED or CL_MPI_THREAD_LEVEL_TOO_LOW. If this library
-    /// did not see the initialisation of MPI, the first call creates a Runtime, collectively over MPI_COMM_WORLD.
+    /// The current Runtime. Throws an Error with CL_MPI_NOT_INITIALIZED or
+    /// CL_MPI_THREAD_LEVEL_TOO_LOW. If this library did not see the initialisation of MPI, the
+    /// first call creates a Runtime, collectively over MPI_COMM_WORLD.
     static std::shared_ptr<Runtime> current();
     /// The same for an MPI call, but never creates a Runtime.
     static std::shared_ptr<Runtime> current_in_mpi_call();
-    /// At exit the progress thread must stop before the OpenCL platform is unloaded. Call it again when a platform is
-    /// first used.
+    /// At exit the progress thread must stop before the OpenCL platform is unloaded. Call it again
+    /// when a platform is first used.
     static void stop_at_exit();
 
 private:

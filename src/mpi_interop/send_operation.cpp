@@ -16,9 +16,11 @@ namespace {
 
 class SendOperation final : public MessageOperation {
 public:
-    SendOperation(std::shared_ptr<Record> record, DeviceRange range, MessagePeer peer, MessageDriver &driver,
-                  Channels &channels, bool synchronous, std::unique_ptr<OrderedCommand> ordered)
-        : MessageOperation(std::move(record), std::move(range), std::move(peer), driver, std::move(ordered)),
+    SendOperation(std::shared_ptr<Record> record, DeviceRange range, MessagePeer peer,
+                  MessageDriver &driver, Channels &channels, bool synchronous,
+                  std::unique_ptr<OrderedCommand> ordered)
+        : MessageOperation(std::move(record), std::move(range), std::move(peer), driver,
+                           std::move(ordered)),
           channels_(channels),
           synchronous_(synchronous) {}
 
@@ -64,7 +66,8 @@ public:
     [[nodiscard]] bool bytes_in_flight() const override { return step_ != Step::nothing; }
     [[nodiscard]] bool wakes() const override {
         return has_waker() && posted_ &&
-               (step_ == Step::message || (step_ == Step::blocks && !near_ && !blocks_->device_busy()));
+               (step_ == Step::message ||
+                (step_ == Step::blocks && !near_ && !blocks_->device_busy()));
     }
 
 private:
@@ -123,8 +126,8 @@ private:
         return false;
     }
 
-    // Posts the header on the calling thread. If the receiver has it before its own command is called, no kernel is held
-    // back there.
+    // Posts the header on the calling thread. If the receiver has it before its own command is
+    // called, no kernel is held back there.
     void post_ordered() {
         step_ = Step::ordered;
         record()->chosen(Path::device, range_.size, 1);
@@ -132,8 +135,8 @@ private:
         message_ = {header_.data(), header_size};
         if (!may_post()) return;
         message_start_ns_ = now_ns();
-        PMPI_Isend(header_.data(), static_cast<int>(header_size), MPI_BYTE, peer_.rank, peer_.tag, peer_.comm->handle(),
-                   &request_);
+        PMPI_Isend(header_.data(), static_cast<int>(header_size), MPI_BYTE, peer_.rank, peer_.tag,
+                   peer_.comm->handle(), &request_);
         posted_ = true;
         leave_line();
     }
@@ -154,7 +157,8 @@ private:
         if (!ordered_->ended()) return false;
         if (!is_ahead() && ordered_->failed()) {
             ordered_->spoil();
-            fail(Status::failure(CL_OUT_OF_RESOURCES, "the device has failed the kernel that sends the message"));
+            fail(Status::failure(CL_OUT_OF_RESOURCES,
+                                 "the device has failed the kernel that sends the message"));
         }
         record()->stage_done(Stage::device, message_start_ns_);
         if (status().ok()) record()->moved(range_.size);
@@ -180,7 +184,8 @@ private:
         }
         Situation with_peer = situation(peer_.rank);
         // Between CPU devices MPI's single copy in host memory is as fast as a ring.
-        const bool worth_it = range_.resources != nullptr || host_path(config()) != Path::automatic ||
+        const bool worth_it = range_.resources != nullptr ||
+                              host_path(config()) != Path::automatic ||
                               DeviceResources::some_have_own_memory();
         with_peer.ring = worth_it && peer_.comm->links().reach(peer_.comm->world_rank(peer_.rank));
         with_peer.exports = range_.resources != nullptr && range_.resources->exports();
@@ -243,8 +248,9 @@ private:
     void start_blocks() {
         channel_ = channels_.acquire();
         const NearOffer offer = near_ ? near_->offer() : NearOffer{};
-        encode({range_.size, plan_.block, static_cast<std::uint32_t>(*channel_), CL_SUCCESS, in_place_ ? 1U : 0U,
-                offer.ring, offer.depth, offer.exported, offer.whole, 0, offer.offset},
+        encode({range_.size, plan_.block, static_cast<std::uint32_t>(*channel_), CL_SUCCESS,
+                in_place_ ? 1U : 0U, offer.ring, offer.depth, offer.exported, offer.whole, 0,
+                offer.offset},
                header_.data());
         try_begin_blocks();
         send_message(header_.data(), header_size);
@@ -257,7 +263,8 @@ private:
             const std::optional<bool> settled = peer_.comm->links().settled(*near_);
             if (!settled) return false;
             if (!*settled) near_.reset();
-            plan_ = near_ ? near_->plan() : plan_recv(range_.size, plan_.block, situation(peer_.rank), config());
+            plan_ = near_ ? near_->plan()
+                          : plan_recv(range_.size, plan_.block, situation(peer_.rank), config());
         }
         begin_blocks(Direction::send, range_.size, plan_, peer_.rank, *channel_, {});
         return true;
@@ -282,8 +289,10 @@ private:
     // A receiver of plain messages would mistake an error message for the payload.
     void give_up() {
         log_warning(
-            "a send to rank {} with tag {} sends nothing, because it failed: {}: {}. On a communicator with plain "
-            "messages the receiver gets no error message. Its receive stays pending or matches the next message",
+            "a send to rank {} with tag {} sends nothing, because it failed: {}: {}. On a "
+            "communicator with plain "
+            "messages the receiver gets no error message. Its receive stays pending or matches the "
+            "next message",
             peer_.rank, peer_.tag, status().message, code_text(status().code));
         if (std::exchange(turn_taken_, false)) message_order().leave_turn(turn());
         step_ = Step::nothing;
@@ -300,7 +309,8 @@ private:
         message_order().take_turn(turn());
     }
 
-    // Messages leave in the order in which their commands started, regardless of how long their copies take.
+    // Messages leave in the order in which their commands started, regardless of how long their
+    // copies take.
     bool try_post() {
         if (!may_post()) {
             if (!is_ahead()) take_turn();
@@ -309,19 +319,21 @@ private:
         posted_ = true;
         if (peer_.comm->freed()) {
             ticket_.done = true;
-            fail(Status::failure(CL_INVALID_COMMUNICATOR, "the communicator was freed before the command started"));
+            fail(Status::failure(CL_INVALID_COMMUNICATOR,
+                                 "the communicator was freed before the command started"));
             return true;
         }
         message_start_ns_ = now_ns();
-        driver_.send(message_.data(), message_.size(), peer_.rank, peer_.tag, peer_.comm->handle(), ticket_,
-                     synchronous_);
+        driver_.send(message_.data(), message_.size(), peer_.rank, peer_.tag, peer_.comm->handle(),
+                     ticket_, synchronous_);
         if (std::exchange(turn_taken_, false)) message_order().leave_turn(turn());
         leave_line();
         return true;
     }
 
     [[nodiscard]] SendTurn turn() const {
-        return {peer_.comm.get(), peer_.rank, peer_.tag, this, is_ahead() ? ordered_.get() : nullptr};
+        return {peer_.comm.get(), peer_.rank, peer_.tag, this,
+                is_ahead() ? ordered_.get() : nullptr};
     }
 
     void take_message_result() {
@@ -345,17 +357,19 @@ private:
     bool posted_ = false;
     MPI_Request request_ = MPI_REQUEST_NULL;  ///< posted by the calling thread
     std::uint64_t message_start_ns_ = 0;
-    std::byte *whole_ = nullptr;  ///< message in one piece: the payload, after the space for the header if not plain
+    /// Message in one piece: the payload, after the space for the header if not plain.
+    std::byte *whole_ = nullptr;
     DeviceCommand read_;
 };
 
 }  // namespace
 
-std::unique_ptr<Operation> make_send(DeviceRange range, MessagePeer peer, MessageDriver &driver, Channels &channels,
-                                     bool synchronous, std::unique_ptr<OrderedCommand> ordered) {
+std::unique_ptr<Operation> make_send(DeviceRange range, MessagePeer peer, MessageDriver &driver,
+                                     Channels &channels, bool synchronous,
+                                     std::unique_ptr<OrderedCommand> ordered) {
     auto record = make_record(Direction::send, range.size, peer);
-    return std::make_unique<SendOperation>(std::move(record), std::move(range), std::move(peer), driver, channels,
-                                           synchronous, std::move(ordered));
+    return std::make_unique<SendOperation>(std::move(record), std::move(range), std::move(peer),
+                                           driver, channels, synchronous, std::move(ordered));
 }
 
 }  // namespace cldist

@@ -26,7 +26,8 @@ std::byte *message_memory() {
 // Waits on the calling thread. Longer waits appear in the stall report.
 class Wait {
 public:
-    Wait(Direction direction, const SmallMessage &message) : direction_(direction), message_(message) {}
+    Wait(Direction direction, const SmallMessage &message)
+        : direction_(direction), message_(message) {}
     Wait(const Wait &) = delete;
     Wait &operator=(const Wait &) = delete;
     ~Wait() {
@@ -68,16 +69,16 @@ Status finish(int code, MPI_Request request, const char *call, Wait &wait) {
 // Both functions wait for earlier commands of the queue, and later commands wait for them.
 cl_int read_range(const SmallMessage &message, std::byte *to) {
     if (message.address == nullptr)
-        return clEnqueueReadBuffer(message.queue, message.buffer, CL_TRUE, message.offset, message.size, to, 0, nullptr,
-                                   nullptr);
+        return clEnqueueReadBuffer(message.queue, message.buffer, CL_TRUE, message.offset,
+                                   message.size, to, 0, nullptr, nullptr);
     const cl_int code = clFinish(message.queue);
     if (code == CL_SUCCESS) std::memcpy(to, message.address, message.size);
     return code;
 }
 cl_int write_range(const SmallMessage &message, const std::byte *from, std::size_t size) {
     if (message.address == nullptr)
-        return clEnqueueWriteBuffer(message.queue, message.buffer, CL_TRUE, message.offset, size, from, 0, nullptr,
-                                    nullptr);
+        return clEnqueueWriteBuffer(message.queue, message.buffer, CL_TRUE, message.offset, size,
+                                    from, 0, nullptr, nullptr);
     const cl_int code = clFinish(message.queue);
     if (code == CL_SUCCESS) std::memcpy(message.address, from, size);
     return code;
@@ -93,10 +94,12 @@ Status send_small(const SmallMessage &message) {
     const MessagePeer &peer = message.peer;
     Wait wait(Direction::send, message);
     MPI_Request request = MPI_REQUEST_NULL;
-    const int sent = PMPI_Isend(memory, static_cast<int>(header_size + (read ? message.size : 0)), MPI_BYTE, peer.rank,
-                                peer.tag, peer.comm->handle(), &request);
+    const int sent = PMPI_Isend(memory, static_cast<int>(header_size + (read ? message.size : 0)),
+                                MPI_BYTE, peer.rank, peer.tag, peer.comm->handle(), &request);
     const Status status = finish(sent, request, "MPI_Isend", wait);
-    return read ? status : Status::failure(code, fmt::format("reading the buffer returned {}", code_text(code)));
+    return read ? status
+                : Status::failure(code,
+                                  fmt::format("reading the buffer returned {}", code_text(code)));
 }
 
 Status recv_small(const SmallMessage &message, std::optional<MatchedMessage> &left) {
@@ -114,14 +117,16 @@ Status recv_small(const SmallMessage &message, std::optional<MatchedMessage> &le
     }
     std::byte *const whole = message_memory();
     MPI_Request request = MPI_REQUEST_NULL;
-    const int received = PMPI_Imrecv(whole, static_cast<int>(bytes), MPI_BYTE, &found.message, &request);
+    const int received =
+        PMPI_Imrecv(whole, static_cast<int>(bytes), MPI_BYTE, &found.message, &request);
     Status status = finish(received, request, "MPI_Imrecv", wait);
     if (!status.ok()) return status;
     const auto header = decode(std::span(whole, bytes));
     if (!header) return not_recognized(found);
     const cl_int code = write_range(message, whole + header_size, header->size);
     return code == CL_SUCCESS ? Status{}
-                              : Status::failure(code, fmt::format("writing the buffer returned {}", code_text(code)));
+                              : Status::failure(code, fmt::format("writing the buffer returned {}",
+                                                                  code_text(code)));
 }
 
 }  // namespace cldist

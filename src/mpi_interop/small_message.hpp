@@ -8,26 +8,27 @@
 
 namespace cldist {
 
-/// A small message of a blocking command that travels with its header. Conditions: its queue is in-order, and no other
-/// command of the library is in flight. Then no other code needs to see it, and it needs no operation, which would cost
-/// as much as the message.
+/// A small message of a blocking command that travels with its header. Conditions: its queue is
+/// in-order, and no other command of the library is in flight. Then no other code needs to see it,
+/// and it needs no operation, which would cost as much as the message.
 struct SmallMessage {
     cl_command_queue queue;
     cl_mem buffer;
     std::size_t offset;  ///< bytes
     std::size_t size;    ///< bytes, from 1 to largest_small
     MessagePeer peer;
-    std::byte *address;  ///< address of the range, if it has a persistent mapping (HostAddresses); else null
+    /// Address of the range, if it has a persistent mapping (HostAddresses); else null.
+    std::byte *address;
 };
 
 inline constexpr std::size_t largest_small = std::size_t{16} << 10U;
 
-/// Reads the range and sends it. Returns when MPI has accepted the message. If the range can't be read, the receiver
-/// gets an error message.
+/// Reads the range and sends it. Returns when MPI has accepted the message. If the range can't be
+/// read, the receiver gets an error message.
 Status send_small(const SmallMessage &message);
 
-/// Waits for a message and writes it to the range. If the message is not small or has no payload, it is only matched
-/// and stored in `left`, for a receive operation (make_recv).
+/// Waits for a message and writes it to the range. If the message is not small or has no payload,
+/// it is only matched and stored in `left`, for a receive operation (make_recv).
 Status recv_small(const SmallMessage &message, std::optional<MatchedMessage> &left);
 
 }  // namespace cldist

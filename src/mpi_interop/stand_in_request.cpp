@@ -8,7 +8,8 @@ std::atomic<std::size_t> StandInRequest::count = 0;
 
 StandInRequest::StandInRequest() {
     auto state = std::make_unique<std::shared_ptr<State>>(state_);
-    check_mpi(PMPI_Grequest_start(&query, &free, &cancel, state.get(), &handle_), "MPI_Grequest_start");
+    check_mpi(PMPI_Grequest_start(&query, &free, &cancel, state.get(), &handle_),
+              "MPI_Grequest_start");
     // MPI owns it until it calls free().
     [[maybe_unused]] const auto *owned_by_mpi = state.release();
     ++count;
@@ -50,7 +51,8 @@ int StandInRequest::query(void *state, MPI_Status *status) {
 }
 
 int StandInRequest::free(void *state) {
-    const std::unique_ptr<std::shared_ptr<State>> owned(static_cast<std::shared_ptr<State> *>(state));
+    const std::unique_ptr<std::shared_ptr<State>> owned(
+        static_cast<std::shared_ptr<State> *>(state));
     return MPI_SUCCESS;
 }
 

@@ -11,15 +11,16 @@
 
 namespace cldist {
 
-/// A generalised request that the user holds while the library waits for something. MPI_Wait and MPI_Test wait for
-/// complete() and return its arguments.
+/// A generalised request that the user holds while the library waits for something. MPI_Wait and
+/// MPI_Test wait for complete() and return its arguments.
 class StandInRequest {
 public:
     /// Throws an Error.
     StandInRequest();
     StandInRequest(const StandInRequest &) = delete;
     StandInRequest &operator=(const StandInRequest &) = delete;
-    /// Completes the request with MPI_ERR_OTHER unless it is complete. Frees it if the user did not get it.
+    /// Completes the request with MPI_ERR_OTHER unless it is complete. Frees it if the user did not
+    /// get it.
     ~StandInRequest();
 
     /// Returns the handle and passes its ownership to the user.

@@ -43,17 +43,20 @@ TraceClock::TraceClock() {
     PMPI_Comm_size(MPI_COMM_WORLD, &size);
     const bool wanted = trace::enabled();
     const std::string wrong = trace::start(rank, size);
-    // Each process only knows its own state. The processes agree whether all want a trace, and on the lowest rank that
-    // can't write one.
+    // Each process only knows its own state. The processes agree whether all want a trace, and on
+    // the lowest rank that can't write one.
     std::array<int, 2> least{wanted ? 1 : 0, wrong.empty() ? size : rank};
-    check_mpi(PMPI_Allreduce(MPI_IN_PLACE, least.data(), 2, MPI_INT, MPI_MIN, MPI_COMM_WORLD), "MPI_Allreduce");
+    check_mpi(PMPI_Allreduce(MPI_IN_PLACE, least.data(), 2, MPI_INT, MPI_MIN, MPI_COMM_WORLD),
+              "MPI_Allreduce");
     if (least[1] == rank) log_error("{}", wrong);
     if (least[1] != size) return;
     if (least[0] == 0) {
         if (wanted)
             log_warning(
-                "CLDIST_TRACE is not set for all processes, so the differences between their clocks are not measured. "
-                "To pass it to other hosts, use -x CLDIST_TRACE with Open MPI, or -genvlist CLDIST_TRACE with MPICH");
+                "CLDIST_TRACE is not set for all processes, so the differences between their "
+                "clocks are not measured. "
+                "To pass it to other hosts, use -x CLDIST_TRACE with Open MPI, or -genvlist "
+                "CLDIST_TRACE with MPICH");
         return;
     }
     comm_ = duplicate(MPI_COMM_WORLD);

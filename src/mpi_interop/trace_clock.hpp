@@ -4,8 +4,8 @@
 
 namespace cldist {
 
-/// Measures the offsets between the ranks' clocks for the trace, at the start and at the end of the job, if
-/// CLDIST_TRACE is set for all ranks.
+/// Measures the offsets between the ranks' clocks for the trace, at the start and at the end of the
+/// job, if CLDIST_TRACE is set for all ranks.
 class TraceClock {
 public:
     /// Collective over MPI_COMM_WORLD. Throws an Error.

@@ -34,7 +34,8 @@ std::optional<MessageHeader> decode(std::span<const std::byte> message) {
     const Encoded expected;
     Encoded encoded;
     std::memcpy(&encoded, message.data(), sizeof encoded);
-    if (encoded.magic != expected.magic || encoded.version != expected.version || encoded.bytes != expected.bytes)
+    if (encoded.magic != expected.magic || encoded.version != expected.version ||
+        encoded.bytes != expected.bytes)
         return std::nullopt;
     const MessageHeader &header = encoded.header;
     const bool inlined = header.block == 0 && header.failure == 0;

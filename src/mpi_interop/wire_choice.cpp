@@ -18,9 +18,12 @@ constexpr const char *wire_key = "cldist_wire";
 thread_local std::optional<Wire> wire_of_duplicates;
 
 void *to_attribute(Wire wire) { return reinterpret_cast<void *>(static_cast<std::intptr_t>(wire)); }
-Wire from_attribute(void *value) { return static_cast<Wire>(reinterpret_cast<std::intptr_t>(value)); }
+Wire from_attribute(void *value) {
+    return static_cast<Wire>(reinterpret_cast<std::intptr_t>(value));
+}
 
-// MPI calls this function in every call that duplicates a communicator, including non-blocking calls.
+// MPI calls this function in every call that duplicates a communicator, including non-blocking
+// calls.
 int copy_attribute(MPI_Comm, int, void *, void *value, void *copied, int *flag) {
     *static_cast<void **>(copied) = wire_of_duplicates ? to_attribute(*wire_of_duplicates) : value;
     *flag = 1;
@@ -45,7 +48,9 @@ void report_unknown(const std::string &value) {
         const std::lock_guard lock(mutex);
         if (!reported.insert(value).second) return;
     }
-    log_warning("the info key {} has the value '{}', which is ignored; expected 'plain' or 'cldist'", wire_key, value);
+    log_warning(
+        "the info key {} has the value '{}', which is ignored; expected 'plain' or 'cldist'",
+        wire_key, value);
 }
 
 }  // namespace

@@ -6,7 +6,8 @@
 
 namespace cldist {
 
-// One retain and one release function per handle type. OpenCL does not count references of root devices.
+// One retain and one release function per handle type. OpenCL does not count references of root
+// devices.
 inline void retain(cl_device_id h) { clRetainDevice(h); }
 inline void retain(cl_context h) { clRetainContext(h); }
 inline void retain(cl_command_queue h) { clRetainCommandQueue(h); }

@@ -57,7 +57,8 @@ CLDIST_QUERY(cl_device_id, clGetDeviceInfo)
 /// The device of an event's queue. Null for a user event.
 [[nodiscard]] inline cl_device_id device_of(cl_event event) {
     const auto queue = query<cl_command_queue>(event, CL_EVENT_COMMAND_QUEUE).value_or(nullptr);
-    return queue == nullptr ? nullptr : query<cl_device_id>(queue, CL_QUEUE_DEVICE).value_or(nullptr);
+    return queue == nullptr ? nullptr
+                            : query<cl_device_id>(queue, CL_QUEUE_DEVICE).value_or(nullptr);
 }
 
 /// Returns true for a CPU device.

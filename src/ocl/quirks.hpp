@@ -1,5 +1,6 @@
-/// Where drivers deviate from OpenCL and the code acts differently. The code queries these booleans, never the driver.
-/// docs/dev/drivers.md also lists properties that the code respects on every driver.
+/// Where drivers deviate from OpenCL and the code acts differently. The code queries these
+/// booleans, never the driver. docs/dev/drivers.md also lists properties that the code respects on
+/// every driver.
 #pragma once
 
 #include "ocl/query.hpp"
@@ -8,22 +9,24 @@ namespace cldist {
 
 /// Found with PoCL 3.1. All versions of PoCL count, because no other was tested.
 struct Quirks {
-    /// PoCL uses the events of a failed command for some time after their status is visible, and aborts if nobody else
-    /// holds them. It reports an end before it processes the commands that wait for it.
-    /// Reproducer: the program event-probe. Decision 5.
+    /// PoCL uses the events of a failed command for some time after their status is visible, and
+    /// aborts if nobody else holds them. It reports an end before it processes the commands that
+    /// wait for it. Reproducer: the program event-probe. Decision 5.
     bool uses_ended_events = false;
-    /// In PoCL a command never ends if an event of its wait list failed before it was enqueued. PoCL aborts if one event
-    /// of a wait list fails a command while another event of the list ends.
-    /// Reproducer: tests/cluster/random.cpp, natively. Decision 5.
+    /// In PoCL a command never ends if an event of its wait list failed before it was enqueued.
+    /// PoCL aborts if one event of a wait list fails a command while another event of the list
+    /// ends. Reproducer: tests/cluster/random.cpp, natively. Decision 5.
     bool loses_commands_behind_failures = false;
-    /// PoCL's markers and barriers in out-of-order queues wait for all earlier commands, whatever their wait lists.
-    /// Migrations do not. Reproducer: a program that waits for a marker with a wait list before it sets another
-    /// command's user event. Decisions 3 and 5.
+    /// PoCL's markers and barriers in out-of-order queues wait for all earlier commands, whatever
+    /// their wait lists. Migrations do not. Reproducer: a program that waits for a marker with a
+    /// wait list before it sets another command's user event. Decisions 3 and 5.
     bool markers_wait_for_all = false;
-    /// PoCL frees a sub-device although events of its queues exist. Its threads release a command's event only after the
-    /// command's end is visible. Reproducer: tests/api/contexts.cpp, under AddressSanitizer.
+    /// PoCL frees a sub-device although events of its queues exist. Its threads release a command's
+    /// event only after the command's end is visible. Reproducer: tests/api/contexts.cpp, under
+    /// AddressSanitizer.
     bool frees_sub_devices_early = false;
-    /// A buffer of a CPU device of PoCL keeps one host address. Reproducer: map it twice. Decision 25.
+    /// A buffer of a CPU device of PoCL keeps one host address. Reproducer: map it twice.
+    /// Decision 25.
     bool keeps_addresses = false;
 };
 
@@ -39,17 +42,20 @@ inline Quirks quirks_of(cl_device_id device) {
 /// CL_DEVICE_VENDOR_ID of NVIDIA's GPUs.
 inline constexpr cl_uint nvidia = 0x10de;
 
-/// Whether the driver of a vendor (CL_DEVICE_VENDOR_ID) runs more than it reports. NVIDIA's reports 256 for every kernel's
-/// work-group size and runs 1,024, and accepts sub-buffers with any origin. Programs rely on both.
-/// Reproducer: clGetKernelWorkGroupInfo for a kernel that requires 512. Decision 21.
+/// Whether the driver of a vendor (CL_DEVICE_VENDOR_ID) runs more than it reports. NVIDIA's reports
+/// 256 for every kernel's work-group size and runs 1,024, and accepts sub-buffers with any origin.
+/// Programs rely on both. Reproducer: clGetKernelWorkGroupInfo for a kernel that requires 512.
+/// Decision 21.
 constexpr bool exceeds_its_limits(cl_uint vendor) { return vendor == nvidia; }
 
-/// Flushes a native queue, unless the driver submits commands at the call, as NVIDIA's does. There, a flush behind a
-/// command that waits for another queue, while the queue contains a command held by a user event, keeps the commands of
-/// both queues from overlapping. Reproducer: two in-order queues, docs/dev/drivers.md.
+/// Flushes a native queue, unless the driver submits commands at the call, as NVIDIA's does. There,
+/// a flush behind a command that waits for another queue, while the queue contains a command held
+/// by a user event, keeps the commands of both queues from overlapping. Reproducer: two in-order
+/// queues, docs/dev/drivers.md.
 inline void flush_if_needed(cl_command_queue queue) {
     const auto device = query<cl_device_id>(queue, CL_QUEUE_DEVICE).value_or(nullptr);
-    if (device == nullptr || query<cl_uint>(device, CL_DEVICE_VENDOR_ID).value_or(0) != nvidia) clFlush(queue);
+    if (device == nullptr || query<cl_uint>(device, CL_DEVICE_VENDOR_ID).value_or(0) != nvidia)
+        clFlush(queue);
 }
 
 }  // namespace cldist

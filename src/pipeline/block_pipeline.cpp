@@ -5,8 +5,8 @@
 
 namespace cldist {
 
-BlockPipeline::BlockPipeline(Endpoint &source, Endpoint &sink, DeviceEndpoint &device, std::size_t size,
-                             const Plan &plan, Status so_far)
+BlockPipeline::BlockPipeline(Endpoint &source, Endpoint &sink, DeviceEndpoint &device,
+                             std::size_t size, const Plan &plan, Status so_far)
     : source_(source),
       sink_(sink),
       device_(device),
@@ -87,8 +87,8 @@ bool BlockPipeline::end(Endpoint &endpoint, Block &block) {
     if (!outcome) return false;
     if (outcome->ok()) return true;
     const std::size_t moved = endpoint.moved_of_failed(block);
-    // Bytes that the source has read before its failure are moved on, unless an earlier block failed. Bytes that the
-    // sink has accepted always count.
+    // Bytes that the source has read before its failure are moved on, unless an earlier block
+    // failed. Bytes that the sink has accepted always count.
     block.shortened = moved != 0 && (status_.ok() || &endpoint == &sink_);
     block.skipped = !block.shortened;
     if (block.shortened) block.size = moved;

@@ -9,14 +9,15 @@
 
 namespace cldist {
 
-/// Moves a transfer in blocks from a source to a sink. At most `plan.depth` blocks are in flight, so that source and
-/// sink overlap. One of the two is `device`. After an error, the remaining blocks are still skipped through both ends,
-/// so that the far end does not wait forever. The bytes that a failing source has read are moved on first.
+/// Moves a transfer in blocks from a source to a sink. At most `plan.depth` blocks are in flight,
+/// so that source and sink overlap. One of the two is `device`. After an error, the remaining
+/// blocks are still skipped through both ends, so that the far end does not wait forever. The bytes
+/// that a failing source has read are moved on first.
 class BlockPipeline {
 public:
     /// The endpoints must outlive the pipeline. If `so_far` is a failure, all blocks are skipped.
-    BlockPipeline(Endpoint &source, Endpoint &sink, DeviceEndpoint &device, std::size_t size, const Plan &plan,
-                  Status so_far = {});
+    BlockPipeline(Endpoint &source, Endpoint &sink, DeviceEndpoint &device, std::size_t size,
+                  const Plan &plan, Status so_far = {});
 
     /// Advances as far as possible without blocking.
     Progress poll();
@@ -50,7 +51,8 @@ private:
 
     Phase phase_ = Phase::open_source;
     std::size_t started_ = 0;  ///< blocks started in the source
-    std::size_t filled_ = 0;   ///< blocks that have ended in the source and were started in the sink
+    /// Blocks that have ended in the source and were started in the sink.
+    std::size_t filled_ = 0;
     std::size_t drained_ = 0;  ///< blocks that have ended in the sink
     std::size_t bytes_moved_ = 0;
     Status status_;

@@ -12,16 +12,17 @@ namespace cldist {
 /// A transfer in blocks: the device's end, the far end, and the pipeline between them.
 class BlockTransfer {
 public:
-    /// `range` must outlive the transfer. If `so_far` is a failure, all blocks are skipped. `shared` is the place of
-    /// blocks that two processes share.
+    /// `range` must outlive the transfer. If `so_far` is a failure, all blocks are skipped.
+    /// `shared` is the place of blocks that two processes share.
     BlockTransfer(const DeviceRange &range, Direction direction, std::size_t size, const Plan &plan,
-                  std::unique_ptr<Endpoint> far_end, const std::shared_ptr<Record> &record, const Status &so_far = {},
-                  SharedPlace shared = {})
+                  std::unique_ptr<Endpoint> far_end, const std::shared_ptr<Record> &record,
+                  const Status &so_far = {}, SharedPlace shared = {})
         : reads_device_(reads_device(direction)),
           device_(make_device_endpoint(range, direction, plan, record, std::move(shared))),
           far_(std::move(far_end)),
           pipeline_(reads_device_ ? static_cast<Endpoint &>(*device_) : *far_,
-                    reads_device_ ? *far_ : static_cast<Endpoint &>(*device_), *device_, size, plan, so_far),
+                    reads_device_ ? *far_ : static_cast<Endpoint &>(*device_), *device_, size, plan,
+                    so_far),
           record_(record) {}
 
     Progress poll() {

@@ -50,7 +50,8 @@ CleanupThread &cleanup_thread() {
 
 void log_stuck() {
     log_warning(
-        "the OpenCL driver has not returned from the release of a queue or context for {} s; this release is abandoned",
+        "the OpenCL driver has not returned from the release of a queue or context for {} s; this "
+        "release is abandoned",
         patience.count());
 }
 
@@ -61,13 +62,15 @@ void run(unsigned number) {
     Clock::duration pause = tick;
     Clock::time_point next = Clock::now() + pause;
     for (;;) {
-        thread.changed.wait_until(
-            lock, next, [&] { return thread.clear || thread.stop || (thread.soon && Clock::now() + moment < next); });
+        thread.changed.wait_until(lock, next, [&] {
+            return thread.clear || thread.stop || (thread.soon && Clock::now() + moment < next);
+        });
         if (thread.stop) return;
         if (thread.soon) next = std::min(next, Clock::now() + moment);
         if (!thread.clear && Clock::now() < next) continue;
         const bool all = std::exchange(thread.clear, false);
-        pause = std::exchange(thread.soon, false) ? moment : std::min<Clock::duration>(pause * 2, tick);
+        pause =
+            std::exchange(thread.soon, false) ? moment : std::min<Clock::duration>(pause * 2, tick);
         const std::vector<void (*)()> at_rounds = thread.at_rounds;
         thread.working = true;
         thread.begun = Clock::now();
@@ -99,8 +102,9 @@ void replace_stuck_thread() {
 bool wait_until_idle(std::unique_lock<std::mutex> &lock) {
     CleanupThread &thread = cleanup_thread();
     thread.changed.notify_all();
-    thread.stuck =
-        thread.stuck || !thread.changed.wait_for(lock, patience, [&] { return !thread.working && !thread.clear; });
+    thread.stuck = thread.stuck || !thread.changed.wait_for(lock, patience, [&] {
+        return !thread.working && !thread.clear;
+    });
     return !thread.stuck;
 }
 

@@ -11,11 +11,13 @@
 namespace cldist {
 namespace {
 
-// Work-group g of one process waits only for the work-groups g of the others. Each handles the same slice of every piece.
+// Work-group g of one process waits only for the work-groups g of the others. Each handles the same
+// slice of every piece.
 //
-// Two memories take turns in the rounds of two processes, in this kernel and from one kernel to the next. A process that
-// gives the pieces of a round has seen that the other one has finished with the pieces of the round before the last. A
-// kernel starts after the previous kernel of its queue has ended, so a flag of a kernel says the same of all kernels before.
+// Two memories take turns in the rounds of two processes, in this kernel and from one kernel to the
+// next. A process that gives the pieces of a round has seen that the other one has finished with
+// the pieces of the round before the last. A kernel starts after the previous kernel of its queue
+// has ended, so a flag of a kernel says the same of all kernels before.
 constexpr const char *source = R"(
 typedef struct {
     ulong to, from, to_flag, from_flag, give, give_size, take, take_size;
@@ -188,15 +190,17 @@ std::size_t argument_size(const CollectiveWork &work) {
     return offsetof(CollectiveWork, members) + work.count * sizeof(CollectiveWork::Member);
 }
 
-std::string options_for(const CollectiveWork &work, const CollectiveKernels::Combination &combination) {
-    std::string options = fmt::format("-DMEMBERS={} -DGROUPS={}", work.count, CollectiveKernels::most_groups);
+std::string options_for(const CollectiveWork &work,
+                        const CollectiveKernels::Combination &combination) {
+    std::string options =
+        fmt::format("-DMEMBERS={} -DGROUPS={}", work.count, CollectiveKernels::most_groups);
     switch (work.scheme) {
         case CollectiveScheme::exchange: return options + " -DEXCHANGE";
         case CollectiveScheme::forward: return options + " -DFORWARD";
         case CollectiveScheme::reduce: break;
     }
-    return options + fmt::format(" -DOP={} -DELEMENT={} -DVECTOR={}{}", combination.op, combination.type,
-                                 combination.type, 16 / combination.element);
+    return options + fmt::format(" -DOP={} -DELEMENT={} -DVECTOR={}{}", combination.op,
+                                 combination.type, combination.type, 16 / combination.element);
 }
 
 }  // namespace
@@ -205,7 +209,8 @@ cl_kernel CollectiveKernels::prepare(const CollectiveWork &work, const Combinati
     const std::lock_guard lock(mutex_);
     Built &built = built_[{work.count, work.scheme, combination.type, combination.op}];
     if (!built.kernel) {
-        built.program = build_slot_program(context_, device_, source, options_for(work, combination));
+        built.program =
+            build_slot_program(context_, device_, source, options_for(work, combination));
         cl_int code = CL_SUCCESS;
         built.kernel = Kernel::adopt(clCreateKernel(built.program.get(), "collective", &code));
         check(code, "clCreateKernel");
@@ -213,8 +218,9 @@ cl_kernel CollectiveKernels::prepare(const CollectiveWork &work, const Combinati
     return built.kernel.get();
 }
 
-cl_int CollectiveKernels::enqueue(cl_command_queue queue, cl_kernel kernel, const CollectiveWork &work, cl_mem slots,
-                                  cl_mem shared, std::uint32_t index, bool held, cl_mem in, cl_mem out,
+cl_int CollectiveKernels::enqueue(cl_command_queue queue, cl_kernel kernel,
+                                  const CollectiveWork &work, cl_mem slots, cl_mem shared,
+                                  std::uint32_t index, bool held, cl_mem in, cl_mem out,
                                   std::span<const cl_event> wait_list, cl_event *event) {
     const std::size_t local = is_cpu(device_) ? 1 : group_size;
     const std::size_t global = work.groups * local;
@@ -233,7 +239,8 @@ cl_int CollectiveKernels::enqueue(cl_command_queue queue, cl_kernel kernel, cons
     pass(sizeof out, &out);
     pass(argument_size(work), &work);
     if (code != CL_SUCCESS) return code;
-    return clEnqueueNDRangeKernel(queue, kernel, 1, nullptr, &global, &local, static_cast<cl_uint>(wait_list.size()),
+    return clEnqueueNDRangeKernel(queue, kernel, 1, nullptr, &global, &local,
+                                  static_cast<cl_uint>(wait_list.size()),
                                   wait_list.empty() ? nullptr : wait_list.data(), event);
 }
 

@@ -13,8 +13,9 @@
 
 namespace cldist {
 
-/// How the kernel of a device-ordered collective proceeds. In each round, a process first gives a piece to each other
-/// process. Then it takes what the others gave, or combines it and passes the result on.
+/// How the kernel of a device-ordered collective proceeds. In each round, a process first gives a
+/// piece to each other process. Then it takes what the others gave, or combines it and passes the
+/// result on.
 enum class CollectiveScheme {
     exchange,  ///< takes
     forward,   ///< passes on what the root gave
@@ -27,9 +28,10 @@ struct CollectiveWork {
 
     /// For each member, in the order of the ranks. This process's own entry is not used.
     struct Member {
-        std::uint64_t to;                    ///< address of the memory for this process's pieces
-        std::uint64_t from;                  ///< address of its pieces
-        std::uint64_t to_flag;               ///< address of the first flag that this process sets there
+        std::uint64_t to;    ///< address of the memory for this process's pieces
+        std::uint64_t from;  ///< address of its pieces
+        /// Address of the first flag that this process sets there.
+        std::uint64_t to_flag;
         std::uint64_t from_flag;             ///< address of the first flag that it sets here
         std::uint64_t give, give_size;       ///< of the send buffer
         std::uint64_t take, take_size;       ///< of the receive buffer
@@ -38,8 +40,9 @@ struct CollectiveWork {
     };
 
     // The head.
-    std::uint64_t block;                      ///< the largest piece
-    std::uint64_t stride;                     ///< bytes from the memory of one phase to that of the next
+    std::uint64_t block;  ///< the largest piece
+    /// Bytes from the memory of one phase to that of the next.
+    std::uint64_t stride;
     std::uint64_t own_in, own_size, own_out;  ///< what this process takes from itself or combines
     std::uint32_t me, root;
     std::uint32_t targets;  ///< the members to which the result is passed, one bit each
@@ -61,7 +64,8 @@ public:
     /// The flags of one member: one per phase and work-group.
     static constexpr std::size_t flags_bytes = 2 * most_groups * sizeof(cl_uint);
 
-    CollectiveKernels(cl_context context, cl_device_id device) : context_(context), device_(device) {}
+    CollectiveKernels(cl_context context, cl_device_id device)
+        : context_(context), device_(device) {}
 
     /// The operator and the element type of a reduction, as in OpenCL C. Empty for other schemes.
     struct Combination {
@@ -71,10 +75,11 @@ public:
     };
     /// Builds the kernel unless it exists. Throws an Error.
     cl_kernel prepare(const CollectiveWork &work, const Combination &combination);
-    /// Enqueues a kernel from prepare(). `held`: it reads the order in the slot first. `event` may be null.
-    cl_int enqueue(cl_command_queue queue, cl_kernel kernel, const CollectiveWork &work, cl_mem slots, cl_mem shared,
-                   std::uint32_t index, bool held, cl_mem in, cl_mem out, std::span<const cl_event> wait_list,
-                   cl_event *event);
+    /// Enqueues a kernel from prepare(). `held`: it reads the order in the slot first. `event` may
+    /// be null.
+    cl_int enqueue(cl_command_queue queue, cl_kernel kernel, const CollectiveWork &work,
+                   cl_mem slots, cl_mem shared, std::uint32_t index, bool held, cl_mem in,
+                   cl_mem out, std::span<const cl_event> wait_list, cl_event *event);
 
 private:
     struct Built {

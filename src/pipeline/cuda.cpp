@@ -12,8 +12,8 @@
 namespace cldist::cuda {
 namespace {
 
-// These declarations copy the used part of CUDA's driver interface (cuda.h, stable since CUDA 10.2). The build
-// therefore does not need CUDA.
+// These declarations copy the used part of CUDA's driver interface (cuda.h, stable since
+// CUDA 10.2). The build therefore does not need CUDA.
 using Result = int;
 using Handle = unsigned long long;
 struct Location {
@@ -50,7 +50,8 @@ struct Driver {
     Result (*share)(void *, Handle, int, unsigned long long);
     Result (*release)(Handle);
     Result (*receive)(Handle *, void *, int);
-    Result (*reserve)(unsigned long long *, std::size_t, std::size_t, unsigned long long, unsigned long long);
+    Result (*reserve)(unsigned long long *, std::size_t, std::size_t, unsigned long long,
+                      unsigned long long);
     Result (*map)(unsigned long long, std::size_t, std::size_t, Handle, unsigned long long);
     Result (*set_access)(unsigned long long, std::size_t, const Access *, std::size_t);
 };
@@ -64,10 +65,13 @@ bool find(void *library, const char *name, Function *&function) {
 std::optional<Driver> load() {
     void *const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     Driver d{};
-    if (library == nullptr || !find(library, "cuInit", d.init) || !find(library, "cuDeviceGetCount", d.device_count) ||
+    if (library == nullptr || !find(library, "cuInit", d.init) ||
+        !find(library, "cuDeviceGetCount", d.device_count) ||
         !find(library, "cuDeviceGetUuid", d.device_uuid) ||
-        !find(library, "cuMemGetAllocationGranularity", d.granularity) || !find(library, "cuMemCreate", d.create) ||
-        !find(library, "cuMemExportToShareableHandle", d.share) || !find(library, "cuMemRelease", d.release) ||
+        !find(library, "cuMemGetAllocationGranularity", d.granularity) ||
+        !find(library, "cuMemCreate", d.create) ||
+        !find(library, "cuMemExportToShareableHandle", d.share) ||
+        !find(library, "cuMemRelease", d.release) ||
         !find(library, "cuMemImportFromShareableHandle", d.receive) ||
         !find(library, "cuMemAddressReserve", d.reserve) || !find(library, "cuMemMap", d.map) ||
         !find(library, "cuMemSetAccess", d.set_access) || d.init(0) != 0)
@@ -93,7 +97,8 @@ std::optional<int> ordinal_of(const Uuid &device) {
 }
 
 void check(Result result, const char *call) {
-    if (result != 0) throw Error(CL_MEM_OBJECT_ALLOCATION_FAILURE, fmt::format("{} returned {}", call, result));
+    if (result != 0)
+        throw Error(CL_MEM_OBJECT_ALLOCATION_FAILURE, fmt::format("{} returned {}", call, result));
 }
 
 Descriptor allocate_at(const Location &location, std::size_t &size) {

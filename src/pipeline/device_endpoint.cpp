@@ -44,67 +44,70 @@ struct Packed {
     std::size_t offset;  // bytes
 };
 
-RectCopy rect_copy(const DeviceRange &range, std::size_t offset, std::size_t size, const Packed &packed) {
-    return {*range.strided, range.buffer.get(), range.offset, offset, size, packed.buffer, packed.offset};
+RectCopy rect_copy(const DeviceRange &range, std::size_t offset, std::size_t size,
+                   const Packed &packed) {
+    return {*range.strided, range.buffer.get(), range.offset, offset,
+            size,           packed.buffer,      packed.offset};
 }
 
-void start_packed_read(DeviceCommand &command, const DeviceRange &range, std::size_t offset, std::size_t size,
-                       const Packed &packed, void *to) {
+void start_packed_read(DeviceCommand &command, const DeviceRange &range, std::size_t offset,
+                       std::size_t size, const Packed &packed, void *to) {
     cl_event *event = command.begin();
     const cl_command_queue queue = range.read_queue();
     Event ready;
-    const cl_int code = range.resources->rect_kernels().enqueue_pack(queue, rect_copy(range, offset, size, packed),
-                                                                     nullptr, ready.out());
+    const cl_int code = range.resources->rect_kernels().enqueue_pack(
+        queue, rect_copy(range, offset, size, packed), nullptr, ready.out());
     if (code != CL_SUCCESS) {
         command.enqueued(code, "packing a strided region", queue, false);
         return;
     }
     const cl_event after = ready.get();
-    command.enqueued(clEnqueueReadBuffer(queue, packed.buffer, CL_FALSE, packed.offset, size, to, 1, &after, event),
+    command.enqueued(clEnqueueReadBuffer(queue, packed.buffer, CL_FALSE, packed.offset, size, to, 1,
+                                         &after, event),
                      "clEnqueueReadBuffer", queue, false);
 }
 
-void start_packed_write(DeviceCommand &command, const DeviceRange &range, std::size_t offset, std::size_t size,
-                        const Packed &packed, const void *from) {
+void start_packed_write(DeviceCommand &command, const DeviceRange &range, std::size_t offset,
+                        std::size_t size, const Packed &packed, const void *from) {
     cl_event *event = command.begin();
     const cl_command_queue queue = range.write_queue();
     Event written;
-    const cl_int code =
-        clEnqueueWriteBuffer(queue, packed.buffer, CL_FALSE, packed.offset, size, from, 0, nullptr, written.out());
+    const cl_int code = clEnqueueWriteBuffer(queue, packed.buffer, CL_FALSE, packed.offset, size,
+                                             from, 0, nullptr, written.out());
     if (code != CL_SUCCESS) {
         command.enqueued(code, "clEnqueueWriteBuffer", queue, false);
         return;
     }
-    command.enqueued(range.resources->rect_kernels().enqueue_unpack(queue, rect_copy(range, offset, size, packed),
-                                                                    written.get(), event),
+    command.enqueued(range.resources->rect_kernels().enqueue_unpack(
+                         queue, rect_copy(range, offset, size, packed), written.get(), event),
                      "unpacking a strided region", queue, false);
 }
 
 }  // namespace
 
-void start_read(DeviceCommand &command, const DeviceRange &range, std::size_t offset, std::size_t size, void *to,
-                bool wait) {
+void start_read(DeviceCommand &command, const DeviceRange &range, std::size_t offset,
+                std::size_t size, void *to, bool wait) {
     if (range.strided) {
         command.scratch() = range.resources->scratch().lease(size);
         start_packed_read(command, range, offset, size, {command.scratch().buffer(), 0}, to);
         return;
     }
     cl_event *event = command.begin();
-    command.enqueued(clEnqueueReadBuffer(range.read_queue(), range.buffer.get(), CL_FALSE, range.offset + offset, size,
-                                         to, 0, nullptr, event),
+    command.enqueued(clEnqueueReadBuffer(range.read_queue(), range.buffer.get(), CL_FALSE,
+                                         range.offset + offset, size, to, 0, nullptr, event),
                      "clEnqueueReadBuffer", range.read_queue(), wait);
 }
 
-void start_write(DeviceCommand &command, const DeviceRange &range, std::size_t offset, std::size_t size,
-                 const void *from, bool wait) {
+void start_write(DeviceCommand &command, const DeviceRange &range, std::size_t offset,
+                 std::size_t size, const void *from, bool wait) {
     if (range.strided) {
         command.scratch() = range.resources->scratch().lease(size);
         start_packed_write(command, range, offset, size, {command.scratch().buffer(), 0}, from);
         return;
     }
     cl_event *event = command.begin();
-    command.enqueued(clEnqueueWriteBuffer(range.write_queue(), range.buffer.get(), CL_FALSE, range.offset + offset,
-                                          size, from, 0, nullptr, event),
+    command.enqueued(clEnqueueWriteBuffer(range.write_queue(), range.buffer.get(), CL_FALSE,
+                                          range.offset + offset, size, from, 0, nullptr, event),
                      "clEnqueueWriteBuffer", range.write_queue(), wait);
 }
 
@@ -115,7 +118,8 @@ void read_mapped(const DeviceRange &range, std::size_t offset, std::size_t size,
         std::memcpy(to, range.mapped + offset, size);
 }
 
-void write_mapped(const DeviceRange &range, std::size_t offset, std::size_t size, const std::byte *from) {
+void write_mapped(const DeviceRange &range, std::size_t offset, std::size_t size,
+                  const std::byte *from) {
     if (range.strided)
         unpack(*range.strided, range.mapped, offset, size, from);
     else
@@ -124,12 +128,12 @@ void write_mapped(const DeviceRange &range, std::size_t offset, std::size_t size
 
 namespace {
 
-// Copies through a ring of staging blocks. The device's commands copy, or the calling thread copies if the range is
-// mapped.
+// Copies through a ring of staging blocks. The device's commands copy, or the calling thread copies
+// if the range is mapped.
 class StagedDevice final : public DeviceEndpoint {
 public:
-    StagedDevice(const DeviceRange &range, Direction direction, const Plan &plan, std::shared_ptr<Record> record,
-                 std::shared_ptr<Ring> ring)
+    StagedDevice(const DeviceRange &range, Direction direction, const Plan &plan,
+                 std::shared_ptr<Record> record, std::shared_ptr<Ring> ring)
         : range_(range),
           direction_(direction),
           block_(plan.block),
@@ -180,8 +184,8 @@ public:
         return outcome;
     }
 
-    // Page-locking may overwrite the memory with old contents. A receiver therefore page-locks the ring when the sender
-    // fills no block.
+    // Page-locking may overwrite the memory with old contents. A receiver therefore page-locks the
+    // ring when the sender fills no block.
     Outcome close() override {
         // A transfer that failed before its start may not even have a range.
         if (opened_ && ring_ != nullptr && range_.mapped == nullptr && !reads_device(direction_)) {
@@ -234,8 +238,8 @@ private:
 // Copies on the device, from or to memory that is shared with another process.
 class DirectDevice final : public DeviceEndpoint {
 public:
-    DirectDevice(const DeviceRange &range, Direction direction, const Plan &plan, std::shared_ptr<Record> record,
-                 SharedPlace place)
+    DirectDevice(const DeviceRange &range, Direction direction, const Plan &plan,
+                 std::shared_ptr<Record> record, SharedPlace place)
         : range_(range),
           sends_(reads_device(direction)),
           block_(plan.block),
@@ -248,18 +252,22 @@ public:
     void start(const Block &block) override {
         const cl_command_queue queue = sends_ ? range_.read_queue() : range_.write_queue();
         if (sends_ && place_.whole) {
-            // In a blocking call, earlier commands of the queue must end before the other process reads.
+            // In a blocking call, earlier commands of the queue must end before the other process
+            // reads.
             if (range_.caller_queue && block.index == 0) clFinish(queue);
             return;
         }
         const cl_mem own = range_.buffer.get();
         const cl_mem shared = place_.device.get();
         const std::size_t at = range_.offset + block.offset;
-        const std::size_t there = place_.offset + (place_.whole ? block.offset : block.slot * block_);
+        const std::size_t there =
+            place_.offset + (place_.whole ? block.offset : block.slot * block_);
         DeviceCommand &command = slots_[block.slot].emplace();
         cl_event *const event = command.begin();
-        const cl_int code = sends_ ? clEnqueueCopyBuffer(queue, own, shared, at, there, block.size, 0, nullptr, event)
-                                   : clEnqueueCopyBuffer(queue, shared, own, there, at, block.size, 0, nullptr, event);
+        const cl_int code =
+            sends_
+                ? clEnqueueCopyBuffer(queue, own, shared, at, there, block.size, 0, nullptr, event)
+                : clEnqueueCopyBuffer(queue, shared, own, there, at, block.size, 0, nullptr, event);
         command.enqueued(code, "clEnqueueCopyBuffer", queue, false);
     }
 
@@ -300,12 +308,16 @@ private:
 
 }  // namespace
 
-std::unique_ptr<DeviceEndpoint> make_device_endpoint(const DeviceRange &range, Direction direction, const Plan &plan,
-                                                     std::shared_ptr<Record> record, SharedPlace shared) {
+std::unique_ptr<DeviceEndpoint> make_device_endpoint(const DeviceRange &range, Direction direction,
+                                                     const Plan &plan,
+                                                     std::shared_ptr<Record> record,
+                                                     SharedPlace shared) {
     if (plan.path == Path::direct)
-        return std::make_unique<DirectDevice>(range, direction, plan, std::move(record), std::move(shared));
+        return std::make_unique<DirectDevice>(range, direction, plan, std::move(record),
+                                              std::move(shared));
     if (plan.path == Path::mapped) return std::make_unique<MappedDevice>(range.mapped);
-    return std::make_unique<StagedDevice>(range, direction, plan, std::move(record), std::move(shared.ring));
+    return std::make_unique<StagedDevice>(range, direction, plan, std::move(record),
+                                          std::move(shared.ring));
 }
 
 }  // namespace cldist

@@ -21,7 +21,8 @@ namespace {
 /// The resources of all contexts. Thread-safe.
 class AllResources {
 public:
-    std::shared_ptr<DeviceResources> get(cl_context context, cl_device_id device, std::span<const cl_mem> buffers) {
+    std::shared_ptr<DeviceResources> get(cl_context context, cl_device_id device,
+                                         std::span<const cl_mem> buffers) {
         std::vector<cl_mem> added;
         {
             const std::lock_guard lock(mutex_);
@@ -31,7 +32,8 @@ public:
         }
         // Without the lock, because a thread of the platform may wait for it in on_destroyed().
         for (const cl_mem buffer : added) {
-            if (clSetMemObjectDestructorCallback(buffer, on_destroyed, context) == CL_SUCCESS) continue;
+            if (clSetMemObjectDestructorCallback(buffer, on_destroyed, context) == CL_SUCCESS)
+                continue;
             const std::lock_guard lock(mutex_);
             contexts_[context].buffers.erase(buffer);
         }
@@ -44,11 +46,13 @@ public:
         return resources;
     }
 
-    /// Frees unused resources and staging memory above its limit. Destructors run without the lock, so get() does not
-    /// wait for them.
+    /// Frees unused resources and staging memory above its limit. Destructors run without the lock,
+    /// so get() does not wait for them.
     void release_unused(double idle_seconds) {
         const std::uint64_t now = now_ns();
-        const auto since = [now](std::uint64_t then) { return static_cast<double>(now - then) * 1e-9; };
+        const auto since = [now](std::uint64_t then) {
+            return static_cast<double>(now - then) * 1e-9;
+        };
         std::vector<std::shared_ptr<DeviceResources>> let_go;
         std::vector<std::shared_ptr<StagingPool>> kept;
         {
@@ -113,7 +117,9 @@ void CL_CALLBACK AllResources::on_destroyed(cl_mem buffer, void *context) {
     {
         const std::lock_guard lock(self.mutex_);
         const auto at = self.contexts_.find(static_cast<cl_context>(context));
-        if (at == self.contexts_.end() || at->second.buffers.erase(buffer) == 0 || !at->second.buffers.empty()) return;
+        if (at == self.contexts_.end() || at->second.buffers.erase(buffer) == 0 ||
+            !at->second.buffers.empty())
+            return;
         at->second.left = now_ns();
     }
     clean_up_soon();
@@ -159,9 +165,11 @@ DeviceResources::DeviceResources(cl_context context, cl_device_id device)
       read_queue_(make_queue(context, device)),
       write_queue_(make_queue(context, device)),
       placeholder_(make_placeholder(context, device)),
-      staging_(std::make_shared<StagingPool>(context, write_queue_.get(), config().staging_keep.value)),
+      staging_(
+          std::make_shared<StagingPool>(context, write_queue_.get(), config().staging_keep.value)),
       scratch_(std::make_shared<ScratchPool>(context, config().staging_keep.value)),
-      host_memory_(query<cl_bool>(device, CL_DEVICE_HOST_UNIFIED_MEMORY).value_or(CL_FALSE) == CL_TRUE),
+      host_memory_(query<cl_bool>(device, CL_DEVICE_HOST_UNIFIED_MEMORY).value_or(CL_FALSE) ==
+                   CL_TRUE),
       exports_(ExportedMemory::possible(device, config().path == Path::direct)),
       is_cpu_(cldist::is_cpu(device)),
       addresses_last_(HostAddresses::last(context)),
@@ -192,6 +200,8 @@ std::shared_ptr<DeviceResources> DeviceResources::of(cl_context context, cl_devi
     return all_resources().get(context, device, buffers);
 }
 
-void DeviceResources::release_unused(double idle_seconds) { all_resources().release_unused(idle_seconds); }
+void DeviceResources::release_unused(double idle_seconds) {
+    all_resources().release_unused(idle_seconds);
+}
 
 }  // namespace cldist

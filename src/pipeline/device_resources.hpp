@@ -14,8 +14,9 @@
 
 namespace cldist {
 
-/// The library's resources on one device of one context: page-locked memory, and a private queue per direction. Staging
-/// copies therefore do not use the user's queues, and they overlap with the user's kernels.
+/// The library's resources on one device of one context: page-locked memory, and a private queue
+/// per direction. Staging copies therefore do not use the user's queues, and they overlap with the
+/// user's kernels.
 class DeviceResources {
 public:
     DeviceResources(cl_context context, cl_device_id device);
@@ -23,13 +24,15 @@ public:
     DeviceResources &operator=(const DeviceResources &) = delete;
     ~DeviceResources();
 
-    /// Returns the resources of (context, device) for a command that uses `buffers`. They are created at the first use
-    /// and then kept. Throws an Error if the platform refuses. Thread-safe.
+    /// Returns the resources of (context, device) for a command that uses `buffers`. They are
+    /// created at the first use and then kept. Throws an Error if the platform refuses.
+    /// Thread-safe.
     static std::shared_ptr<DeviceResources> of(cl_context context, cl_device_id device,
                                                std::span<const cl_mem> buffers);
-    /// Frees resources that were idle for `idle_seconds`. Also frees the resources of a context after the program has
-    /// released all buffers of this context that commands used, because the program may be about to release the
-    /// context. The library's reference to the context is released, too.
+    /// Frees resources that were idle for `idle_seconds`. Also frees the resources of a context
+    /// after the program has released all buffers of this context that commands used, because the
+    /// program may be about to release the context. The library's reference to the context is
+    /// released, too.
     static void release_unused(double idle_seconds);
 
     [[nodiscard]] cl_command_queue read_queue() const { return read_queue_.get(); }

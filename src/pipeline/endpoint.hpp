@@ -21,8 +21,9 @@ struct Block {
 /// The result of a step. Empty while the step runs.
 using Outcome = std::optional<Status>;
 
-/// One end of a transfer: a device buffer, an MPI peer, or a file. A source fills blocks, and a sink drains them.
-/// Blocks start and end in order. A block ends before the next block starts in its slot. No function blocks.
+/// One end of a transfer: a device buffer, an MPI peer, or a file. A source fills blocks, and a
+/// sink drains them. Blocks start and end in order. A block ends before the next block starts in
+/// its slot. No function blocks.
 class Endpoint {
 public:
     Endpoint() = default;
@@ -39,8 +40,8 @@ public:
     virtual Outcome ended(const Block &block) = 0;
     /// For a block that has failed: the number of bytes from its start that were moved.
     [[nodiscard]] virtual std::size_t moved_of_failed(const Block &) const { return 0; }
-    /// Called after the last block, repeatedly until it returns a result. If the transfer failed early, open() may not
-    /// have been called.
+    /// Called after the last block, repeatedly until it returns a result. If the transfer failed
+    /// early, open() may not have been called.
     virtual Outcome close() { return Status{}; }
 };
 

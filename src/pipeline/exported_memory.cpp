@@ -23,8 +23,8 @@ namespace {
 // Newer versions of CL/cl_ext.h define these values.
 constexpr cl_device_info device_uuid = 0x106A;
 constexpr cl_ulong opaque_descriptor = 0x2060;
-using CreateWithProperties = cl_mem(CL_API_CALL *)(cl_context, const cl_ulong *, cl_mem_flags, std::size_t, void *,
-                                                   cl_int *);
+using CreateWithProperties = cl_mem(CL_API_CALL *)(cl_context, const cl_ulong *, cl_mem_flags,
+                                                   std::size_t, void *, cl_int *);
 
 CreateWithProperties create_with_properties() {
     // Loaders older than OpenCL 3.0 do not provide this call.
@@ -52,12 +52,15 @@ void CL_CALLBACK unmap(cl_mem, void *data) {
     delete mapping;
 }
 
-Mem wrap_shared_memory(cl_context context, int descriptor, cl_mem_flags flags, std::size_t size, std::size_t mapped) {
+Mem wrap_shared_memory(cl_context context, int descriptor, cl_mem_flags flags, std::size_t size,
+                       std::size_t mapped) {
     void *const memory = mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
     if (memory == MAP_FAILED)
-        throw Error(CL_OUT_OF_HOST_MEMORY, fmt::format("mapping shared memory: {}", std::strerror(errno)));
+        throw Error(CL_OUT_OF_HOST_MEMORY,
+                    fmt::format("mapping shared memory: {}", std::strerror(errno)));
     cl_int code = CL_SUCCESS;
-    Mem buffer = Mem::adopt(clCreateBuffer(context, flags | CL_MEM_USE_HOST_PTR, size, memory, &code));
+    Mem buffer =
+        Mem::adopt(clCreateBuffer(context, flags | CL_MEM_USE_HOST_PTR, size, memory, &code));
     if (code != CL_SUCCESS) {
         munmap(memory, mapped);
         check(code, "clCreateBuffer");
@@ -66,17 +69,20 @@ Mem wrap_shared_memory(cl_context context, int descriptor, cl_mem_flags flags, s
     return buffer;
 }
 
-Mem import(cl_context context, cl_device_id device, int descriptor, cl_mem_flags flags, std::size_t size,
-           std::size_t allocated) {
-    if (is_standing_in(device)) return wrap_shared_memory(context, descriptor, flags, size, allocated);
+Mem import(cl_context context, cl_device_id device, int descriptor, cl_mem_flags flags,
+           std::size_t size, std::size_t allocated) {
+    if (is_standing_in(device))
+        return wrap_shared_memory(context, descriptor, flags, size, allocated);
     if (!imports_descriptors(device))
         throw Error(CL_INVALID_OPERATION, "the device cannot import memory of another process");
     // The platform closes an imported descriptor at any time, so it gets a duplicate.
     const int given = fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
-    if (given < 0) throw Error(CL_OUT_OF_RESOURCES, fmt::format("a descriptor: {}", std::strerror(errno)));
+    if (given < 0)
+        throw Error(CL_OUT_OF_RESOURCES, fmt::format("a descriptor: {}", std::strerror(errno)));
     const std::array<cl_ulong, 3> properties{opaque_descriptor, static_cast<cl_ulong>(given), 0};
     cl_int code = CL_SUCCESS;
-    Mem buffer = Mem::adopt(create_with_properties()(context, properties.data(), flags, size, nullptr, &code));
+    Mem buffer = Mem::adopt(
+        create_with_properties()(context, properties.data(), flags, size, nullptr, &code));
     if (code != CL_SUCCESS) close(given);
     check(code, "clCreateBufferWithProperties");
     return buffer;
@@ -89,7 +95,8 @@ Descriptor allocate(cl_device_id device, std::size_t &size) {
     size = (size + 4095) / 4096 * 4096;
     Descriptor memory(memfd_create("cldist", MFD_CLOEXEC));
     if (!memory || ftruncate(memory.get(), static_cast<off_t>(size)) != 0)
-        throw Error(CL_MEM_OBJECT_ALLOCATION_FAILURE, fmt::format("shared memory: {}", std::strerror(errno)));
+        throw Error(CL_MEM_OBJECT_ALLOCATION_FAILURE,
+                    fmt::format("shared memory: {}", std::strerror(errno)));
     return memory;
 }
 
@@ -123,7 +130,9 @@ void CL_CALLBACK forget(cl_mem buffer, void *) {
 
 }  // namespace
 
-DeviceUuid uuid_of(cl_device_id device) { return query<DeviceUuid>(device, device_uuid).value_or(DeviceUuid{}); }
+DeviceUuid uuid_of(cl_device_id device) {
+    return query<DeviceUuid>(device, device_uuid).value_or(DeviceUuid{});
+}
 
 bool ExportedMemory::possible(cl_device_id device, bool stand_in) {
     if (is_standing_in(device)) return stand_in;
@@ -135,22 +144,25 @@ bool ExportedMemory::possible(cl_device_id device, bool stand_in) {
 #endif
 }
 
-std::shared_ptr<ExportedMemory> ExportedMemory::create(cl_context context, cl_device_id device, cl_mem_flags flags,
-                                                       std::size_t size) {
+std::shared_ptr<ExportedMemory> ExportedMemory::create(cl_context context, cl_device_id device,
+                                                       cl_mem_flags flags, std::size_t size) {
     std::size_t allocated = size;
     Descriptor descriptor = allocate(device, allocated);
     Mem buffer = import(context, device, descriptor.get(), flags, size, allocated);
-    return std::make_shared<ExportedMemory>(std::move(descriptor), allocated, uuid_of(device), std::move(buffer));
+    return std::make_shared<ExportedMemory>(std::move(descriptor), allocated, uuid_of(device),
+                                            std::move(buffer));
 }
 
-Mem ExportedMemory::create_buffer(cl_context context, cl_device_id device, cl_mem_flags flags, std::size_t size) {
+Mem ExportedMemory::create_buffer(cl_context context, cl_device_id device, cl_mem_flags flags,
+                                  std::size_t size) {
     const std::shared_ptr<ExportedMemory> memory = create(context, device, flags, size);
     Mem buffer = std::move(memory->buffer_);
     {
         const std::lock_guard lock(buffers().mutex);
         buffers().all.emplace(buffer.get(), memory);
     }
-    check(clSetMemObjectDestructorCallback(buffer.get(), &forget, nullptr), "clSetMemObjectDestructorCallback");
+    check(clSetMemObjectDestructorCallback(buffer.get(), &forget, nullptr),
+          "clSetMemObjectDestructorCallback");
     return buffer;
 }
 
@@ -160,8 +172,13 @@ std::shared_ptr<ExportedMemory> ExportedMemory::of(cl_mem buffer) {
     return at != buffers().all.end() ? at->second : nullptr;
 }
 
-ExportedMemory::ExportedMemory(Descriptor descriptor, std::size_t size, const DeviceUuid &device, Mem buffer)
-    : id_(new_id()), descriptor_(std::move(descriptor)), size_(size), device_(device), buffer_(std::move(buffer)) {}
+ExportedMemory::ExportedMemory(Descriptor descriptor, std::size_t size, const DeviceUuid &device,
+                               Mem buffer)
+    : id_(new_id()),
+      descriptor_(std::move(descriptor)),
+      size_(size),
+      device_(device),
+      buffer_(std::move(buffer)) {}
 
 ImportedMemory::ImportedMemory(Descriptor descriptor, std::size_t size, const DeviceUuid &device)
     : descriptor_(std::move(descriptor)), size_(size), device_(device), last_used_ns_(now_ns()) {}
@@ -176,10 +193,13 @@ std::shared_ptr<ImportedMemory> ImportedMemory::keep(std::shared_ptr<ImportedMem
 Mem ImportedMemory::buffer(cl_context context, cl_device_id device) {
     const std::lock_guard lock(mutex_);
     last_used_ns_ = now_ns();
-    if (!descriptor_) throw Error(CL_INVALID_OPERATION, "the memory of another process was released");
+    if (!descriptor_)
+        throw Error(CL_INVALID_OPERATION, "the memory of another process was released");
     auto at = buffers_.find(context);
     if (at == buffers_.end())
-        at = buffers_.emplace(context, import(context, device, descriptor_.get(), CL_MEM_READ_WRITE, size_, size_))
+        at = buffers_
+                 .emplace(context, import(context, device, descriptor_.get(), CL_MEM_READ_WRITE,
+                                          size_, size_))
                  .first;
     return Mem::share(at->second.get());
 }

@@ -17,20 +17,22 @@ namespace cldist {
 using DeviceUuid = std::array<unsigned char, 16>;
 [[nodiscard]] DeviceUuid uuid_of(cl_device_id device);
 
-/// IPC-shareable device memory: other processes of the host can import it. It needs NVIDIA's OpenCL driver and CUDA's
-/// driver library, which is loaded at run time and allocates the memory. On CPU devices, shared memory replaces it.
-/// Thread-safe.
+/// IPC-shareable device memory: other processes of the host can import it. It needs NVIDIA's OpenCL
+/// driver and CUDA's driver library, which is loaded at run time and allocates the memory. On CPU
+/// devices, shared memory replaces it. Thread-safe.
 class ExportedMemory {
 public:
     /// Returns true if the device has such memory. `stand_in`: shared memory counts, too.
     static bool possible(cl_device_id device, bool stand_in);
     /// Throws an Error with the missing feature.
-    static std::shared_ptr<ExportedMemory> create(cl_context context, cl_device_id device, cl_mem_flags flags,
-                                                  std::size_t size);
+    static std::shared_ptr<ExportedMemory> create(cl_context context, cl_device_id device,
+                                                  cl_mem_flags flags, std::size_t size);
     /// The memory of a buffer from create_buffer(). Null for other buffers.
     static std::shared_ptr<ExportedMemory> of(cl_mem buffer);
-    /// Creates a buffer and its memory, which has the same lifetime and is found by of(). Throws an Error.
-    static Mem create_buffer(cl_context context, cl_device_id device, cl_mem_flags flags, std::size_t size);
+    /// Creates a buffer and its memory, which has the same lifetime and is found by of(). Throws an
+    /// Error.
+    static Mem create_buffer(cl_context context, cl_device_id device, cl_mem_flags flags,
+                             std::size_t size);
 
     ExportedMemory(Descriptor descriptor, std::size_t size, const DeviceUuid &device, Mem buffer);
     ExportedMemory(const ExportedMemory &) = delete;
@@ -66,8 +68,8 @@ public:
     }
     /// Returns true if the memory was released.
     [[nodiscard]] bool closed() const;
-    /// Releases all imported memory for which buffer() was not called for `idle_seconds`, because it keeps the other
-    /// process's memory allocated.
+    /// Releases all imported memory for which buffer() was not called for `idle_seconds`, because
+    /// it keeps the other process's memory allocated.
     static void release_idle(double idle_seconds);
     /// Releases the imports in `context`. No transfer in flight may use them.
     static void forget(cl_context context);

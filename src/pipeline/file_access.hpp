@@ -15,9 +15,10 @@ struct FileResult {
     Status status;
 };
 
-/// A position in an open file, as a transfer uses it. Offsets are bytes from the start of the transfer. begin(), end(),
-/// read() and write() may block. They run on threads of the library or on the caller's thread of a blocking command,
-/// never on the progress thread. After a failure there are no more reads and writes.
+/// A position in an open file, as a transfer uses it. Offsets are bytes from the start of the
+/// transfer. begin(), end(), read() and write() may block. They run on threads of the library or on
+/// the caller's thread of a blocking command, never on the progress thread. After a failure there
+/// are no more reads and writes.
 class FileAccess {
 public:
     FileAccess() = default;
@@ -28,21 +29,21 @@ public:
     /// A name for messages, such as "stream 0x…" or "descriptor 5".
     [[nodiscard]] virtual std::string name() const = 0;
 
-    /// The queue of transfers on the same file. Only the first transfer of a queue accesses the file, and one thread
-    /// makes all its calls. Null if transfers need no order.
+    /// The queue of transfers on the same file. Only the first transfer of a queue accesses the
+    /// file, and one thread makes all its calls. Null if transfers need no order.
     [[nodiscard]] virtual std::shared_ptr<FileLane> lane() const { return nullptr; }
-    /// Returns true if several threads may read blocks of one transfer at the same time. Not with a lane. Blocks are
-    /// always written one after the other, so that a failure leaves no gap.
+    /// Returns true if several threads may read blocks of one transfer at the same time. Not with a
+    /// lane. Blocks are always written one after the other, so that a failure leaves no gap.
     [[nodiscard]] virtual bool parallel_reads() const { return false; }
     /// Returns true for memory. It accepts blocks in any order and needs neither begin() nor end().
     [[nodiscard]] virtual bool is_memory() const { return false; }
     /// All blocks except the last are multiples of this many bytes. 0: the transfer is one block.
     [[nodiscard]] virtual std::size_t granularity() const { return 1; }
-    /// Returns true if other processes wait in the same call. Then exactly one call is made, even after a failure, if
-    /// necessary with 0 bytes. Only for transfers of one block.
+    /// Returns true if other processes wait in the same call. Then exactly one call is made, even
+    /// after a failure, if necessary with 0 bytes. Only for transfers of one block.
     [[nodiscard]] virtual bool collective() const { return false; }
-    /// Returns true if resources must be released before the command ends. Then begin() and end() are called even after
-    /// a failure.
+    /// Returns true if resources must be released before the command ends. Then begin() and end()
+    /// are called even after a failure.
     [[nodiscard]] virtual bool ends_always() const { return collective(); }
 
     /// Bytes before the first position where a block other than the first may begin.

@@ -28,14 +28,15 @@ IoThreads &io_threads() {
 
 namespace {
 
-// The limit of page-locked memory for all transfers of the progress thread. A transfer waits for its memory, unless
-// other transfers wait for it. A thread in a blocking command has only one transfer and does not wait.
+// The limit of page-locked memory for all transfers of the progress thread. A transfer waits for
+// its memory, unless other transfers wait for it. A thread in a blocking command has only one
+// transfer and does not wait.
 constexpr std::size_t most_staging = std::size_t{256} << 20U;
 
 class StagingBudget {
 public:
-    /// Takes `size` bytes and returns true. If they are not available, it returns false and calls `wake` when memory is
-    /// given back.
+    /// Takes `size` bytes and returns true. If they are not available, it returns false and calls
+    /// `wake` when memory is given back.
     bool take(std::size_t size, bool at_once, const std::function<void()> &wake) {
         const std::lock_guard lock(mutex_);
         if (!at_once && in_use_ != 0 && in_use_ + size > most_staging) {
@@ -69,16 +70,18 @@ StagingBudget &staging_budget() {
 
 }  // namespace
 
-/// The calls of one transfer. They may outlive the transfer, because an abandoned command is destroyed early.
+/// The calls of one transfer. They may outlive the transfer, because an abandoned command is
+/// destroyed early.
 class FileEndpoint::Calls : public std::enable_shared_from_this<Calls> {
 public:
-    Calls(std::shared_ptr<FileAccess> access, Direction direction, std::size_t size, const Plan &plan,
-          FileDriver driver, std::shared_ptr<Record> record)
+    Calls(std::shared_ptr<FileAccess> access, Direction direction, std::size_t size,
+          const Plan &plan, FileDriver driver, std::shared_ptr<Record> record)
         : access_(std::move(access)),
           lane_(access_->lane()),
           writes_(direction == Direction::to_file),
           memory_(access_->is_memory()),
-          at_once_(memory_ || (!writes_ && lane_ == nullptr && plan.depth > 1 && access_->parallel_reads())),
+          at_once_(memory_ ||
+                   (!writes_ && lane_ == nullptr && plan.depth > 1 && access_->parallel_reads())),
           size_(size),
           staging_(plan.path == Path::mapped ? 0 : plan.block * plan.depth),
           driver_(std::move(driver)),
@@ -92,7 +95,8 @@ public:
         });
     }
 
-    // A read waits for its turn before it takes memory. A write may read the device before its turn.
+    // A read waits for its turn before it takes memory. A write may read the device before its
+    // turn.
     Outcome open() {
         take_turn();
         if (!writes_ && !has_turn()) return std::nullopt;
@@ -107,7 +111,8 @@ public:
         Slot &slot = slots_[block.slot];
         slot.done = false;
         if (at_once_)
-            io_threads().run([self = shared_from_this(), &slot, block] { self->call(slot, block); });
+            io_threads().run(
+                [self = shared_from_this(), &slot, block] { self->call(slot, block); });
         else
             post([this, &slot, block] { call_in_order(slot, block); });
     }
@@ -118,7 +123,9 @@ public:
         if (!slot.done) return std::nullopt;
         return slot.result.status;
     }
-    [[nodiscard]] std::size_t moved(const Block &block) const { return slots_[block.slot].result.bytes; }
+    [[nodiscard]] std::size_t moved(const Block &block) const {
+        return slots_[block.slot].result.bytes;
+    }
 
     Outcome close() {
         if (memory_) return Status{};
@@ -148,11 +155,15 @@ private:
 
     bool may_stage() {
         if (staged_ || staging_ == 0 || driver_.calls_itself) return true;
-        return staged_ = staging_budget().take(staging_, lane_ != nullptr && has_turn(), driver_.wake);
+        return staged_ =
+                   staging_budget().take(staging_, lane_ != nullptr && has_turn(), driver_.wake);
     }
 
-    // After its last call or a failure, the transfer has left the lane and does not use the file any more.
-    [[nodiscard]] bool has_turn() const { return lane_ == nullptr || finished_ || lane_->is_first(this); }
+    // After its last call or a failure, the transfer has left the lane and does not use the file
+    // any more.
+    [[nodiscard]] bool has_turn() const {
+        return lane_ == nullptr || finished_ || lane_->is_first(this);
+    }
 
     // Queues a call. At most one queued call runs at a time, and none before the transfer's turn.
     void post(Call call) {
@@ -214,7 +225,8 @@ private:
     FileResult access(std::size_t offset, std::byte *host, std::size_t size) {
         const std::uint64_t start = now_ns();
         called_ = true;
-        FileResult result = writes_ ? access_->write(offset, host, size) : access_->read(offset, host, size);
+        FileResult result =
+            writes_ ? access_->write(offset, host, size) : access_->read(offset, host, size);
         record_->stage_done(Stage::file, start);
         return result;
     }
@@ -254,7 +266,8 @@ private:
     const std::shared_ptr<FileLane> lane_;
     const bool writes_;
     const bool memory_;
-    const bool at_once_;  ///< several threads read blocks, or write blocks to memory, at the same time
+    /// Several threads read blocks, or write blocks to memory, at the same time.
+    const bool at_once_;
     const std::size_t size_;
     const std::size_t staging_;  ///< bytes of page-locked memory
     const FileDriver driver_;
@@ -282,9 +295,11 @@ private:
     bool close_asked_ = false;
 };
 
-FileEndpoint::FileEndpoint(std::shared_ptr<FileAccess> access, Direction direction, std::size_t size, const Plan &plan,
-                           FileDriver driver, std::shared_ptr<Record> record)
-    : calls_(std::make_shared<Calls>(std::move(access), direction, size, plan, std::move(driver), std::move(record))) {
+FileEndpoint::FileEndpoint(std::shared_ptr<FileAccess> access, Direction direction,
+                           std::size_t size, const Plan &plan, FileDriver driver,
+                           std::shared_ptr<Record> record)
+    : calls_(std::make_shared<Calls>(std::move(access), direction, size, plan, std::move(driver),
+                                     std::move(record))) {
     calls_->enter_lane();
 }
 

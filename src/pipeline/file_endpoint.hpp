@@ -16,19 +16,22 @@ unsigned io_thread_count();
 
 /// The driver of a transfer with a file.
 struct FileDriver {
-    /// Requests another poll of the transfer. Any thread may call it, even after the transfer was destroyed.
+    /// Requests another poll of the transfer. Any thread may call it, even after the transfer was
+    /// destroyed.
     Waker wake;
-    /// The driving thread makes the calls itself, except calls that several threads make at the same time.
+    /// The driving thread makes the calls itself, except calls that several threads make at the
+    /// same time.
     bool calls_itself;
 };
 
-/// The file's end of a transfer in blocks. Other threads make its calls, or start() makes them if the driver makes its
-/// calls itself. It is in the file's lane from its construction until its last call.
+/// The file's end of a transfer in blocks. Other threads make its calls, or start() makes them if
+/// the driver makes its calls itself. It is in the file's lane from its construction until its last
+/// call.
 class FileEndpoint final : public Endpoint {
 public:
     /// `size` is the size of the transfer in bytes.
-    FileEndpoint(std::shared_ptr<FileAccess> access, Direction direction, std::size_t size, const Plan &plan,
-                 FileDriver driver, std::shared_ptr<Record> record);
+    FileEndpoint(std::shared_ptr<FileAccess> access, Direction direction, std::size_t size,
+                 const Plan &plan, FileDriver driver, std::shared_ptr<Record> record);
     ~FileEndpoint() override;
 
     Outcome open() override;

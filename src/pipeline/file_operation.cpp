@@ -36,9 +36,10 @@ public:
         const Plan plan = plan_of(size);
         record()->chosen(plan.path, plan.block, plan.depth);
         attempt([&] {
-            blocks_.emplace(range_, direction_, size, plan,
-                            std::make_unique<FileEndpoint>(access_, direction_, size, plan, driver_, record()),
-                            record(), gate);
+            blocks_.emplace(
+                range_, direction_, size, plan,
+                std::make_unique<FileEndpoint>(access_, direction_, size, plan, driver_, record()),
+                record(), gate);
         });
     }
 
@@ -56,13 +57,16 @@ public:
 private:
     [[nodiscard]] Plan plan_of(std::size_t size) const {
         if (size == 0) return {Path::mapped, 1, 1, false};
-        const bool threads = access_->is_memory() || (direction_ == Direction::from_file && access_->parallel_reads());
+        const bool threads = access_->is_memory() ||
+                             (direction_ == Direction::from_file && access_->parallel_reads());
         const std::size_t first = access_->first_block();
-        Situation situation{range_.host_memory(), range_.mapped != nullptr && fits(range_.mapped + first), false};
+        Situation situation{range_.host_memory(),
+                            range_.mapped != nullptr && fits(range_.mapped + first), false};
         situation.advice = file_advice(*range_.resources, direction_, *access_);
-        return plan_file(size, situation,
-                         {threads ? io_thread_count() : 1, access_->granularity(), first, access_->is_memory()},
-                         config());
+        return plan_file(
+            size, situation,
+            {threads ? io_thread_count() : 1, access_->granularity(), first, access_->is_memory()},
+            config());
     }
 
     [[nodiscard]] bool fits(const std::byte *memory) const {
@@ -82,7 +86,8 @@ std::atomic<void (*)()> give_up_at_end{nullptr};
 void at_exit() {
     if (in_forked_child()) return;
     if (!file_progress_thread().wait_idle(config().stall_seconds))
-        log_error("the program ends, but these commands have not ended:{}", pending_records().account(true));
+        log_error("the program ends, but these commands have not ended:{}",
+                  pending_records().account(true));
     file_progress_thread().stop(std::nullopt);
     if (void (*const give_up)() = give_up_at_end) give_up();
     trace::flush();
@@ -110,10 +115,11 @@ ProgressThread *find_file_progress_thread() { return progress_thread; }
 void at_end_of_files(void (*give_up)()) { give_up_at_end = give_up; }
 
 std::unique_ptr<Operation> make_file_transfer(DeviceRange range, Direction direction,
-                                              std::shared_ptr<FileAccess> access, bool calls_itself) {
+                                              std::shared_ptr<FileAccess> access,
+                                              bool calls_itself) {
     auto record = std::make_shared<Record>(direction, access->name(), range.size);
-    return std::make_unique<FileTransfer>(std::move(record), std::move(range), direction, std::move(access),
-                                          calls_itself);
+    return std::make_unique<FileTransfer>(std::move(record), std::move(range), direction,
+                                          std::move(access), calls_itself);
 }
 
 }  // namespace cldist

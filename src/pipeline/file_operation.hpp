@@ -13,26 +13,28 @@ namespace cldist {
     return direction == Direction::from_file ? Route::from_file : Route::to_file;
 }
 
-/// The profile for transfers with this file. Null for files that are not accessed like a descriptor, because profiles
-/// are measured with descriptors.
-[[nodiscard]] inline const Advice *file_advice(const DeviceResources &resources, Direction direction,
-                                               const FileAccess &access) {
+/// The profile for transfers with this file. Null for files that are not accessed like a
+/// descriptor, because profiles are measured with descriptors.
+[[nodiscard]] inline const Advice *file_advice(const DeviceResources &resources,
+                                               Direction direction, const FileAccess &access) {
     const bool unlike = access.lane() != nullptr || access.ends_always() || access.is_memory();
     return unlike ? nullptr : resources.advice(file_route(direction));
 }
 
-/// The progress thread of all non-blocking file commands. It is created at the first use and never destroyed. When the
-/// program ends, it waits for these commands.
+/// The progress thread of all non-blocking file commands. It is created at the first use and never
+/// destroyed. When the program ends, it waits for these commands.
 ProgressThread &file_progress_thread();
 /// The same, or null if it was not created.
 ProgressThread *find_file_progress_thread();
 
-/// Sets a function that is called when the program ends, after the pending commands were listed. Calls on files that
-/// still wait must then give up. Only one caller.
+/// Sets a function that is called when the program ends, after the pending commands were listed.
+/// Calls on files that still wait must then give up. Only one caller.
 void at_end_of_files(void (*give_up)());
 
-/// Moves `range` to or from a file. Its driver must set a waker. `calls_itself` is as in FileDriver.
+/// Moves `range` to or from a file. Its driver must set a waker. `calls_itself` is as in
+/// FileDriver.
 std::unique_ptr<Operation> make_file_transfer(DeviceRange range, Direction direction,
-                                              std::shared_ptr<FileAccess> access, bool calls_itself);
+                                              std::shared_ptr<FileAccess> access,
+                                              bool calls_itself);
 
 }  // namespace cldist

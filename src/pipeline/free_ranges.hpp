@@ -29,7 +29,8 @@ public:
     /// Gives back what take(size) returned.
     void give_back(std::size_t offset, std::size_t size) {
         auto at = free_.emplace(offset, rounded(size)).first;
-        if (const auto next = std::next(at); next != free_.end() && at->first + at->second == next->first) {
+        if (const auto next = std::next(at);
+            next != free_.end() && at->first + at->second == next->first) {
             at->second += next->second;
             free_.erase(next);
         }
@@ -41,7 +42,9 @@ public:
     }
 
 private:
-    static std::size_t rounded(std::size_t size) { return (size + alignment - 1) / alignment * alignment; }
+    static std::size_t rounded(std::size_t size) {
+        return (size + alignment - 1) / alignment * alignment;
+    }
 
     std::map<std::size_t, std::size_t> free_;  ///< size by offset; no two ranges are adjacent
 };

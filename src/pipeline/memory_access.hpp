@@ -9,13 +9,15 @@
 
 namespace cldist {
 
-/// Memory of the program in place of a file. Threads copy it in blocks to or from page-locked memory. It must outlive
-/// the transfer.
+/// Memory of the program in place of a file. Threads copy it in blocks to or from page-locked
+/// memory. It must outlive the transfer.
 class MemoryAccess final : public FileAccess {
 public:
     explicit MemoryAccess(std::byte *memory) : memory_(memory) {}
 
-    [[nodiscard]] std::string name() const override { return fmt::format("memory {}", fmt::ptr(memory_)); }
+    [[nodiscard]] std::string name() const override {
+        return fmt::format("memory {}", fmt::ptr(memory_));
+    }
     [[nodiscard]] bool is_memory() const override { return true; }
     FileResult read(std::size_t offset, std::byte *to, std::size_t size) override {
         std::memcpy(to, memory_ + offset, size);

@@ -6,13 +6,13 @@
 
 namespace cldist {
 
-/// Page-locks memory of the library for one context: OpenCL wraps it in a buffer with CL_MEM_USE_HOST_PTR. The memory
-/// must outlive the lock.
+/// Page-locks memory of the library for one context: OpenCL wraps it in a buffer with
+/// CL_MEM_USE_HOST_PTR. The memory must outlive the lock.
 class PageLock {
 public:
     PageLock() = default;
-    /// If the system has no more page-locked memory, the memory stays pageable, which is slower. Throws an Error if the
-    /// platform maps the buffer at another address.
+    /// If the system has no more page-locked memory, the memory stays pageable, which is slower.
+    /// Throws an Error if the platform maps the buffer at another address.
     PageLock(cl_context context, cl_command_queue queue, std::byte *memory, std::size_t size);
     PageLock(PageLock &&other) noexcept = default;
     PageLock &operator=(PageLock &&other) noexcept;

@@ -6,14 +6,15 @@
 namespace cldist {
 namespace {
 
-// If the first block took this many times longer than the average of the others, the transfer has waited for its peer.
-// Its time then does not measure the way. A pipeline has three stages.
+// If the first block took this many times longer than the average of the others, the transfer has
+// waited for its peer. Its time then does not measure the way. A pipeline has three stages.
 constexpr double waited = 8;
 
 }  // namespace
 
 bool PlaceTrial::chooses_place(const DeviceRange &range, const Situation &situation) {
-    if (config().refine == Switch::off || range.resources == nullptr || !may_stage(range.size, situation, config()))
+    if (config().refine == Switch::off || range.resources == nullptr ||
+        !may_stage(range.size, situation, config()))
         return false;
     resources_ = range.resources;
     size_ = range.size;

@@ -7,11 +7,12 @@
 
 namespace cldist {
 
-/// Measures one message as a sample for the choice between staging and moving in place (see WayRefinement).
+/// Measures one message as a sample for the choice between staging and moving in place (see
+/// WayRefinement).
 class PlaceTrial {
 public:
-    /// Returns true if the message should move in place, although it may also be staged. Call it when the transfer
-    /// starts.
+    /// Returns true if the message should move in place, although it may also be staged. Call it
+    /// when the transfer starts.
     [[nodiscard]] bool chooses_place(const DeviceRange &range, const Situation &situation);
     /// Records the time of a successful transfer in blocks of `block` bytes.
     void ended(const BlockTransfer &transfer, std::size_t block);

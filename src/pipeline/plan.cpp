@@ -14,23 +14,26 @@ constexpr std::size_t mib = 1024 * kib;
 constexpr std::size_t pinned_max_host_memory = 16 * kib;
 constexpr std::size_t pinned_max_device_memory = 64 * kib;
 constexpr std::size_t largest_pinned_inlined = 256 * kib;
-// Up to this size, one copy of the whole message is faster. With blocks, driver and progress thread lose more time in
-// handing them over.
+// Up to this size, one copy of the whole message is faster. With blocks, driver and progress thread
+// lose more time in handing them over.
 constexpr std::size_t most_copied_whole = 4 * mib;
 constexpr std::size_t mapped_block = 16 * mib;
 // In place on one host, this size gives enough blocks to detect when the far end began.
 constexpr std::size_t smallest_mapped_block_on_host = 128 * kib;
 constexpr unsigned mapped_depth = 16;
 
-// Between processes of one host, MPI copies from one memory to the other. From this size on, staging is faster than
-// transfers in place, because staging blocks stay in the caches and are in huge pages.
+// Between processes of one host, MPI copies from one memory to the other. From this size on,
+// staging is faster than transfers in place, because staging blocks stay in the caches and are in
+// huge pages.
 constexpr std::size_t staged_on_host_min = mib / 2;
 
-// With a ring, the copies of the two devices overlap and MPI copies nothing. This applies to devices that have their
-// own memory.
-constexpr std::size_t never_through_ring = 4 * kib;  // a sender of so few bytes may expect not to wait for the receiver
+// With a ring, the copies of the two devices overlap and MPI copies nothing. This applies to
+// devices that have their own memory. A sender of so few bytes may expect not to wait for the
+// receiver.
+constexpr std::size_t never_through_ring = 4 * kib;
 constexpr std::size_t most_beside_ring = 32 * kib;
-constexpr std::size_t most_copied_beside_ring = 512 * kib;  // copied in one piece by the command's queue
+// Copied in one piece by the command's queue.
+constexpr std::size_t most_copied_beside_ring = 512 * kib;
 
 // Enough blocks to overlap, but few enough that the start-up cost of each is small.
 std::size_t pipelined_block(std::size_t size, bool host_memory) {
@@ -45,21 +48,25 @@ std::size_t ring_block(std::size_t size, bool host_memory) {
 // Between CPU devices the blocks stay in the caches.
 unsigned ring_depth(bool host_memory) { return host_memory ? pipelined_depth(true) : 16; }
 
-// A file block is large enough to hand to a thread or a remote device. It is a multiple of huge pages, which suits
-// direct I/O.
+// A file block is large enough to hand to a thread or a remote device. It is a multiple of huge
+// pages, which suits direct I/O.
 constexpr std::size_t file_block = 2 * mib;
 constexpr std::size_t smallest_memory_block = 256 * kib;
 // If one thread reads in place, blocks only serve progress reports.
 constexpr std::size_t mapped_file_block_of_one = 64 * mib;
-// Below this size, one thread fills host memory as fast as several threads. In a blocking command it is the caller.
+// Below this size, one thread fills host memory as fast as several threads. In a blocking command
+// it is the caller.
 constexpr std::size_t mapped_by_threads_min = 16 * mib;
 // The limit of host memory for one transfer between file and device.
 constexpr std::size_t most_file_staging = 64 * mib;
 
-Plan in_blocks(Path path, std::size_t size, std::size_t block, unsigned depth, const Config &requested) {
-    block = std::min({requested.block_size.value != 0 ? requested.block_size.value : block, size, max_block});
+Plan in_blocks(Path path, std::size_t size, std::size_t block, unsigned depth,
+               const Config &requested) {
+    block = std::min(
+        {requested.block_size.value != 0 ? requested.block_size.value : block, size, max_block});
     depth = requested.depth != 0 ? requested.depth : depth;
-    return {path, block, static_cast<unsigned>(std::min<std::size_t>(depth, (size + block - 1) / block)), false};
+    return {path, block,
+            static_cast<unsigned>(std::min<std::size_t>(depth, (size + block - 1) / block)), false};
 }
 
 // The largest payload that travels with its header, unless the user forces a path.
@@ -70,10 +77,11 @@ std::size_t largest_inlined(const Situation &situation, const Config &requested)
     return situation.same_host ? most_copied_whole : largest_pinned_inlined;
 }
 
-// The way that the profile recommends. Null if the user forces a path, or if the range is strided or host memory.
+// The way that the profile recommends. Null if the user forces a path, or if the range is strided
+// or host memory.
 const Way *advised(std::size_t size, const Situation &situation, const Config &requested) {
-    if (situation.advice == nullptr || host_path(requested) != Path::automatic || situation.no_device ||
-        situation.strided)
+    if (situation.advice == nullptr || host_path(requested) != Path::automatic ||
+        situation.no_device || situation.strided)
         return nullptr;
     const std::optional<Way> &way = situation.advice->way(size);
     return way ? &*way : nullptr;
@@ -91,39 +99,46 @@ Plan in_one_block(std::size_t size) { return {Path::pinned, std::min(size, max_b
 
 // The path of a message that does not travel with its header.
 Path path_in_blocks(std::size_t size, const Situation &situation, const Config &requested) {
-    const bool forced = host_path(requested) == Path::shared || host_path(requested) == Path::direct;
-    const bool better = host_path(requested) == Path::automatic && (situation.no_device || !situation.host_memory);
+    const bool forced =
+        host_path(requested) == Path::shared || host_path(requested) == Path::direct;
+    const bool better =
+        host_path(requested) == Path::automatic && (situation.no_device || !situation.host_memory);
     const bool ring = situation.ring && (forced || better);
     if (situation.no_device) return ring ? Path::shared : Path::mapped;
     if (host_path(requested) == Path::pinned) return Path::pinned;
-    const bool direct =
-        ring && situation.exports && !situation.mapped && !situation.strided && host_path(requested) != Path::shared;
+    const bool direct = ring && situation.exports && !situation.mapped && !situation.strided &&
+                        host_path(requested) != Path::shared;
     if (direct) return Path::direct;
     if (!situation.mapped || situation.strided) return ring ? Path::shared : Path::pipelined;
     if (host_path(requested) == Path::mapped) return Path::mapped;
-    if (situation.in_place || !situation.same_host || size < staged_on_host_min) return Path::mapped;
+    if (situation.in_place || !situation.same_host || size < staged_on_host_min)
+        return Path::mapped;
     return Path::pipelined;
 }
 
 }  // namespace
 
 bool may_stage(std::size_t size, const Situation &situation, const Config &requested) {
-    return host_path(requested) == Path::automatic && requested.block_size.value == 0 && situation.mapped &&
-           !situation.strided && advised(size, situation, requested) == nullptr && size >= staged_on_host_min &&
+    return host_path(requested) == Path::automatic && requested.block_size.value == 0 &&
+           situation.mapped && !situation.strided &&
+           advised(size, situation, requested) == nullptr && size >= staged_on_host_min &&
            path_in_blocks(size, situation, requested) != Path::mapped;
 }
 
-bool plan_mapping(bool host_memory, std::size_t size, const Advice *advice, const Config &requested) {
-    // NVIDIA's driver (580) frees the memory of a mapping when the unmapping is enqueued, not when it ends.
+bool plan_mapping(bool host_memory, std::size_t size, const Advice *advice,
+                  const Config &requested) {
+    // NVIDIA's driver (580) frees the memory of a mapping when the unmapping is enqueued, not when
+    // it ends.
     if (!host_memory) return false;
     if (host_path(requested) != Path::automatic) return host_path(requested) == Path::mapped;
     return advice == nullptr || !advice->way(size) || advice->way(size)->maps;
 }
 
-bool plan_copying(bool host_memory, bool same_host, bool ring, std::size_t size, const Advice *advice,
-                  const Config &requested) {
+bool plan_copying(bool host_memory, bool same_host, bool ring, std::size_t size,
+                  const Advice *advice, const Config &requested) {
     const Situation device_memory{false, false, same_host};
-    if (size == 0 || size > std::min(largest_inlined(device_memory, requested), most_copied_whole)) return false;
+    if (size == 0 || size > std::min(largest_inlined(device_memory, requested), most_copied_whole))
+        return false;
     if (ring && size > most_copied_beside_ring && host_path(requested) == Path::automatic &&
         requested.pinned_max.value == 0)
         return false;
@@ -139,15 +154,18 @@ std::size_t largest_copied(bool host_memory, const Config &requested) {
 
 Plan plan_send(std::size_t size, const Situation &situation, const Config &requested) {
     if (size == 0) return {Path::pinned, 1, 1, true};
-    const Way *way = requested.pinned_max.value == 0 ? advised(size, situation, requested) : nullptr;
-    // A profile without shared and direct ways may not have measured these paths. If the device has its own memory, MPI
-    // is slower than a ring.
+    const Way *way =
+        requested.pinned_max.value == 0 ? advised(size, situation, requested) : nullptr;
+    // A profile without shared and direct ways may not have measured these paths. If the device has
+    // its own memory, MPI is slower than a ring.
     const bool by_mpi = way != nullptr && way->path != Path::shared && way->path != Path::direct;
     if (by_mpi && situation.ring && !situation.host_memory) way = nullptr;
     const bool insists_on_blocks =
-        ((host_path(requested) == Path::shared || host_path(requested) == Path::direct) && size > never_through_ring) ||
+        ((host_path(requested) == Path::shared || host_path(requested) == Path::direct) &&
+         size > never_through_ring) ||
         (host_path(requested) == Path::pipelined && !situation.no_device);
-    if (way != nullptr ? way->whole : !insists_on_blocks && size <= largest_inlined(situation, requested))
+    if (way != nullptr ? way->whole
+                       : !insists_on_blocks && size <= largest_inlined(situation, requested))
         return {situation.mapped ? Path::mapped : Path::pinned, size, 1, true};
     if (way != nullptr) {
         const Path path = path_of(*way, situation);
@@ -158,12 +176,13 @@ Plan plan_send(std::size_t size, const Situation &situation, const Config &reque
     }
     switch (path_in_blocks(size, situation, requested)) {
         case Path::mapped: {
-            // The far end may be a device that takes the bytes of host memory block by block. On this host it may be a
-            // CPU device.
-            const std::size_t block = situation.no_device ? pipelined_block(size, situation.same_host)
-                                      : situation.in_place
-                                          ? std::clamp(size / 8, smallest_mapped_block_on_host, mapped_block)
-                                          : mapped_block;
+            // The far end may be a device that takes the bytes of host memory block by block. On
+            // this host it may be a CPU device.
+            const std::size_t block =
+                situation.no_device ? pipelined_block(size, situation.same_host)
+                : situation.in_place
+                    ? std::clamp(size / 8, smallest_mapped_block_on_host, mapped_block)
+                    : mapped_block;
             return in_blocks(Path::mapped, size, block, mapped_depth, requested);
         }
         case Path::pinned:
@@ -187,12 +206,13 @@ void fit_ring(Plan &plan, std::size_t size) {
     if (plan.path != Path::shared && plan.path != Path::direct) return;
     plan.block = std::min(plan.block, ring_capacity);
     const std::size_t blocks = (size + plan.block - 1) / plan.block;
-    plan.depth = static_cast<unsigned>(std::min({std::size_t{plan.depth}, ring_capacity / plan.block, blocks}));
+    plan.depth = static_cast<unsigned>(
+        std::min({std::size_t{plan.depth}, ring_capacity / plan.block, blocks}));
 }
 
 Plan plan_direct(std::size_t size, const Plan &through_ring, bool whole) {
-    // Each block costs about 10 us in addition to its copy. A copy between two devices takes 90 us for 32 MiB. Two
-    // blocks must be in flight.
+    // Each block costs about 10 us in addition to its copy. A copy between two devices takes 90 us
+    // for 32 MiB. Two blocks must be in flight.
     const std::size_t block =
         std::min(size, whole ? max_block : std::min(8 * through_ring.block, landing_capacity / 2));
     const std::size_t blocks = (size + block - 1) / block;
@@ -200,12 +220,14 @@ Plan plan_direct(std::size_t size, const Plan &through_ring, bool whole) {
     return {Path::direct, block, static_cast<unsigned>(std::min(depth, blocks))};
 }
 
-Plan plan_recv(std::size_t size, std::size_t block, const Situation &situation, const Config &requested) {
+Plan plan_recv(std::size_t size, std::size_t block, const Situation &situation,
+               const Config &requested) {
     Config wire = requested;
     wire.block_size.value = block;
     const Way *const way = advised(size, situation, requested);
     const bool follows = way != nullptr && !way->whole;
-    const Path path = follows ? path_of(*way, situation) : path_in_blocks(size, situation, requested);
+    const Path path =
+        follows ? path_of(*way, situation) : path_in_blocks(size, situation, requested);
     if (path == Path::pinned) wire.depth = 1;
     const unsigned depth = follows                ? way->depth
                            : path == Path::mapped ? mapped_depth
@@ -213,7 +235,8 @@ Plan plan_recv(std::size_t size, std::size_t block, const Situation &situation, 
     return in_blocks(path, size, block, depth, wire);
 }
 
-Plan plan_file(std::size_t size, const Situation &situation, const FileBlocks &file, const Config &requested) {
+Plan plan_file(std::size_t size, const Situation &situation, const FileBlocks &file,
+               const Config &requested) {
     const Way *const way = advised(size, situation, requested);
     const Path path_wanted = way != nullptr ? path_of(*way, situation) : host_path(requested);
     const bool pinned = path_wanted == Path::pinned;
@@ -224,8 +247,9 @@ Plan plan_file(std::size_t size, const Situation &situation, const FileBlocks &f
                                : requested.block_size.value != 0 ? requested.block_size.value
                                : way != nullptr                  ? way->block
                                : mapped && threads == 1          ? mapped_file_block_of_one
-                               : file.is_memory ? std::clamp(size / 8, smallest_memory_block, file_block)
-                                                : file_block;
+                               : file.is_memory
+                                   ? std::clamp(size / 8, smallest_memory_block, file_block)
+                                   : file_block;
     const std::size_t first = file.first < size ? file.first : 0;
     // The nearest smaller multiple, but at least one.
     const std::size_t parts = std::max<std::size_t>(std::min(wanted, max_block) / granularity, 1);
@@ -237,16 +261,21 @@ Plan plan_file(std::size_t size, const Situation &situation, const FileBlocks &f
                      : mapped               ? threads + 1
                                             : pipelined_depth(situation.host_memory) + threads - 1;
     // Blocks may be larger than requested.
-    if (!mapped) depth = std::min<unsigned>(depth, std::max<std::size_t>(most_file_staging / block, 2));
-    const Path path = mapped ? Path::mapped : pinned || blocks == 1 ? Path::pinned : Path::pipelined;
+    if (!mapped)
+        depth = std::min<unsigned>(depth, std::max<std::size_t>(most_file_staging / block, 2));
+    const Path path = mapped                  ? Path::mapped
+                      : pinned || blocks == 1 ? Path::pinned
+                                              : Path::pipelined;
     return {path, block, static_cast<unsigned>(std::min<std::size_t>(depth, blocks)), false, first};
 }
 
 std::string kernels_in_words(bool exports, Path requested) {
-    if (!exports) return "impossible, because the driver does not share device memory between processes";
+    if (!exports)
+        return "impossible, because the driver does not share device memory between processes";
     if (!uses_kernels(requested))
         return fmt::format("possible, but CLDIST_PATH={} does not use them", name_of(requested));
-    return fmt::format("used if one process of the job has the GPU alone (CLDIST_PATH={})", name_of(requested));
+    return fmt::format("used if one process of the job has the GPU alone (CLDIST_PATH={})",
+                       name_of(requested));
 }
 
 }  // namespace cldist

@@ -15,7 +15,8 @@ struct Plan {
     unsigned depth = 1;     ///< blocks in flight
     /// The message is one block that travels with its header (an eager message).
     bool inlined = false;
-    /// Bytes of the first block, which aligns the other blocks in a file. 0: the same as the other blocks.
+    /// Bytes of the first block, which aligns the other blocks in a file. 0: the same as the other
+    /// blocks.
     std::size_t first = 0;
 
     bool operator==(const Plan &) const = default;
@@ -27,8 +28,9 @@ inline constexpr std::size_t ring_capacity = std::size_t{16} << 20U;
 /// The size of the device memory that another process imports for one message.
 inline constexpr std::size_t landing_capacity = std::size_t{64} << 20U;
 
-/// Below this size, two processes on one GPU exchange data through host memory. The GPU takes 80 us to switch between
-/// copies of the two processes on the device, but it serves copies to and from the host for both at once.
+/// Below this size, two processes on one GPU exchange data through host memory. The GPU takes 80 us
+/// to switch between copies of the two processes on the device, but it serves copies to and from
+/// the host for both at once.
 inline constexpr std::size_t direct_on_one_device = std::size_t{8} << 20U;
 
 /// The largest block, because MPI counts are int.
@@ -39,8 +41,8 @@ inline constexpr std::size_t max_block = std::size_t{1} << 30U;
     return requested == Path::device || requested == Path::kernel;
 }
 
-/// Whether kernels move messages between the GPUs of a host, in words. `exports`: the driver shares the GPU's memory
-/// between processes.
+/// Whether kernels move messages between the GPUs of a host, in words. `exports`: the driver shares
+/// the GPU's memory between processes.
 [[nodiscard]] std::string kernels_in_words(bool exports, Path requested);
 
 /// The requested path of what the host moves. If kernels should move bytes, the automatic choice.
@@ -48,26 +50,29 @@ inline constexpr std::size_t max_block = std::size_t{1} << 30U;
     return uses_kernels(requested.path) ? Path::automatic : requested.path;
 }
 
-/// Returns true if the range should be mapped. This depends on the user's choice (CLDIST_PATH, …), on whether the
-/// device uses host memory, and on the profile's advice (or null) for `size` bytes.
-bool plan_mapping(bool host_memory, std::size_t size, const Advice *advice, const Config &requested);
-
-/// Returns true if the queue of a non-blocking command should copy all `size` bytes between the device and page-locked
-/// memory. Otherwise the progress thread copies them in blocks.
-bool plan_copying(bool host_memory, bool same_host, bool ring, std::size_t size, const Advice *advice,
+/// Returns true if the range should be mapped. This depends on the user's choice (CLDIST_PATH, …),
+/// on whether the device uses host memory, and on the profile's advice (or null) for `size` bytes.
+bool plan_mapping(bool host_memory, std::size_t size, const Advice *advice,
                   const Config &requested);
+
+/// Returns true if the queue of a non-blocking command should copy all `size` bytes between the
+/// device and page-locked memory. Otherwise the progress thread copies them in blocks.
+bool plan_copying(bool host_memory, bool same_host, bool ring, std::size_t size,
+                  const Advice *advice, const Config &requested);
 
 /// The largest payload for which a copy is faster than a mapping, unless the user forces a path.
 std::size_t largest_copied(bool host_memory, const Config &requested);
 
 /// The facts that a plan depends on, apart from the size.
 struct Situation {
-    bool host_memory;                ///< the device's memory is host memory
-    bool mapped;                     ///< the range is mapped
-    bool same_host;                  ///< the far end is on this host
-    bool strided = false;            ///< the bytes are not contiguous and can't be sent or received in place
-    bool no_device = false;          ///< the range is host memory, not a device buffer
-    const Advice *advice = nullptr;  ///< the profile's advice for this route; null: the built-in choice
+    bool host_memory;  ///< the device's memory is host memory
+    bool mapped;       ///< the range is mapped
+    bool same_host;    ///< the far end is on this host
+    /// The bytes are not contiguous and can't be sent or received in place.
+    bool strided = false;
+    bool no_device = false;  ///< the range is host memory, not a device buffer
+    /// The profile's advice for this route; null: the built-in choice.
+    const Advice *advice = nullptr;
     /// Blocks are not staged even if they could be (may_stage()).
     bool in_place = false;
     /// Blocks can pass through memory that is shared with the far end's process.
@@ -76,22 +81,24 @@ struct Situation {
     bool exports = false;
 };
 
-/// Returns true if a message of `size` bytes may either use staging blocks, which is the default plan, or move in
-/// place.
+/// Returns true if a message of `size` bytes may either use staging blocks, which is the default
+/// plan, or move in place.
 bool may_stage(std::size_t size, const Situation &situation, const Config &requested);
 
 /// The sender's plan for `size` bytes.
 Plan plan_send(std::size_t size, const Situation &situation, const Config &requested);
 
-/// The receiver's plan for a message that does not travel with its header and arrives in blocks of `block` bytes.
-Plan plan_recv(std::size_t size, std::size_t block, const Situation &situation, const Config &requested);
+/// The receiver's plan for a message that does not travel with its header and arrives in blocks of
+/// `block` bytes.
+Plan plan_recv(std::size_t size, std::size_t block, const Situation &situation,
+               const Config &requested);
 
-/// The plan of both ends for a message that was planned for a ring, if its bytes move from device to device. `whole`:
-/// the sender does not copy them to other memory first.
+/// The plan of both ends for a message that was planned for a ring, if its bytes move from device
+/// to device. `whole`: the sender does not copy them to other memory first.
 Plan plan_direct(std::size_t size, const Plan &through_ring, bool whole);
 
-/// Limits the depth to the blocks that fit into a ring, if the plan uses one. The block size may differ from the first
-/// plan.
+/// Limits the depth to the blocks that fit into a ring, if the plan uses one. The block size may
+/// differ from the first plan.
 void fit_ring(Plan &plan, std::size_t size);
 
 /// The block layout that a file requires. See FileAccess.
@@ -102,7 +109,9 @@ struct FileBlocks {
     bool is_memory = false;   ///< memory of the program instead of a file
 };
 
-/// The plan for `size` bytes, at least 1, between a device and a file. It does not use `same_host` of the situation.
-Plan plan_file(std::size_t size, const Situation &situation, const FileBlocks &file, const Config &requested);
+/// The plan for `size` bytes, at least 1, between a device and a file. It does not use `same_host`
+/// of the situation.
+Plan plan_file(std::size_t size, const Situation &situation, const FileBlocks &file,
+               const Config &requested);
 
 }  // namespace cldist

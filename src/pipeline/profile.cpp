@@ -14,10 +14,11 @@ struct RouteNames {
     const char *key;
     const char *name;
 };
-constexpr std::array<RouteNames, route_count> route_names{{{"same-host", "device to device, same host"},
-                                                           {"other-host", "device to device, other host"},
-                                                           {"from-file", "file to device"},
-                                                           {"to-file", "device to file"}}};
+constexpr std::array<RouteNames, route_count> route_names{
+    {{"same-host", "device to device, same host"},
+     {"other-host", "device to device, other host"},
+     {"from-file", "file to device"},
+     {"to-file", "device to file"}}};
 
 // log2 of the first size that has four classes per octave.
 constexpr unsigned first_octave = 10;
@@ -37,8 +38,10 @@ const char *name_of(Route route) { return route_names.at(static_cast<std::size_t
 const char *key_of(Route route) { return route_names.at(static_cast<std::size_t>(route)).key; }
 
 std::string size_text(std::size_t bytes) {
-    for (const auto &[shift, unit] : {std::pair{30U, "GiB"}, std::pair{20U, "MiB"}, std::pair{10U, "KiB"}})
-        if (bytes != 0 && bytes % (std::size_t{1} << shift) == 0) return fmt::format("{} {}", bytes >> shift, unit);
+    for (const auto &[shift, unit] :
+         {std::pair{30U, "GiB"}, std::pair{20U, "MiB"}, std::pair{10U, "KiB"}})
+        if (bytes != 0 && bytes % (std::size_t{1} << shift) == 0)
+            return fmt::format("{} {}", bytes >> shift, unit);
     return fmt::format("{} B", bytes);
 }
 
@@ -54,11 +57,13 @@ std::optional<double> Curve::expected_seconds(std::size_t size) const {
     if (size <= points.front().size || points.size() == 1) {
         // With one point, larger sizes are assumed to take proportionally longer.
         const Point &only = points.front();
-        return size <= only.size ? only.seconds
-                                 : only.seconds * static_cast<double>(size) / static_cast<double>(only.size);
+        return size <= only.size
+                   ? only.seconds
+                   : only.seconds * static_cast<double>(size) / static_cast<double>(only.size);
     }
-    auto upper = std::lower_bound(points.begin(), points.end(), size,
-                                  [](const Point &point, std::size_t value) { return point.size < value; });
+    auto upper =
+        std::lower_bound(points.begin(), points.end(), size,
+                         [](const Point &point, std::size_t value) { return point.size < value; });
     const bool beyond = upper == points.end();
     if (beyond) --upper;
     const Point &b = *upper;
@@ -72,9 +77,12 @@ std::optional<double> Curve::expected_seconds(std::size_t size) const {
 Ranking rank(const std::vector<Curve> &curves, std::size_t size) {
     // Beyond its last point a curve is an extrapolation. It must not win over a measured curve.
     std::size_t reach = 0;
-    for (const Curve &curve : curves) reach = std::max(reach, curve.points.empty() ? 0 : curve.points.back().size);
+    for (const Curve &curve : curves)
+        reach = std::max(reach, curve.points.empty() ? 0 : curve.points.back().size);
     const auto expected_seconds = [&](const Curve &curve) -> std::optional<double> {
-        if (curve.points.empty() || (curve.points.back().size < reach && curve.points.back().size < size)) return {};
+        if (curve.points.empty() ||
+            (curve.points.back().size < reach && curve.points.back().size < size))
+            return {};
         return curve.expected_seconds(size);
     };
     Ranking ranking;
@@ -88,7 +96,8 @@ Ranking rank(const std::vector<Curve> &curves, std::size_t size) {
     // A message in one piece needs the least work. If it is only slightly slower, that was noise.
     for (const Curve &curve : curves) {
         const auto seconds = expected_seconds(curve);
-        if (seconds && curve.way.whole && ranking.best->way.maps == curve.way.maps && *seconds <= clearly * best)
+        if (seconds && curve.way.whole && ranking.best->way.maps == curve.way.maps &&
+            *seconds <= clearly * best)
             ranking.best = &curve;
     }
     double second = 0;
@@ -111,7 +120,8 @@ std::size_t size_class(std::size_t size) {
     if (size < std::size_t{1} << first_octave) return 0;
     const auto octave = static_cast<unsigned>(std::bit_width(size) - 1);
     const std::size_t quarter = (size >> (octave - 2)) & 3U;
-    return std::min<std::size_t>(std::size_t{4} * (octave - first_octave) + quarter + 1, size_class_count - 1);
+    return std::min<std::size_t>(std::size_t{4} * (octave - first_octave) + quarter + 1,
+                                 size_class_count - 1);
 }
 
 std::size_t smallest_of_class(std::size_t size_class) {
@@ -128,7 +138,8 @@ Advice::Advice(const std::vector<Curve> &curves) {
         const Curve *best = rank(curves, size).best;
         if (best == nullptr) continue;
         const auto stays = before != nullptr ? before->expected_seconds(size) : std::nullopt;
-        if (stays && *stays <= clearly * *best->expected_seconds(size) && before->points.back().size >= size)
+        if (stays && *stays <= clearly * *best->expected_seconds(size) &&
+            before->points.back().size >= size)
             best = before;
         ways_.at(i) = best->way;
         before = best;

@@ -11,16 +11,21 @@
 
 namespace cldist {
 
-/// The far end of a transfer and, for files, the direction. Messages use the same route in both directions.
+/// The far end of a transfer and, for files, the direction. Messages use the same route in both
+/// directions.
 enum class Route { same_host, other_host, from_file, to_file };
 inline constexpr std::size_t route_count = 4;
 /// For example "device to device, same host".
 [[nodiscard]] const char *name_of(Route route);
 /// The key in a profile, for example "same-host".
 [[nodiscard]] const char *key_of(Route route);
-[[nodiscard]] constexpr Route message_route(bool same_host) { return same_host ? Route::same_host : Route::other_host; }
+[[nodiscard]] constexpr Route message_route(bool same_host) {
+    return same_host ? Route::same_host : Route::other_host;
+}
 
-[[nodiscard]] constexpr bool is_file(Route route) { return route == Route::from_file || route == Route::to_file; }
+[[nodiscard]] constexpr bool is_file(Route route) {
+    return route == Route::from_file || route == Route::to_file;
+}
 
 /// For example "64 KiB" or "100 B", in the largest unit that divides the number.
 [[nodiscard]] std::string size_text(std::size_t bytes);
@@ -28,10 +33,11 @@ inline constexpr std::size_t route_count = 4;
 /// One way to do a transfer. Both ends of a message take the same way.
 struct Way {
     Path path = Path::pinned;  ///< never automatic
-    /// The range is mapped while the command runs: always on path mapped, never on path pinned. On path pipelined, the
-    /// host then copies the bytes. Otherwise the device's queues copy them.
+    /// The range is mapped while the command runs: always on path mapped, never on path pinned. On
+    /// path pipelined, the host then copies the bytes. Otherwise the device's queues copy them.
     bool maps = false;
-    /// The message travels with its header in one piece (eager). The members below then have no effect.
+    /// The message travels with its header in one piece (eager). The members below then have no
+    /// effect.
     bool whole = false;
     std::size_t block = 0;  ///< bytes; 0 on path pinned: one block
     unsigned depth = 1;     ///< blocks in flight
@@ -53,10 +59,10 @@ struct Curve {
     Way way;
     std::vector<Point> points;  ///< in ascending order of sizes; at least one
 
-    /// The expected time of a transfer of `size` bytes. It is linear between points. Below the first point it is the
-    /// time of that point. Beyond the last point it continues with the slope of the last two, or stays constant if
-    /// times fall there. Returns nothing if the way does not apply to this size: eager messages have a limit, and
-    /// blocks are not larger than the message.
+    /// The expected time of a transfer of `size` bytes. It is linear between points. Below the
+    /// first point it is the time of that point. Beyond the last point it continues with the slope
+    /// of the last two, or stays constant if times fall there. Returns nothing if the way does not
+    /// apply to this size: eager messages have a limit, and blocks are not larger than the message.
     [[nodiscard]] std::optional<double> expected_seconds(std::size_t size) const;
 
     bool operator==(const Curve &) const = default;
@@ -65,9 +71,9 @@ struct Curve {
 /// The largest message that a profile can send with its header.
 inline constexpr std::size_t largest_whole = std::size_t{1} << 20U;
 
-/// `best` is the curve with the shortest expected time for `size` bytes. An eager curve wins if it expects only
-/// slightly more. `runner_up` is the best curve on another path, or else any other. Null if no curve applies. A curve
-/// that ends before other curves is ignored beyond its end.
+/// `best` is the curve with the shortest expected time for `size` bytes. An eager curve wins if it
+/// expects only slightly more. `runner_up` is the best curve on another path, or else any other.
+/// Null if no curve applies. A curve that ends before other curves is ignored beyond its end.
 struct Ranking {
     const Curve *best = nullptr;
     const Curve *runner_up = nullptr;
@@ -87,11 +93,14 @@ public:
     Advice() = default;
     /// The same way for all sizes.
     explicit Advice(const Way &way) { ways_.fill(way); }
-    /// The best way of each size class. A class keeps the way of the next smaller class if it is only slightly slower.
+    /// The best way of each size class. A class keeps the way of the next smaller class if it is
+    /// only slightly slower.
     explicit Advice(const std::vector<Curve> &curves);
 
     /// Nothing: use the built-in choice.
-    [[nodiscard]] const std::optional<Way> &way(std::size_t size) const { return ways_.at(size_class(size)); }
+    [[nodiscard]] const std::optional<Way> &way(std::size_t size) const {
+        return ways_.at(size_class(size));
+    }
     /// The advice for messages without header: the built-in choice replaces eager ways.
     [[nodiscard]] Advice without_headers() const;
 

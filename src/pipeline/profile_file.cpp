@@ -60,16 +60,19 @@ std::string text_of(const toml::table &table, std::string_view key) {
     return value_of<std::string>(table, key, "a text");
 }
 
-std::size_t count_of(const toml::table &table, std::string_view key, std::int64_t least, std::int64_t most) {
+std::size_t count_of(const toml::table &table, std::string_view key, std::int64_t least,
+                     std::int64_t most) {
     const auto value = value_of<std::int64_t>(table, key, "a whole number");
     if (value < least || value > most)
-        damaged(*table.get(key), fmt::format("{} is {}; expected {} to {}", key, value, least, most));
+        damaged(*table.get(key),
+                fmt::format("{} is {}; expected {} to {}", key, value, least, most));
     return static_cast<std::size_t>(value);
 }
 
 double number_of(const toml::node &node, std::string_view what) {
     const auto value = node.value<double>();
-    if (!value || !(*value >= 0) || *value > 1e12) damaged(node, fmt::format("{} is not a number of at least 0", what));
+    if (!value || !(*value >= 0) || *value > 1e12)
+        damaged(node, fmt::format("{} is not a number of at least 0", what));
     return *value;
 }
 
@@ -89,12 +92,15 @@ Way way_of(const toml::table &table) {
     Way way;
     const std::string path = text_of(table, "path");
     const auto named = [&](Path candidate) { return path == name_of(candidate); };
-    constexpr std::array paths{Path::mapped, Path::pinned, Path::pipelined, Path::shared, Path::direct};
+    constexpr std::array paths{Path::mapped, Path::pinned, Path::pipelined, Path::shared,
+                               Path::direct};
     const auto *const found = std::find_if(paths.begin(), paths.end(), named);
     way.whole = path == "whole";
     if (!way.whole && found == paths.end())
         damaged(*table.get("path"),
-                fmt::format("path is \"{}\"; expected whole, mapped, pinned, pipelined, shared or direct", path));
+                fmt::format(
+                    "path is \"{}\"; expected whole, mapped, pinned, pipelined, shared or direct",
+                    path));
     if (!way.whole) way.path = *found;
     way.maps = value_of<bool>(table, "maps", "true or false");
     if (way.whole) {
@@ -115,8 +121,9 @@ Curve curve_of(const toml::table &table) {
     const toml::array &sizes = list_of(table, "bytes");
     const toml::array &times = list_of(table, "microseconds");
     if (sizes.size() != times.size() || sizes.empty())
-        damaged(sizes, fmt::format("bytes has {} numbers, but microseconds has {}; expected equal numbers",
-                                   sizes.size(), times.size()));
+        damaged(sizes,
+                fmt::format("bytes has {} numbers, but microseconds has {}; expected equal numbers",
+                            sizes.size(), times.size()));
     for (std::size_t i = 0; i < sizes.size(); ++i) {
         const auto size = sizes[i].value<std::int64_t>();
         const auto before = curve.points.empty() ? std::size_t{0} : curve.points.back().size;
@@ -132,7 +139,8 @@ Curve curve_of(const toml::table &table) {
 Profile profile_of(const toml::table &table) {
     const auto version = value_of<std::int64_t>(table, "version", "a whole number");
     if (version != format_version)
-        damaged(*table.get("version"), fmt::format("version is {}; expected {}", version, format_version));
+        damaged(*table.get("version"),
+                fmt::format("version is {}; expected {}", version, format_version));
     Profile profile;
     if (table.get("system") == nullptr) damaged(table, "system is missing");
     const toml::table &system = table_of(*table.get("system"), "system");
@@ -144,7 +152,8 @@ Profile profile_of(const toml::table &table) {
             while (route < route_count && key.str() != key_of(static_cast<Route>(route))) ++route;
             if (route == route_count) damaged(node, fmt::format("unknown route \"{}\"", key.str()));
             const toml::table &measured = table_of(node, key.str());
-            Profile::Measurement measurement{text_of(measured, "when"), text_of(measured, "between"), {}};
+            Profile::Measurement measurement{
+                text_of(measured, "when"), text_of(measured, "between"), {}};
             for (const toml::node &way : list_of(measured, "way"))
                 measurement.curves.push_back(curve_of(table_of(way, "way")));
             if (measurement.curves.empty()) damaged(node, "way is empty");
@@ -154,9 +163,10 @@ Profile profile_of(const toml::table &table) {
     if (table.get("ceiling") != nullptr) {
         for (const toml::node &node : list_of(table, "ceiling")) {
             const toml::table &ceiling = table_of(node, "ceiling");
-            profile.ceilings.push_back({text_of(ceiling, "what"),
-                                        value_of<double>(ceiling, "startup_us", "a number") * 1e-6,
-                                        1e-9 / value_of<double>(ceiling, "gigabytes_per_second", "a number")});
+            profile.ceilings.push_back(
+                {text_of(ceiling, "what"),
+                 value_of<double>(ceiling, "startup_us", "a number") * 1e-6,
+                 1e-9 / value_of<double>(ceiling, "gigabytes_per_second", "a number")});
         }
     }
     return profile;
@@ -176,7 +186,8 @@ std::string file_name_of(const std::string &text) {
 
 std::string difference(const Profile::System &of, const Profile::System &here, bool any_host) {
     const auto differs = [](const char *what, const std::string &there, const std::string &now) {
-        return fmt::format("it was measured with {} \"{}\", but this system has \"{}\"", what, there, now);
+        return fmt::format("it was measured with {} \"{}\", but this system has \"{}\"", what,
+                           there, now);
     };
     if (of.device != here.device) return differs("device", of.device, here.device);
     if (of.driver != here.driver) return differs("driver", of.driver, here.driver);
@@ -216,7 +227,8 @@ std::string host_name() {
 
 Profile::System system_of(cl_device_id device) {
     const Job *const with_mpi = job;
-    return {host_name(), device_string(device, CL_DEVICE_NAME), device_string(device, CL_DRIVER_VERSION),
+    return {host_name(), device_string(device, CL_DEVICE_NAME),
+            device_string(device, CL_DRIVER_VERSION),
             with_mpi != nullptr ? with_mpi->mpi_version() : std::string()};
 }
 
@@ -230,24 +242,28 @@ std::string profile_path(const Profile::System &system) {
         folder = fs::path(home) / ".config";
     else
         return {};
-    return folder / "cldist" / (file_name_of(system.host) + "-" + file_name_of(system.device) + ".toml");
+    return folder / "cldist" /
+           (file_name_of(system.host) + "-" + file_name_of(system.device) + ".toml");
 }
 
 std::string profile_text(const Profile &profile) {
     std::string text = fmt::format(
-        "# Made by `cldist tune`. The library reads it at start if [system] describes the system where it "
+        "# Made by `cldist tune`. The library reads it at start if [system] describes the system "
+        "where it "
         "runs.\nversion = {}\n\n[system]\nhost = {}\ndevice = {}\ndriver = {}\nmpi = {}\n",
-        format_version, quoted(profile.system.host), quoted(profile.system.device), quoted(profile.system.driver),
-        quoted(profile.system.mpi));
+        format_version, quoted(profile.system.host), quoted(profile.system.device),
+        quoted(profile.system.driver), quoted(profile.system.mpi));
     for (const Ceiling &ceiling : profile.ceilings)
-        text += fmt::format("\n[[ceiling]]\nwhat = {}\nstartup_us = {:.3f}\ngigabytes_per_second = {:.4f}\n",
-                            quoted(ceiling.what), ceiling.startup_seconds * 1e6, 1e-9 / ceiling.seconds_per_byte);
+        text += fmt::format(
+            "\n[[ceiling]]\nwhat = {}\nstartup_us = {:.3f}\ngigabytes_per_second = {:.4f}\n",
+            quoted(ceiling.what), ceiling.startup_seconds * 1e6, 1e-9 / ceiling.seconds_per_byte);
     for (std::size_t i = 0; i < route_count; ++i) {
         if (!profile.routes.at(i)) continue;
         const Profile::Measurement &measured = *profile.routes.at(i);
         const std::string key = key_of(static_cast<Route>(i));
-        text += fmt::format("\n# {}\n[route.{}]\nwhen = {}\nbetween = {}\n", name_of(static_cast<Route>(i)), key,
-                            quoted(measured.when), quoted(measured.between));
+        text += fmt::format("\n# {}\n[route.{}]\nwhen = {}\nbetween = {}\n",
+                            name_of(static_cast<Route>(i)), key, quoted(measured.when),
+                            quoted(measured.between));
         for (const Curve &curve : measured.curves) {
             std::vector<std::size_t> sizes;
             std::vector<std::string> times;
@@ -255,10 +271,13 @@ std::string profile_text(const Profile &profile) {
                 sizes.push_back(point.size);
                 times.push_back(fmt::format("{:.3f}", point.seconds * 1e6));
             }
-            text += fmt::format("\n[[route.{}.way]]\npath = \"{}\"\nmaps = {}\n", key,
-                                curve.way.whole ? "whole" : name_of(curve.way.path), curve.way.maps);
-            if (!curve.way.whole) text += fmt::format("block = {}\ndepth = {}\n", curve.way.block, curve.way.depth);
-            text += fmt::format("bytes = [{}]\nmicroseconds = [{}]\n", fmt::join(sizes, ", "), fmt::join(times, ", "));
+            text +=
+                fmt::format("\n[[route.{}.way]]\npath = \"{}\"\nmaps = {}\n", key,
+                            curve.way.whole ? "whole" : name_of(curve.way.path), curve.way.maps);
+            if (!curve.way.whole)
+                text += fmt::format("block = {}\ndepth = {}\n", curve.way.block, curve.way.depth);
+            text += fmt::format("bytes = [{}]\nmicroseconds = [{}]\n", fmt::join(sizes, ", "),
+                                fmt::join(times, ", "));
         }
     }
     return text;
@@ -268,8 +287,8 @@ Profile parse_profile(const std::string &text) {
     try {
         return profile_of(toml::parse(text));
     } catch (const toml::parse_error &error) {
-        throw Error(CL_INVALID_VALUE,
-                    fmt::format("line {}: {}", error.source().begin.line, std::string(error.description())));
+        throw Error(CL_INVALID_VALUE, fmt::format("line {}: {}", error.source().begin.line,
+                                                  std::string(error.description())));
     }
 }
 
@@ -308,7 +327,8 @@ FoundProfile find_profile(cl_device_id device) {
     if (known != found.end()) return known->second;
     FoundProfile &result = found[device] = look_for_profile(device);
     if (!result.refused.empty())
-        log_warning("the profile {} is not used: {}. Run `cldist tune` to make a new one", result.path, result.refused);
+        log_warning("the profile {} is not used: {}. Run `cldist tune` to make a new one",
+                    result.path, result.refused);
     else if (result.profile != nullptr)
         log_info("profile {}", result.path);
     return result;

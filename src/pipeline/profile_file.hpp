@@ -15,8 +15,8 @@ namespace cldist {
 /// The system on which this process would measure.
 [[nodiscard]] Profile::System system_of(cl_device_id device);
 
-/// The path of the profile: $XDG_CONFIG_HOME/cldist/<host>-<device>.toml, with ~/.config as default folder. Empty if
-/// neither XDG_CONFIG_HOME nor HOME is set.
+/// The path of the profile: $XDG_CONFIG_HOME/cldist/<host>-<device>.toml, with ~/.config as default
+/// folder. Empty if neither XDG_CONFIG_HOME nor HOME is set.
 [[nodiscard]] std::string profile_path(const Profile::System &system);
 
 /// The profile as TOML. docs/tuning.md describes the format.
@@ -33,7 +33,8 @@ void write_profile(const std::string &path, const Profile &profile);
 struct FoundProfile {
     std::string path;                        ///< empty if none was requested
     std::shared_ptr<const Profile> profile;  ///< null: defaults are used
-    std::string refused = {};                ///< reason, if the profile is damaged or belongs to another system
+    /// Reason, if the profile is damaged or belongs to another system.
+    std::string refused = {};
 };
 [[nodiscard]] FoundProfile find_profile(cl_device_id device);
 /// The advice of the device's profile. Empty without a profile.

@@ -31,13 +31,14 @@ std::size_t offset_of(std::size_t column, std::size_t row, std::size_t slice, st
 
 // If the compiler knows the row length, a copy takes one or two instructions.
 template <std::size_t width>
-void copy_short_rows(const std::byte *from, std::size_t from_pitch, std::byte *to, std::size_t to_pitch,
-                     std::size_t count) {
-    for (std::size_t row = 0; row < count; ++row) std::memcpy(to + row * to_pitch, from + row * from_pitch, width);
+void copy_short_rows(const std::byte *from, std::size_t from_pitch, std::byte *to,
+                     std::size_t to_pitch, std::size_t count) {
+    for (std::size_t row = 0; row < count; ++row)
+        std::memcpy(to + row * to_pitch, from + row * from_pitch, width);
 }
 
-void copy_rows(const std::byte *from, std::size_t from_pitch, std::byte *to, std::size_t to_pitch, std::size_t width,
-               std::size_t count) {
+void copy_rows(const std::byte *from, std::size_t from_pitch, std::byte *to, std::size_t to_pitch,
+               std::size_t width, std::size_t count) {
     switch (width) {
         case 1: return copy_short_rows<1>(from, from_pitch, to, to_pitch, count);
         case 2: return copy_short_rows<2>(from, from_pitch, to, to_pitch, count);
@@ -47,15 +48,17 @@ void copy_rows(const std::byte *from, std::size_t from_pitch, std::byte *to, std
         case 16: return copy_short_rows<16>(from, from_pitch, to, to_pitch, count);
         default: break;
     }
-    for (std::size_t row = 0; row < count; ++row) std::memcpy(to + row * to_pitch, from + row * from_pitch, width);
+    for (std::size_t row = 0; row < count; ++row)
+        std::memcpy(to + row * to_pitch, from + row * from_pitch, width);
 }
 
-// Compares a_count pieces of a_size bytes with b_count pieces of b_size bytes. Both series have the same `pitch`; the
-// first piece of b is `distance` bytes behind the first one of a. Calls `use` with the distance between the pieces of each
-// pair that has a byte in common. Returns whether one of the calls returns true.
+// Compares a_count pieces of a_size bytes with b_count pieces of b_size bytes. Both series have the
+// same `pitch`; the first piece of b is `distance` bytes behind the first one of a. Calls `use`
+// with the distance between the pieces of each pair that has a byte in common. Returns whether one
+// of the calls returns true.
 template <typename Use>
-bool any_meeting(std::ptrdiff_t distance, std::size_t pitch, std::size_t a_count, std::size_t a_size,
-                 std::size_t b_count, std::size_t b_size, Use &&use) {
+bool any_meeting(std::ptrdiff_t distance, std::size_t pitch, std::size_t a_count,
+                 std::size_t a_size, std::size_t b_count, std::size_t b_size, Use &&use) {
     const auto step = static_cast<std::ptrdiff_t>(pitch);
     const std::ptrdiff_t first = 1 - static_cast<std::ptrdiff_t>(b_size) - distance;
     std::ptrdiff_t k = first / step + (first % step > 0 ? 1 : 0);
@@ -68,7 +71,9 @@ bool any_meeting(std::ptrdiff_t distance, std::size_t pitch, std::size_t a_count
     return false;
 }
 
-std::size_t extent_of_slice(const RectRegion &region) { return (region.rows - 1) * region.row_pitch + region.width; }
+std::size_t extent_of_slice(const RectRegion &region) {
+    return (region.rows - 1) * region.row_pitch + region.width;
+}
 
 }  // namespace
 
@@ -79,17 +84,19 @@ bool overlap(const RectRegion &a, const RectRegion &b, std::ptrdiff_t distance) 
     if (same_rows && same_slices) {
         const std::size_t row_pitch = a.rows == 1 ? b.row_pitch : a.row_pitch;
         const std::size_t slice_pitch = a.slices == 1 ? b.slice_pitch : a.slice_pitch;
-        return any_meeting(distance, slice_pitch, a.slices, extent_of_slice(a), b.slices, extent_of_slice(b),
-                           [&](std::ptrdiff_t between) {
-                               return any_meeting(between, row_pitch, a.rows, a.width, b.rows, b.width,
-                                                  [](std::ptrdiff_t) { return true; });
+        return any_meeting(distance, slice_pitch, a.slices, extent_of_slice(a), b.slices,
+                           extent_of_slice(b), [&](std::ptrdiff_t between) {
+                               return any_meeting(between, row_pitch, a.rows, a.width, b.rows,
+                                                  b.width, [](std::ptrdiff_t) { return true; });
                            });
     }
     if (a.rows * a.slices > b.rows * b.slices) return overlap(b, a, -distance);
     for (std::size_t slice = 0; slice < a.slices; ++slice)
         for (std::size_t row = 0; row < a.rows; ++row) {
             const std::size_t at = slice * a.slice_pitch + row * a.row_pitch;
-            if (overlap({a.width, 1, 1, a.width, a.width}, b, distance - static_cast<std::ptrdiff_t>(at))) return true;
+            if (overlap({a.width, 1, 1, a.width, a.width}, b,
+                        distance - static_cast<std::ptrdiff_t>(at)))
+                return true;
         }
     return false;
 }
@@ -119,40 +126,52 @@ RectRegion RectRegion::simplified() const {
 }
 
 PlacedRect place_rect(const RectArguments &arguments, std::size_t buffer_size) {
-    const auto invalid = [](std::string message) { return Error(CL_INVALID_VALUE, std::move(message)); };
+    const auto invalid = [](std::string message) {
+        return Error(CL_INVALID_VALUE, std::move(message));
+    };
     const std::size_t *origin = arguments.origin;
     const std::size_t *region = arguments.region;
     if (origin == nullptr || region == nullptr)
         throw invalid(fmt::format("{} is NULL", origin == nullptr ? "origin" : "region"));
     if (region[0] == 0 || region[1] == 0 || region[2] == 0)
-        throw invalid(fmt::format("region {{{}, {}, {}}} has a 0", region[0], region[1], region[2]));
+        throw invalid(
+            fmt::format("region {{{}, {}, {}}} has a 0", region[0], region[1], region[2]));
     const std::size_t row_pitch = arguments.row_pitch != 0 ? arguments.row_pitch : region[0];
     if (row_pitch < region[0])
-        throw invalid(fmt::format("row_pitch is {}; expected 0 or at least region[0] ({})", row_pitch, region[0]));
+        throw invalid(fmt::format("row_pitch is {}; expected 0 or at least region[0] ({})",
+                                  row_pitch, region[0]));
     const std::size_t slice = times(region[1], row_pitch);
     const std::size_t slice_pitch = arguments.slice_pitch != 0 ? arguments.slice_pitch : slice;
     if (arguments.slice_pitch != 0 && (slice_pitch < slice || slice_pitch % row_pitch != 0))
-        throw invalid(fmt::format("slice_pitch is {}; expected 0 or a multiple of row_pitch ({}) of at least {}",
-                                  slice_pitch, row_pitch, slice));
-    const std::size_t first = offset_of(origin[0], origin[1], origin[2], row_pitch, slice_pitch);
-    const std::size_t extent = offset_of(region[0], region[1] - 1, region[2] - 1, row_pitch, slice_pitch);
-    if (first > buffer_size || extent > buffer_size - first)
         throw invalid(fmt::format(
-            "origin {{{}, {}, {}}} and region {{{}, {}, {}}} with pitches {} and {} exceed the buffer of {} bytes",
-            origin[0], origin[1], origin[2], region[0], region[1], region[2], row_pitch, slice_pitch, buffer_size));
-    return {first, RectRegion{region[0], region[1], region[2], row_pitch, slice_pitch}.simplified()};
+            "slice_pitch is {}; expected 0 or a multiple of row_pitch ({}) of at least {}",
+            slice_pitch, row_pitch, slice));
+    const std::size_t first = offset_of(origin[0], origin[1], origin[2], row_pitch, slice_pitch);
+    const std::size_t extent =
+        offset_of(region[0], region[1] - 1, region[2] - 1, row_pitch, slice_pitch);
+    if (first > buffer_size || extent > buffer_size - first)
+        throw invalid(
+            fmt::format("origin {{{}, {}, {}}} and region {{{}, {}, {}}} with pitches {} and {} "
+                        "exceed the buffer of {} bytes",
+                        origin[0], origin[1], origin[2], region[0], region[1], region[2], row_pitch,
+                        slice_pitch, buffer_size));
+    return {first,
+            RectRegion{region[0], region[1], region[2], row_pitch, slice_pitch}.simplified()};
 }
 
-void pack(const RectRegion &region, const std::byte *memory, std::size_t offset, std::size_t size, std::byte *message) {
+void pack(const RectRegion &region, const std::byte *memory, std::size_t offset, std::size_t size,
+          std::byte *message) {
     for_each_row_run(region, offset, size, [&](const RowRun &run) {
-        copy_rows(memory + run.memory, region.row_pitch, message + run.message, run.width, run.width, run.count);
+        copy_rows(memory + run.memory, region.row_pitch, message + run.message, run.width,
+                  run.width, run.count);
     });
 }
 
 void unpack(const RectRegion &region, std::byte *memory, std::size_t offset, std::size_t size,
             const std::byte *message) {
     for_each_row_run(region, offset, size, [&](const RowRun &run) {
-        copy_rows(message + run.message, run.width, memory + run.memory, region.row_pitch, run.width, run.count);
+        copy_rows(message + run.message, run.width, memory + run.memory, region.row_pitch,
+                  run.width, run.count);
     });
 }
 

@@ -5,8 +5,9 @@
 
 namespace cldist {
 
-/// The shape of a rectangular region in memory, from its first byte on: rows of bytes in slices. Rows don't overlap.
-/// The message of a region contains its rows one after the other, slice by slice.
+/// The shape of a rectangular region in memory, from its first byte on: rows of bytes in slices.
+/// Rows don't overlap. The message of a region contains its rows one after the other, slice by
+/// slice.
 struct RectRegion {
     std::size_t width = 0;        ///< bytes of a row
     std::size_t rows = 1;         ///< rows per slice
@@ -17,7 +18,9 @@ struct RectRegion {
     /// Bytes of the message.
     [[nodiscard]] std::size_t size() const { return width * rows * slices; }
     /// Bytes from the first to the last byte of the region.
-    [[nodiscard]] std::size_t extent() const { return (slices - 1) * slice_pitch + (rows - 1) * row_pitch + width; }
+    [[nodiscard]] std::size_t extent() const {
+        return (slices - 1) * slice_pitch + (rows - 1) * row_pitch + width;
+    }
     [[nodiscard]] bool contiguous() const { return extent() == size(); }
     /// The same bytes in the same order, with as few slices and rows as possible.
     [[nodiscard]] RectRegion simplified() const;
@@ -31,7 +34,8 @@ struct PlacedRect {
     RectRegion region;
 };
 
-/// Whether the regions have a byte in common. The first byte of `b` is `distance` bytes behind that of `a`, or before it.
+/// Whether the regions have a byte in common. The first byte of `b` is `distance` bytes behind that
+/// of `a`, or before it.
 [[nodiscard]] bool overlap(const RectRegion &a, const RectRegion &b, std::ptrdiff_t distance);
 
 /// The arguments of a rectangular command, as in clEnqueueReadBufferRect.
@@ -42,11 +46,12 @@ struct RectArguments {
     std::size_t slice_pitch;    ///< 0: region[1] * row_pitch
 };
 
-/// Checks the arguments against a buffer of `buffer_size` bytes; throws an Error with CL_INVALID_VALUE.
+/// Checks the arguments against a buffer of `buffer_size` bytes; throws an Error with
+/// CL_INVALID_VALUE.
 PlacedRect place_rect(const RectArguments &arguments, std::size_t buffer_size);
 
-/// `count` rows with the region's row pitch in memory and contiguous in the message. They are complete rows of one
-/// slice, or a part of a single row.
+/// `count` rows with the region's row pitch in memory and contiguous in the message. They are
+/// complete rows of one slice, or a part of a single row.
 struct RowRun {
     std::size_t memory;   ///< bytes from the region's first byte
     std::size_t message;  ///< bytes from the start of the requested part
@@ -64,8 +69,9 @@ void for_each_row_run(const RectRegion &region, std::size_t offset, std::size_t 
         const std::size_t row = (offset + done) / region.width;
         const std::size_t column = (offset + done) % region.width;
         const std::size_t row_of_slice = row % region.rows;
-        RowRun run{row / region.rows * region.slice_pitch + row_of_slice * region.row_pitch + column, done,
-                   region.width, std::min(left / region.width, region.rows - row_of_slice)};
+        RowRun run{
+            row / region.rows * region.slice_pitch + row_of_slice * region.row_pitch + column, done,
+            region.width, std::min(left / region.width, region.rows - row_of_slice)};
         if (column != 0 || run.count == 0) {
             run.width = std::min(left, region.width - column);
             run.count = 1;
@@ -75,8 +81,10 @@ void for_each_row_run(const RectRegion &region, std::size_t offset, std::size_t 
     }
 }
 
-/// Copies `size` bytes of the message, from `offset` on, out of the region. `memory` is the region's first byte.
-void pack(const RectRegion &region, const std::byte *memory, std::size_t offset, std::size_t size, std::byte *message);
+/// Copies `size` bytes of the message, from `offset` on, out of the region. `memory` is the
+/// region's first byte.
+void pack(const RectRegion &region, const std::byte *memory, std::size_t offset, std::size_t size,
+          std::byte *message);
 /// Copies these bytes into the region and touches no other bytes.
 void unpack(const RectRegion &region, std::byte *memory, std::size_t offset, std::size_t size,
             const std::byte *message);

@@ -44,11 +44,13 @@ RECT_KERNELS(16, uint4)
 
 bool consists_of(const RectCopy &copy, std::size_t width) {
     const RectRegion &r = copy.region;
-    return (r.width | r.row_pitch | r.slice_pitch | copy.first | copy.offset | copy.size) % width == 0;
+    return (r.width | r.row_pitch | r.slice_pitch | copy.first | copy.offset | copy.size) % width ==
+           0;
 }
 
 // Enqueues one copy after the other, for each slice or row.
-cl_int enqueue_copies(bool pack, cl_command_queue queue, const RectCopy &copy, cl_event after, cl_event *event) {
+cl_int enqueue_copies(bool pack, cl_command_queue queue, const RectCopy &copy, cl_event after,
+                      cl_event *event) {
     cl_int code = CL_SUCCESS;
     Event last = Event::share(after);
     for_each_row_run(copy.region, copy.offset, copy.size, [&](const RowRun &run) {
@@ -62,9 +64,10 @@ cl_int enqueue_copies(bool pack, cl_command_queue queue, const RectCopy &copy, c
         const std::size_t region[] = {run.width, run.count, 1};
         const cl_event before = last.get();
         Event done;
-        code = clEnqueueCopyBufferRect(queue, pack ? copy.buffer : copy.packed, pack ? copy.packed : copy.buffer,
-                                       pack ? memory : packed, pack ? packed : memory, region, pack ? pitch : run.width,
-                                       0, pack ? run.width : pitch, 0, before != nullptr ? 1 : 0,
+        code = clEnqueueCopyBufferRect(queue, pack ? copy.buffer : copy.packed,
+                                       pack ? copy.packed : copy.buffer, pack ? memory : packed,
+                                       pack ? packed : memory, region, pack ? pitch : run.width, 0,
+                                       pack ? run.width : pitch, 0, before != nullptr ? 1 : 0,
                                        before != nullptr ? &before : nullptr, done.out());
         last = std::move(done);
     });
@@ -74,7 +77,8 @@ cl_int enqueue_copies(bool pack, cl_command_queue queue, const RectCopy &copy, c
 
 }  // namespace
 
-RectKernels::RectKernels(cl_context context, cl_device_id device) : built_(build(context, device)) {}
+RectKernels::RectKernels(cl_context context, cl_device_id device)
+    : built_(build(context, device)) {}
 
 bool RectKernels::build(cl_context context, cl_device_id device) {
     const char *text = source;
@@ -83,7 +87,8 @@ bool RectKernels::build(cl_context context, cl_device_id device) {
     if (code == CL_SUCCESS) code = clBuildProgram(program_.get(), 1, &device, "", nullptr, nullptr);
     if (code != CL_SUCCESS) {
         log_warning(
-            "the device's compiler rejected the kernels for strided regions ({}); the regions are copied slice by "
+            "the device's compiler rejected the kernels for strided regions ({}); the regions are "
+            "copied slice by "
             "slice. {}",
             code_text(code), program_ ? build_log(program_.get(), device) : "");
         return false;
@@ -94,7 +99,8 @@ bool RectKernels::build(cl_context context, cl_device_id device) {
         Kernel kernel = Kernel::adopt(clCreateKernel(program_.get(), name.c_str(), &code));
         check(code, "clCreateKernel");
         std::size_t most = 1;
-        clGetKernelWorkGroupInfo(kernel.get(), device, CL_KERNEL_WORK_GROUP_SIZE, sizeof most, &most, nullptr);
+        clGetKernelWorkGroupInfo(kernel.get(), device, CL_KERNEL_WORK_GROUP_SIZE, sizeof most,
+                                 &most, nullptr);
         group_ = std::min(group_, most);
         return kernel;
     };
@@ -106,39 +112,46 @@ bool RectKernels::build(cl_context context, cl_device_id device) {
     return true;
 }
 
-cl_int RectKernels::enqueue_pack(cl_command_queue queue, const RectCopy &copy, cl_event after, cl_event *event) {
+cl_int RectKernels::enqueue_pack(cl_command_queue queue, const RectCopy &copy, cl_event after,
+                                 cl_event *event) {
     return enqueue(Way::pack, queue, copy, after, event);
 }
 
-cl_int RectKernels::enqueue_unpack(cl_command_queue queue, const RectCopy &copy, cl_event after, cl_event *event) {
+cl_int RectKernels::enqueue_unpack(cl_command_queue queue, const RectCopy &copy, cl_event after,
+                                   cl_event *event) {
     return enqueue(Way::unpack, queue, copy, after, event);
 }
 
-cl_int RectKernels::enqueue(Way way, cl_command_queue queue, const RectCopy &copy, cl_event after, cl_event *event) {
+cl_int RectKernels::enqueue(Way way, cl_command_queue queue, const RectCopy &copy, cl_event after,
+                            cl_event *event) {
     const bool pack = way == Way::pack;
     const cl_mem_flags flags = query<cl_mem_flags>(copy.buffer, CL_MEM_FLAGS).value_or(0);
     const bool closed_to_kernels = (flags & (pack ? CL_MEM_WRITE_ONLY : CL_MEM_READ_ONLY)) != 0;
     if (!built_ || closed_to_kernels) return enqueue_copies(pack, queue, copy, after, event);
-    const auto widest =
-        std::find_if(kernels_.begin(), kernels_.end(), [&](const Kernels &k) { return consists_of(copy, k.width); });
-    return enqueue_kernel(pack ? widest->pack.get() : widest->unpack.get(), widest->width, queue, copy,
-                          after != nullptr ? std::span(&after, 1) : std::span<const cl_event>{}, event);
+    const auto widest = std::find_if(kernels_.begin(), kernels_.end(),
+                                     [&](const Kernels &k) { return consists_of(copy, k.width); });
+    return enqueue_kernel(
+        pack ? widest->pack.get() : widest->unpack.get(), widest->width, queue, copy,
+        after != nullptr ? std::span(&after, 1) : std::span<const cl_event>{}, event);
 }
 
-cl_int RectKernels::enqueue_kernel(cl_kernel kernel, std::size_t width, cl_command_queue queue, const RectCopy &copy,
-                                   std::span<const cl_event> after, cl_event *event) {
+cl_int RectKernels::enqueue_kernel(cl_kernel kernel, std::size_t width, cl_command_queue queue,
+                                   const RectCopy &copy, std::span<const cl_event> after,
+                                   cl_event *event) {
     const RectRegion &r = copy.region;
     const std::size_t count = copy.size / width;
     const std::lock_guard lock(mutex_);
     cl_int code = clSetKernelArg(kernel, 0, sizeof copy.buffer, &copy.buffer);
     if (code == CL_SUCCESS) code = clSetKernelArg(kernel, 1, sizeof copy.packed, &copy.packed);
     cl_uint index = 2;
-    for (const cl_ulong value : {copy.first / width, r.width / width, r.rows, r.row_pitch / width,
-                                 r.slice_pitch / width, copy.offset / width, copy.packed_offset / width, count})
+    for (const cl_ulong value :
+         {copy.first / width, r.width / width, r.rows, r.row_pitch / width, r.slice_pitch / width,
+          copy.offset / width, copy.packed_offset / width, count})
         if (code == CL_SUCCESS) code = clSetKernelArg(kernel, index++, sizeof value, &value);
     if (code != CL_SUCCESS) return code;
     const std::size_t global = (count + group_ - 1) / group_ * group_;
-    return clEnqueueNDRangeKernel(queue, kernel, 1, nullptr, &global, &group_, static_cast<cl_uint>(after.size()),
+    return clEnqueueNDRangeKernel(queue, kernel, 1, nullptr, &global, &group_,
+                                  static_cast<cl_uint>(after.size()),
                                   after.empty() ? nullptr : after.data(), event);
 }
 

@@ -21,17 +21,20 @@ struct RectCopy {
     std::size_t packed_offset;  ///< bytes, a multiple of 16
 };
 
-/// Packs and unpacks regions on one device. It uses kernels, one per element size. If the kernels can't be built or may
-/// not access the buffer, it enqueues a clEnqueueCopyBufferRect per slice. Thread-safe.
+/// Packs and unpacks regions on one device. It uses kernels, one per element size. If the kernels
+/// can't be built or may not access the buffer, it enqueues a clEnqueueCopyBufferRect per slice.
+/// Thread-safe.
 class RectKernels {
 public:
     /// Builds the kernels.
     RectKernels(cl_context context, cl_device_id device);
 
-    /// Enqueues the copy of a part of a region to packed memory, or back. It starts when `after`, if not null, is
-    /// complete. `event` receives the event of the end.
-    cl_int enqueue_pack(cl_command_queue queue, const RectCopy &copy, cl_event after, cl_event *event);
-    cl_int enqueue_unpack(cl_command_queue queue, const RectCopy &copy, cl_event after, cl_event *event);
+    /// Enqueues the copy of a part of a region to packed memory, or back. It starts when `after`,
+    /// if not null, is complete. `event` receives the event of the end.
+    cl_int enqueue_pack(cl_command_queue queue, const RectCopy &copy, cl_event after,
+                        cl_event *event);
+    cl_int enqueue_unpack(cl_command_queue queue, const RectCopy &copy, cl_event after,
+                          cl_event *event);
 
 private:
     enum class Way { pack, unpack };
@@ -40,9 +43,10 @@ private:
         Kernel pack, unpack;
     };
 
-    cl_int enqueue(Way way, cl_command_queue queue, const RectCopy &copy, cl_event after, cl_event *event);
-    cl_int enqueue_kernel(cl_kernel kernel, std::size_t width, cl_command_queue queue, const RectCopy &copy,
-                          std::span<const cl_event> after, cl_event *event);
+    cl_int enqueue(Way way, cl_command_queue queue, const RectCopy &copy, cl_event after,
+                   cl_event *event);
+    cl_int enqueue_kernel(cl_kernel kernel, std::size_t width, cl_command_queue queue,
+                          const RectCopy &copy, std::span<const cl_event> after, cl_event *event);
     [[nodiscard]] bool build(cl_context context, cl_device_id device);
 
     Program program_;

@@ -6,7 +6,8 @@
 namespace cldist {
 namespace {
 
-// Samples of each way before a comparison, and the required ratio of times. A smaller difference is noise.
+// Samples of each way before a comparison, and the required ratio of times. A smaller difference is
+// noise.
 constexpr unsigned enough_samples = 2;
 constexpr double clearly = 0.9;
 // Transfers between two trials. The period doubles while trials find nothing better.
@@ -36,7 +37,8 @@ void WayRefinement::took(bool other, double seconds_per_byte) {
 }
 
 double WayRefinement::Way::shortest() const {
-    return *std::min_element(last.begin(), samples < last.size() ? last.begin() + samples : last.end());
+    return *std::min_element(last.begin(),
+                             samples < last.size() ? last.begin() + samples : last.end());
 }
 
 bool Refinements::next_in_place(std::size_t size) {

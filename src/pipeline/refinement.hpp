@@ -8,11 +8,11 @@
 
 namespace cldist {
 
-/// Chooses between two ways of transfer. It tries the other way from time to time and switches to it if it is clearly
-/// faster. Pure. One object per size class.
+/// Chooses between two ways of transfer. It tries the other way from time to time and switches to
+/// it if it is clearly faster. Pure. One object per size class.
 ///
-/// The faster way may change while the program runs, because the number of available cores changes. Therefore the
-/// shortest of the last few times of each way counts.
+/// The faster way may change while the program runs, because the number of available cores changes.
+/// Therefore the shortest of the last few times of each way counts.
 class WayRefinement {
 public:
     /// Returns true if the next transfer should take the way that is not planned.
@@ -33,7 +33,8 @@ private:
     unsigned period_ = 2;       ///< transfers between trials
 };
 
-/// The choices between staging and moving in place for all sizes of a device's messages. Thread-safe.
+/// The choices between staging and moving in place for all sizes of a device's messages.
+/// Thread-safe.
 class Refinements {
 public:
     /// Returns true if the next message, which may be staged, should move in place.

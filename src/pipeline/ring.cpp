@@ -63,7 +63,8 @@ std::shared_ptr<Ring> keep(std::shared_ptr<Ring> ring) {
 std::shared_ptr<Ring> Ring::create(Descriptor &descriptor) {
     // A file beyond the limit would end the program with SIGXFSZ.
     rlimit limit{};
-    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < ring_size) throw missing("shared memory", EFBIG);
+    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < ring_size)
+        throw missing("shared memory", EFBIG);
     descriptor = Descriptor(memfd_create("cldist", MFD_CLOEXEC));
     if (!descriptor) throw missing("memfd_create", errno);
     // Allocated now, because missing memory would later end the program with SIGBUS.
@@ -76,12 +77,14 @@ std::shared_ptr<Ring> Ring::create(Descriptor &descriptor) {
 
 std::shared_ptr<Ring> Ring::open(const Descriptor &descriptor, std::uint32_t id) {
     struct stat status {};
-    if (fstat(descriptor.get(), &status) != 0 || static_cast<std::size_t>(status.st_size) != ring_size)
+    if (fstat(descriptor.get(), &status) != 0 ||
+        static_cast<std::size_t>(status.st_size) != ring_size)
         throw missing("the other process's shared memory", EINVAL);
     return keep(std::make_shared<Ring>(map_ring(descriptor.get()), id));
 }
 
-Ring::Ring(std::byte *memory, std::uint32_t id) : memory_(memory), id_(id), last_used_ns_(now_ns()) {}
+Ring::Ring(std::byte *memory, std::uint32_t id)
+    : memory_(memory), id_(id), last_used_ns_(now_ns()) {}
 
 Ring::~Ring() {
     locks_.clear();
@@ -92,7 +95,8 @@ std::byte *Ring::data() const { return memory_ + control_size; }
 
 void Ring::lock_pages(cl_context context, cl_command_queue queue) {
     const std::lock_guard lock(mutex_);
-    if (locks_.find(context) == locks_.end()) locks_.emplace(context, PageLock(context, queue, data(), ring_capacity));
+    if (locks_.find(context) == locks_.end())
+        locks_.emplace(context, PageLock(context, queue, data(), ring_capacity));
 }
 
 std::shared_ptr<ExportedMemory> Ring::landing(cl_context context, cl_device_id device) {
@@ -129,7 +133,8 @@ void Ring::let_go() {
     locks_.clear();
     landing_.reset();
     // Replaces the memory by an empty mapping, so that the address range stays reserved.
-    mmap(memory_, ring_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+    mmap(memory_, ring_size, PROT_READ | PROT_WRITE,
+         MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
 }
 
 void Ring::forget(cl_context context) {
@@ -154,7 +159,8 @@ void Ring::release_idle(double idle_seconds) {
         for (const auto &weak : rings().all) {
             std::shared_ptr<Ring> ring = weak.lock();
             if (ring == nullptr || ring->closed()) continue;
-            const bool unused = static_cast<double>(now - ring->last_used_ns_) * 1e-9 >= idle_seconds;
+            const bool unused =
+                static_cast<double>(now - ring->last_used_ns_) * 1e-9 >= idle_seconds;
             State expected = State::idle;
             if ((ring->made_here_ ? unused : ring->control().retired != 0) &&
                 ring->state_.compare_exchange_strong(expected, State::closed))

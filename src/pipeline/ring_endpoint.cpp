@@ -15,8 +15,8 @@ constexpr std::uint64_t look_again_ns = 10'000'000;
 
 }  // namespace
 
-RingEndpoint::RingEndpoint(std::shared_ptr<Ring> ring, RingPeer peer, Direction direction, const Plan &plan,
-                           std::size_t size, std::shared_ptr<Record> record)
+RingEndpoint::RingEndpoint(std::shared_ptr<Ring> ring, RingPeer peer, Direction direction,
+                           const Plan &plan, std::size_t size, std::shared_ptr<Record> record)
     : ring_(std::move(ring)),
       peer_(std::move(peer)),
       sends_(direction == Direction::send),
@@ -46,7 +46,8 @@ void RingEndpoint::skip(const Block &block) {
 
 bool RingEndpoint::passed(const Block &block) const {
     const RingControl &control = ring_->control();
-    return (sends_ ? control.drained : control.filled).load(std::memory_order_acquire) > block.index;
+    return (sends_ ? control.drained : control.filled).load(std::memory_order_acquire) >
+           block.index;
 }
 
 bool RingEndpoint::left_alone() {
@@ -63,8 +64,9 @@ Outcome RingEndpoint::ended(const Block &block) {
     if (!passed(block)) {
         if (!left_alone()) return std::nullopt;
         if (!passed(block))
-            return Status::failure(CL_PEER_TRANSFER_FAILED,
-                                   fmt::format("{} ended before it had transferred the whole message", peer_.name));
+            return Status::failure(
+                CL_PEER_TRANSFER_FAILED,
+                fmt::format("{} ended before it had transferred the whole message", peer_.name));
     }
     look_ns_ = 0;
     record_->stage_done(Stage::message, start_ns_[block.slot]);
@@ -73,8 +75,9 @@ Outcome RingEndpoint::ended(const Block &block) {
         return Status{};
     }
     if (ring_->control().failed_from.load(std::memory_order_relaxed) <= block.index)
-        return Status::failure(CL_PEER_TRANSFER_FAILED,
-                               fmt::format("the sender failed after {} bytes of the message", block.offset));
+        return Status::failure(
+            CL_PEER_TRANSFER_FAILED,
+            fmt::format("the sender failed after {} bytes of the message", block.offset));
     return Status{};
 }
 

@@ -18,13 +18,13 @@ struct RingPeer {
     std::function<bool()> lives;  ///< any thread may call it
 };
 
-/// The far end of a message whose blocks pass through a ring. The device endpoints of both processes copy the bytes.
-/// This endpoint only updates the ring's counters. take() must have been called for the ring. The endpoint gives the
-/// ring back.
+/// The far end of a message whose blocks pass through a ring. The device endpoints of both
+/// processes copy the bytes. This endpoint only updates the ring's counters. take() must have been
+/// called for the ring. The endpoint gives the ring back.
 class RingEndpoint final : public Endpoint {
 public:
-    RingEndpoint(std::shared_ptr<Ring> ring, RingPeer peer, Direction direction, const Plan &plan, std::size_t size,
-                 std::shared_ptr<Record> record);
+    RingEndpoint(std::shared_ptr<Ring> ring, RingPeer peer, Direction direction, const Plan &plan,
+                 std::size_t size, std::shared_ptr<Record> record);
     ~RingEndpoint() override;
 
     void start(const Block &block) override;

@@ -18,14 +18,16 @@ ScratchPool::Lease::~Lease() {
     if (pool_ != nullptr) pool_->give_back(std::move(buffer_), size_);
 }
 
-ScratchPool::ScratchPool(cl_context context, std::size_t keep) : context_(Context::share(context)), keep_(keep) {}
+ScratchPool::ScratchPool(cl_context context, std::size_t keep)
+    : context_(Context::share(context)), keep_(keep) {}
 
 ScratchPool::Lease ScratchPool::lease(std::size_t size) {
     // Few distinct sizes, so that kept buffers fit later requests.
     const std::size_t room = std::bit_ceil(std::max<std::size_t>(size, 4096));
     {
         const std::lock_guard lock(mutex_);
-        const auto fitting = std::find_if(unused_.rbegin(), unused_.rend(), [&](auto &u) { return u.size == room; });
+        const auto fitting =
+            std::find_if(unused_.rbegin(), unused_.rend(), [&](auto &u) { return u.size == room; });
         if (fitting != unused_.rend()) {
             Lease lease(shared_from_this(), std::move(fitting->buffer), room);
             unused_bytes_ -= room;
@@ -34,7 +36,8 @@ ScratchPool::Lease ScratchPool::lease(std::size_t size) {
         }
     }
     cl_int code = CL_SUCCESS;
-    Mem buffer = Mem::adopt(clCreateBuffer(context_.get(), CL_MEM_READ_WRITE, room, nullptr, &code));
+    Mem buffer =
+        Mem::adopt(clCreateBuffer(context_.get(), CL_MEM_READ_WRITE, room, nullptr, &code));
     check(code, "clCreateBuffer");
     return {shared_from_this(), std::move(buffer), room};
 }

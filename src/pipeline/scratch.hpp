@@ -10,8 +10,8 @@
 
 namespace cldist {
 
-/// Buffers of one device, leased while strided regions pass through them. Returned buffers are kept for the next lease,
-/// up to a limit. Thread-safe.
+/// Buffers of one device, leased while strided regions pass through them. Returned buffers are kept
+/// for the next lease, up to a limit. Thread-safe.
 class ScratchPool : public std::enable_shared_from_this<ScratchPool> {
 public:
     /// A leased buffer. Its destructor returns it to the pool.
@@ -39,8 +39,8 @@ public:
     /// Keeps at most `keep` unused bytes.
     ScratchPool(cl_context context, std::size_t keep);
 
-    /// Returns a buffer of at least `size` bytes. Throws an Error (CL_MEM_OBJECT_ALLOCATION_FAILURE, …) if there is no
-    /// memory.
+    /// Returns a buffer of at least `size` bytes. Throws an Error
+    /// (CL_MEM_OBJECT_ALLOCATION_FAILURE, …) if there is no memory.
     Lease lease(std::size_t size);
 
 private:

@@ -15,9 +15,10 @@ namespace {
 
 // Offsets in TransferSlot: order 0, address 8, size 16, flag 24, sent 64, ended 68.
 //
-// Only one thread reads host memory: on an H200, reads of one address by many multiprocessors take 2.5 us each, one
-// after the other. It passes what it has read to the other work-groups in `shared`, eight words of device memory. They are:
-// the number of work-groups that have ended; whether the rest is valid; the order; a gap; address and size in 64 bits.
+// Only one thread reads host memory: on an H200, reads of one address by many multiprocessors
+// take 2.5 us each, one after the other. It passes what it has read to the other work-groups in
+// `shared`, eight words of device memory. They are: the number of work-groups that have ended;
+// whether the rest is valid; the order; a gap; address and size in 64 bits.
 constexpr const char *prelude = R"(
 typedef volatile __global uint *Word;
 #ifdef CLDIST_PTX
@@ -161,10 +162,12 @@ constexpr std::size_t most_recv_groups = 64;
 
 }  // namespace
 
-Program build_slot_program(cl_context context, cl_device_id device, const char *kernels, std::string options) {
+Program build_slot_program(cl_context context, cl_device_id device, const char *kernels,
+                           std::string options) {
     std::array<const char *, 2> text{prelude, kernels};
     cl_int code = CL_SUCCESS;
-    auto program = Program::adopt(clCreateProgramWithSource(context, 2, text.data(), nullptr, &code));
+    auto program =
+        Program::adopt(clCreateProgramWithSource(context, 2, text.data(), nullptr, &code));
     check(code, "clCreateProgramWithSource");
     if (!is_cpu(device)) options += " -cl-std=CL3.0 -DCLDIST_PTX";
     // PoCL 3.1 may fail while other processes build the same source (docs/dev/drivers.md).
@@ -173,38 +176,46 @@ Program build_slot_program(cl_context context, cl_device_id device, const char *
     for (int i = 0; code == CL_BUILD_PROGRAM_FAILURE && i < attempts; ++i)
         code = clBuildProgram(program.get(), 1, &device, options.c_str(), nullptr, nullptr);
     if (code != CL_SUCCESS)
-        throw Error(code, "the device's compiler rejects kernels that wait: " + build_log(program.get(), device));
+        throw Error(code, "the device's compiler rejects kernels that wait: " +
+                              build_log(program.get(), device));
     return program;
 }
 
-SlotKernels::SlotKernels(cl_context context, cl_device_id device) : is_cpu_(cldist::is_cpu(device)) {
+SlotKernels::SlotKernels(cl_context context, cl_device_id device)
+    : is_cpu_(cldist::is_cpu(device)) {
     program_ = build_slot_program(context, device, source, "");
     cl_int code = CL_SUCCESS;
-    for (auto [kernel, name] : {std::pair{&send_, "ordered_send"}, std::pair{&recv_, "ordered_recv"},
-                                std::pair{&exchange_, "ordered_exchange"}, std::pair{&address_, "address_of"}}) {
+    for (auto [kernel, name] :
+         {std::pair{&send_, "ordered_send"}, std::pair{&recv_, "ordered_recv"},
+          std::pair{&exchange_, "ordered_exchange"}, std::pair{&address_, "address_of"}}) {
         *kernel = Kernel::adopt(clCreateKernel(program_.get(), name, &code));
         check(code, "clCreateKernel");
     }
-    answer_ = Mem::adopt(clCreateBuffer(context, CL_MEM_READ_WRITE, sizeof(cl_ulong), nullptr, &code));
+    answer_ =
+        Mem::adopt(clCreateBuffer(context, CL_MEM_READ_WRITE, sizeof(cl_ulong), nullptr, &code));
     check(code, "clCreateBuffer");
     const std::vector<cl_uint> zeros(TransferSlots::count * words_per_slot);
     shared_ = Mem::adopt(clCreateBuffer(context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR,
-                                        zeros.size() * sizeof(cl_uint), const_cast<cl_uint *>(zeros.data()), &code));
+                                        zeros.size() * sizeof(cl_uint),
+                                        const_cast<cl_uint *>(zeros.data()), &code));
     check(code, "clCreateBuffer");
 }
 
-cl_int SlotKernels::enqueue(cl_command_queue queue, cl_mem slots, const SlotMove *send, const SlotMove *recv,
-                            std::span<const cl_event> wait_list, cl_event *event) {
+cl_int SlotKernels::enqueue(cl_command_queue queue, cl_mem slots, const SlotMove *send,
+                            const SlotMove *recv, std::span<const cl_event> wait_list,
+                            cl_event *event) {
     const auto groups_of = [this](const SlotMove *move, std::size_t most) -> cl_uint {
         if (move == nullptr) return 0;
-        return static_cast<cl_uint>(
-            std::clamp<std::size_t>((move->size + bytes_per_group - 1) / bytes_per_group, 1, is_cpu_ ? 2 : most));
+        return static_cast<cl_uint>(std::clamp<std::size_t>(
+            (move->size + bytes_per_group - 1) / bytes_per_group, 1, is_cpu_ ? 2 : most));
     };
     const cl_uint send_groups = groups_of(send, most_send_groups);
     const cl_uint recv_groups = groups_of(recv, most_recv_groups);
     const std::size_t local = is_cpu_ ? 1 : group_size;
     const std::size_t global = (send_groups + recv_groups) * local;
-    const cl_kernel kernel = recv == nullptr ? send_.get() : send == nullptr ? recv_.get() : exchange_.get();
+    const cl_kernel kernel = recv == nullptr   ? send_.get()
+                             : send == nullptr ? recv_.get()
+                                               : exchange_.get();
     const std::lock_guard lock(mutex_);
     cl_uint position = 0;
     cl_int code = CL_SUCCESS;
@@ -223,7 +234,8 @@ cl_int SlotKernels::enqueue(cl_command_queue queue, cl_mem slots, const SlotMove
     }
     if (send != nullptr && recv != nullptr) pass(send_groups);
     if (code != CL_SUCCESS) return code;
-    return clEnqueueNDRangeKernel(queue, kernel, 1, nullptr, &global, &local, static_cast<cl_uint>(wait_list.size()),
+    return clEnqueueNDRangeKernel(queue, kernel, 1, nullptr, &global, &local,
+                                  static_cast<cl_uint>(wait_list.size()),
                                   wait_list.empty() ? nullptr : wait_list.data(), event);
 }
 
@@ -233,7 +245,8 @@ std::uint64_t SlotKernels::address_of(cl_command_queue queue, cl_mem buffer) {
     check(clSetKernelArg(address_.get(), 0, sizeof to, &to), "clSetKernelArg");
     check(clSetKernelArg(address_.get(), 1, sizeof buffer, &buffer), "clSetKernelArg");
     const std::size_t one = 1;
-    check(clEnqueueNDRangeKernel(queue, address_.get(), 1, nullptr, &one, nullptr, 0, nullptr, nullptr),
+    check(clEnqueueNDRangeKernel(queue, address_.get(), 1, nullptr, &one, nullptr, 0, nullptr,
+                                 nullptr),
           "clEnqueueNDRangeKernel");
     cl_ulong address = 0;
     check(clEnqueueReadBuffer(queue, to, CL_TRUE, 0, sizeof address, &address, 0, nullptr, nullptr),

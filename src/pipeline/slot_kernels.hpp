@@ -11,8 +11,8 @@
 namespace cldist {
 
 /// Builds `kernels` behind the functions that all device-ordered commands use. Throws an Error.
-[[nodiscard]] Program build_slot_program(cl_context context, cl_device_id device, const char *kernels,
-                                         std::string options);
+[[nodiscard]] Program build_slot_program(cl_context context, cl_device_id device,
+                                         const char *kernels, std::string options);
 
 /// What the kernel of a slot moves.
 struct SlotMove {
@@ -23,8 +23,8 @@ struct SlotMove {
     std::uint64_t address;  ///< of a send: where to
 };
 
-/// The kernels of device-ordered commands. The kernel of a receive waits for the order in its slot, and for the sender's
-/// flag, and moves the bytes. Thread-safe.
+/// The kernels of device-ordered commands. The kernel of a receive waits for the order in its slot,
+/// and for the sender's flag, and moves the bytes. Thread-safe.
 class SlotKernels {
 public:
     /// Builds the kernels. Throws an Error.
@@ -33,7 +33,8 @@ public:
     /// Enqueues one kernel for a send, a receive, or both; the other is null. `event` may be null.
     cl_int enqueue(cl_command_queue queue, cl_mem slots, const SlotMove *send, const SlotMove *recv,
                    std::span<const cl_event> wait_list, cl_event *event);
-    /// For each slot, eight words that the work-groups share. The first two are zero between commands.
+    /// For each slot, eight words that the work-groups share. The first two are zero between
+    /// commands.
     [[nodiscard]] cl_mem shared() const { return shared_.get(); }
     /// The address of the first byte of `buffer` in kernels. Throws an Error.
     [[nodiscard]] std::uint64_t address_of(cl_command_queue queue, cl_mem buffer);
@@ -41,7 +42,8 @@ public:
 private:
     Program program_;
     Kernel send_, recv_, exchange_, address_;
-    Mem answer_;  ///< of address_of(); not released, because NVIDIA's driver (580) would wait for waiting kernels
+    /// Of address_of(); not released, because NVIDIA's driver (580) would wait for waiting kernels.
+    Mem answer_;
     Mem shared_;
     bool is_cpu_;
     std::mutex mutex_;

@@ -19,21 +19,25 @@ namespace cldist {
 namespace {
 
 constexpr std::size_t smallest_piece = 4096;
-// Slabs are whole huge pages, because MPI's single-copy transports then move bytes at twice the speed. Small pieces
-// share a slab, because each page-locking call is expensive.
+// Slabs are whole huge pages, because MPI's single-copy transports then move bytes at twice the
+// speed. Small pieces share a slab, because each page-locking call is expensive.
 constexpr std::size_t huge_page = std::size_t{2} << 20U;
 
 // Maps `size` bytes, a multiple of huge_page, with that alignment.
 std::byte *map_memory(std::size_t size) {
-    void *memory = mmap(nullptr, size + huge_page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *memory =
+        mmap(nullptr, size + huge_page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED)
         throw Error(CL_OUT_OF_HOST_MEMORY,
-                    fmt::format("cannot allocate {} bytes of staging memory: {}", size, std::strerror(errno)));
+                    fmt::format("cannot allocate {} bytes of staging memory: {}", size,
+                                std::strerror(errno)));
     auto *begin = static_cast<std::byte *>(memory);
-    const std::size_t before = (huge_page - reinterpret_cast<std::uintptr_t>(begin) % huge_page) % huge_page;
+    const std::size_t before =
+        (huge_page - reinterpret_cast<std::uintptr_t>(begin) % huge_page) % huge_page;
     if (before != 0) munmap(begin, before);
     if (before != huge_page) munmap(begin + before + size, huge_page - before);
-    madvise(begin + before, size, MADV_HUGEPAGE);  // without huge pages the system uses normal pages
+    // Without huge pages the system uses normal pages.
+    madvise(begin + before, size, MADV_HUGEPAGE);
     return begin + before;
 }
 
@@ -68,8 +72,8 @@ StagingPool::~StagingPool() {
 }
 
 StagingPool::Lease StagingPool::lease(std::size_t size) {
-    // Powers of two, so that pieces can be reused. Above a huge page, multiples of huge pages, because powers of two
-    // would waste gigabytes.
+    // Powers of two, so that pieces can be reused. Above a huge page, multiples of huge pages,
+    // because powers of two would waste gigabytes.
     const std::size_t piece = size <= huge_page ? std::bit_ceil(std::max(size, smallest_piece))
                                                 : (size + huge_page - 1) / huge_page * huge_page;
     {
@@ -82,8 +86,8 @@ StagingPool::Lease StagingPool::lease(std::size_t size) {
                 best = slab.get();
         if (best != nullptr) return lend(*best);
     }
-    // This waits for the queue, and perhaps for a platform thread that gives a piece back. Therefore it runs without
-    // the lock.
+    // This waits for the queue, and perhaps for a platform thread that gives a piece back.
+    // Therefore it runs without the lock.
     std::unique_ptr<Slab> slab = make_slab(piece, std::max<std::size_t>(huge_page / piece, 1));
     const std::lock_guard lock(mutex_);
     unused_ += slab->size;
@@ -117,7 +121,8 @@ void StagingPool::trim() {
     {
         const std::lock_guard lock(mutex_);
         std::erase_if(slabs_, [&](auto &slab) {
-            // The last slab is always kept, because page-locking it again would cost more than the transfer.
+            // The last slab is always kept, because page-locking it again would cost more than the
+            // transfer.
             if (unused_ <= keep_ || slab.get() == last_unused_ || !slab->unused()) return false;
             unused_ -= slab->size;
             surplus.push_back(std::move(slab));
@@ -127,7 +132,8 @@ void StagingPool::trim() {
     for (const auto &slab : surplus) destroy(*slab);
 }
 
-std::unique_ptr<StagingPool::Slab> StagingPool::make_slab(std::size_t piece, std::size_t pieces) const {
+std::unique_ptr<StagingPool::Slab> StagingPool::make_slab(std::size_t piece,
+                                                          std::size_t pieces) const {
     const std::size_t size = piece * pieces;
     std::byte *memory = map_memory(size);
     auto slab = std::make_unique<Slab>(Slab{piece, size, memory, {}, {}});

@@ -9,11 +9,11 @@
 
 namespace cldist {
 
-/// Page-locked host memory of one context, leased in pieces. Returned memory is kept for later leases. Memory above a
-/// limit is kept only for a short time. Thread-safe.
+/// Page-locked host memory of one context, leased in pieces. Returned memory is kept for later
+/// leases. Memory above a limit is kept only for a short time. Thread-safe.
 ///
-/// The library maps the memory, and OpenCL wraps it (CL_MEM_USE_HOST_PTR) and thus page-locks it. Unlike memory from a
-/// driver, every transport of every MPI library can send it.
+/// The library maps the memory, and OpenCL wraps it (CL_MEM_USE_HOST_PTR) and thus page-locks it.
+/// Unlike memory from a driver, every transport of every MPI library can send it.
 class StagingPool : public std::enable_shared_from_this<StagingPool> {
     struct Slab;
 
@@ -50,8 +50,9 @@ public:
     /// Throws an Error (CL_OUT_OF_RESOURCES, …) if there is no memory.
     Lease lease(std::size_t size);
 
-    /// Frees unused slabs above the limit, except the most recently returned slab. It waits for the platform. Pieces
-    /// may be returned on the platform's threads, which must not wait. Therefore another thread calls trim().
+    /// Frees unused slabs above the limit, except the most recently returned slab. It waits for the
+    /// platform. Pieces may be returned on the platform's threads, which must not wait. Therefore
+    /// another thread calls trim().
     void trim();
 
     [[nodiscard]] std::size_t bytes_allocated() const;

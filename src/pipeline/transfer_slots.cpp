@@ -25,7 +25,8 @@ Descriptor allocate(cl_device_id device) {
 
 }  // namespace
 
-TransferSlots::TransferSlots(cl_context context, cl_device_id device) : descriptor_(allocate(device)) {
+TransferSlots::TransferSlots(cl_context context, cl_device_id device)
+    : descriptor_(allocate(device)) {
     open(context, device);
     std::memset(static_cast<void *>(slots_), 0, bytes);
     for (std::uint32_t i = count; i > boards * slots_per_board; --i) free_.push_back(i - 1);
@@ -38,14 +39,17 @@ TransferSlots::TransferSlots(cl_context context, cl_device_id device, Descriptor
 
 void TransferSlots::open(cl_context context, cl_device_id device) {
     Descriptor duplicate(fcntl(descriptor_.get(), F_DUPFD_CLOEXEC, 0));
-    if (!duplicate) throw Error(CL_OUT_OF_RESOURCES, fmt::format("a descriptor: {}", std::strerror(errno)));
+    if (!duplicate)
+        throw Error(CL_OUT_OF_RESOURCES, fmt::format("a descriptor: {}", std::strerror(errno)));
     imported_.emplace(std::move(duplicate), bytes, DeviceUuid{});
     buffer_ = imported_->buffer(context, device);
     mapped_here_ = is_cpu(device);
-    void *const memory = mapped_here_ ? mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_.get(), 0)
+    void *const memory = mapped_here_ ? mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
+                                             descriptor_.get(), 0)
                                       : cuda::map_host(descriptor_, bytes);
     if (memory == MAP_FAILED)
-        throw Error(CL_OUT_OF_HOST_MEMORY, fmt::format("mapping shared memory: {}", std::strerror(errno)));
+        throw Error(CL_OUT_OF_HOST_MEMORY,
+                    fmt::format("mapping shared memory: {}", std::strerror(errno)));
     slots_ = static_cast<TransferSlot *>(memory);
 }
 

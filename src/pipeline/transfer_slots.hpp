@@ -21,32 +21,36 @@ enum class SlotOrder : std::uint32_t {
     leave  ///< end without moving bytes: the host has moved them, or abandons them
 };
 
-/// The state of one device-ordered command, in host memory that its kernel, the hosts of both processes and the device
-/// of the other process share. Each member has one writer. The kernels know the layout.
+/// The state of one device-ordered command, in host memory that its kernel, the hosts of both
+/// processes and the device of the other process share. Each member has one writer. The kernels
+/// know the layout.
 struct TransferSlot {
     // Written by hosts.
     std::atomic<SlotOrder> order;
-    std::atomic<std::uint32_t> taken;  ///< send: the receiver does not use the slot and the landing memory any more
-    std::uint64_t address;             ///< where to put the bytes (send), where they will be (receive)
-    std::uint64_t size;                ///< receive: bytes
-    std::uint64_t flag;                ///< receive: address of the sender's `sent`
+    /// send: the receiver does not use the slot and the landing memory any more.
+    std::atomic<std::uint32_t> taken;
+    std::uint64_t address;  ///< where to put the bytes (send), where they will be (receive)
+    std::uint64_t size;     ///< receive: bytes
+    std::uint64_t flag;     ///< receive: address of the sender's `sent`
     // Written by the kernel.
     alignas(64) std::atomic<std::uint32_t> sent;  ///< the bytes are at `address`
     std::atomic<std::uint32_t> ended;             ///< the last access to the slot
 };
 static_assert(sizeof(TransferSlot) == 128 && offsetof(TransferSlot, sent) == 64);
 
-/// Announcements of a process to the other processes of a communicator about its collective commands. Only hosts use
-/// them.
+/// Announcements of a process to the other processes of a communicator about its collective
+/// commands. Only hosts use them.
 struct CollectiveBoard {
     static constexpr std::uint64_t window = 128;
     /// The first command that the process announces. Zero: it has announced none.
     std::atomic<std::uint64_t> first;
-    /// The last commands, by their numbers modulo `window`: twice the number, plus one if kernels may carry it out.
+    /// The last commands, by their numbers modulo `window`: twice the number, plus one if kernels
+    /// may carry it out.
     std::array<std::atomic<std::uint32_t>, window> calls;
 };
 
-/// The slots of the device-ordered commands of one context, and the same memory in another process. Thread-safe.
+/// The slots of the device-ordered commands of one context, and the same memory in another process.
+/// Thread-safe.
 class TransferSlots {
 public:
     /// The largest number of commands at once.

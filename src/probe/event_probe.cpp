@@ -1,6 +1,6 @@
-// event-probe "DEVICE NAME DRIVER VERSION" exits with 0 if the platform of this device survives a failed command.
-// Another command waits for the failed one, and the program holds neither event. The library runs this program as a
-// child process because some platforms abort.
+// event-probe "DEVICE NAME DRIVER VERSION" exits with 0 if the platform of this device survives a
+// failed command. Another command waits for the failed one, and the program holds neither event.
+// The library runs this program as a child process because some platforms abort.
 #include <cstdlib>
 #include <string>
 #include <vector>
@@ -19,7 +19,8 @@ std::vector<cl_device_id> all_devices() {
     clGetPlatformIDs(count, platforms.data(), nullptr);
     std::vector<cl_device_id> devices;
     for (cl_platform_id platform : platforms) {
-        if (clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 0, nullptr, &count) != CL_SUCCESS) continue;
+        if (clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 0, nullptr, &count) != CL_SUCCESS)
+            continue;
         const std::size_t before = devices.size();
         devices.resize(before + count);
         clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, count, devices.data() + before, nullptr);
@@ -32,7 +33,10 @@ std::vector<cl_device_id> all_devices() {
 int main(int argc, char **argv) {
     if (argc != 2) return 2;
     for (cl_device_id device : all_devices()) {
-        if (device_string(device, CL_DEVICE_NAME) + " " + device_string(device, CL_DRIVER_VERSION) != argv[1]) continue;
+        if (device_string(device, CL_DEVICE_NAME) + " " +
+                device_string(device, CL_DRIVER_VERSION) !=
+            argv[1])
+            continue;
         try {
             survive_failed_event(device);
         } catch (const Error &) {

@@ -13,11 +13,13 @@ using Accesses = std::optional<std::vector<ArgumentAccess>>;
 
 class CachedModel final : public AccessModel {
 public:
-    CachedModel(std::unique_ptr<AccessModel> model, std::size_t most) : model_(std::move(model)), most_(most) {}
+    CachedModel(std::unique_ptr<AccessModel> model, std::size_t most)
+        : model_(std::move(model)), most_(most) {}
 
     bool splittable(std::string &why_not) const override { return model_->splittable(why_not); }
 
-    Accesses accesses(const Launch &launch, const SubRange &part, std::span<const Immediate> arguments) const override {
+    Accesses accesses(const Launch &launch, const SubRange &part,
+                      std::span<const Immediate> arguments) const override {
         const std::string key = key_of(launch, part, arguments);
         {
             const std::lock_guard lock(mutex_);
@@ -39,19 +41,22 @@ public:
     }
 
 private:
-    static std::string key_of(const Launch &launch, const SubRange &part, std::span<const Immediate> arguments) {
+    static std::string key_of(const Launch &launch, const SubRange &part,
+                              std::span<const Immediate> arguments) {
         std::string key;
         const auto add = [&](std::size_t number) {
             key.append(reinterpret_cast<const char *>(&number), sizeof number);
         };
         add(launch.dimensions);
-        for (const auto &sizes : {launch.offset, launch.global, launch.local, part.begin, part.end}) {
+        for (const auto &sizes :
+             {launch.offset, launch.global, launch.local, part.begin, part.end}) {
             for (const std::size_t size : sizes) add(size);
         }
         for (const Immediate &argument : arguments) {
             add(argument.buffer_size);
             add(argument.value.size());
-            key.append(reinterpret_cast<const char *>(argument.value.data()), argument.value.size());
+            key.append(reinterpret_cast<const char *>(argument.value.data()),
+                       argument.value.size());
         }
         return key;
     }

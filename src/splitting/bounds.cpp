@@ -49,7 +49,8 @@ std::vector<Groups> equal_groups(const Launch &launch, const SubRange &part) {
     return all;
 }
 
-Evaluation::Evaluation(const Launch &launch, const Groups &groups, std::span<const Immediate> arguments)
+Evaluation::Evaluation(const Launch &launch, const Groups &groups,
+                       std::span<const Immediate> arguments)
     : launch_(launch), groups_(groups), arguments_(arguments) {
     for (unsigned d = 0; d < 3; ++d) {
         const Wide first = groups.first[d];
@@ -115,8 +116,8 @@ void Evaluation::gather_ids(Form &form) const {
         Wide same = 0;
         if (__builtin_mul_overflow(factor, size, &same) || group->second != same) continue;
         const Bounds id = range_of(global_id_of + d);
-        const Wide shift = id.low - static_cast<Wide>(launch_.offset[d]) - size * range_of(group_of + d).low -
-                           range_of(local_id_of + d).low;
+        const Wide shift = id.low - static_cast<Wide>(launch_.offset[d]) -
+                           size * range_of(group_of + d).low - range_of(local_id_of + d).low;
         Wide by = 0;
         if (__builtin_mul_overflow(factor, shift, &by)) continue;
         form.factors.erase(group);
@@ -150,7 +151,8 @@ std::optional<Form> Evaluation::product(const Form &a, const Form &b) const {
         Form all;
         const Wide by = a.low;
         if (by == 0) return all;
-        if (__builtin_mul_overflow(b.low, by, &all.low) || __builtin_mul_overflow(b.high, by, &all.high))
+        if (__builtin_mul_overflow(b.low, by, &all.low) ||
+            __builtin_mul_overflow(b.high, by, &all.high))
             return std::nullopt;
         if (by < 0) std::swap(all.low, all.high);
         for (const auto &[index, factor] : b.factors) {
@@ -200,7 +202,9 @@ Form Evaluation::modulo(const Form &form, Wide divisor) const {
 Form Evaluation::quotient(const Expression &expression) const {
     const unsigned width = width_of(expression);
     const bool with_sign = expression.kind == Kind::sdiv;
-    const auto value = [&](const Expression &operand) { return with_sign ? form(operand) : unsigned_form(operand); };
+    const auto value = [&](const Expression &operand) {
+        return with_sign ? form(operand) : unsigned_form(operand);
+    };
     const Form a = value(*expression.operands[0]);
     const auto divisor = bounds(value(*expression.operands[1]));
     const auto all = bounds(a);
@@ -209,9 +213,9 @@ Form Evaluation::quotient(const Expression &expression) const {
     const Wide by = divisor->low;
     if (by == divisor->high) {
         const auto whole = [&](Wide part) { return part % by == 0; };
-        const bool exact =
-            a.low == a.high && whole(a.low) &&
-            std::all_of(a.factors.begin(), a.factors.end(), [&](const auto &at) { return whole(at.second); });
+        const bool exact = a.low == a.high && whole(a.low) &&
+                           std::all_of(a.factors.begin(), a.factors.end(),
+                                       [&](const auto &at) { return whole(at.second); });
         if (exact) {
             Form divided = a;
             divided.low /= by;
@@ -220,7 +224,8 @@ Form Evaluation::quotient(const Expression &expression) const {
             return wrapped(std::move(divided), width);
         }
     }
-    const std::array corners{all->low / by, all->low / divisor->high, all->high / by, all->high / divisor->high};
+    const std::array corners{all->low / by, all->low / divisor->high, all->high / by,
+                             all->high / divisor->high};
     const auto [low, high] = std::minmax_element(corners.begin(), corners.end());
     return wrapped(between(*low, *high), width);
 }
@@ -228,13 +233,16 @@ Form Evaluation::quotient(const Expression &expression) const {
 Form Evaluation::remainder(const Expression &expression) const {
     const unsigned width = width_of(expression);
     const bool with_sign = expression.kind == Kind::srem;
-    const auto value = [&](const Expression &operand) { return with_sign ? form(operand) : unsigned_form(operand); };
+    const auto value = [&](const Expression &operand) {
+        return with_sign ? form(operand) : unsigned_form(operand);
+    };
     const Form a = value(*expression.operands[0]);
     const auto divisor = bounds(value(*expression.operands[1]));
     const auto all = bounds(a);
     if (!divisor || !all || divisor->low <= 0) return any(width);
     const Wide most = divisor->high - 1;
-    if (all->low < 0) return between(std::max(all->low, -most), std::clamp<Wide>(all->high, 0, most));
+    if (all->low < 0)
+        return between(std::max(all->low, -most), std::clamp<Wide>(all->high, 0, most));
     if (divisor->low == divisor->high) {
         const Form rest = modulo(a, divisor->low);
         if (!rest.factors.empty() || is_known(rest)) return wrapped(rest, width);
@@ -257,13 +265,15 @@ Form Evaluation::bits(const Expression &expression) const {
                 const auto all = bounds(value);
                 const Wide step = -mask.low;
                 if (step > 0 && ones(step - 1) == step - 1) {
-                    return between(floor_of(all->low, step) * step, floor_of(all->high, step) * step);
+                    return between(floor_of(all->low, step) * step,
+                                   floor_of(all->high, step) * step);
                 }
                 return std::nullopt;
             };
             if (const auto form = masked(a, b)) return *form;
             if (const auto form = masked(b, a)) return *form;
-            if (left->low >= 0 && right->low >= 0) return between(0, std::min(left->high, right->high));
+            if (left->low >= 0 && right->low >= 0)
+                return between(0, std::min(left->high, right->high));
             if (left->low >= 0) return between(0, left->high);
             if (right->low >= 0) return between(0, right->high);
             return any(width);
@@ -282,13 +292,15 @@ Form Evaluation::bits(const Expression &expression) const {
         }
         default: {  // ashr, lshr
             if (right->low < 0 || right->high >= static_cast<Wide>(width)) return any(width);
-            const Form value = expression.kind == Kind::lshr ? unsigned_form(*expression.operands[0]) : a;
+            const Form value =
+                expression.kind == Kind::lshr ? unsigned_form(*expression.operands[0]) : a;
             const auto all = bounds(value);
             if (!all) return any(width);
             const auto low = static_cast<unsigned>(right->low);
             const auto high = static_cast<unsigned>(right->high);
-            const std::array corners{floor_of(all->low, two_to(low)), floor_of(all->low, two_to(high)),
-                                     floor_of(all->high, two_to(low)), floor_of(all->high, two_to(high))};
+            const std::array corners{
+                floor_of(all->low, two_to(low)), floor_of(all->low, two_to(high)),
+                floor_of(all->high, two_to(low)), floor_of(all->high, two_to(high))};
             const auto [least, most] = std::minmax_element(corners.begin(), corners.end());
             return wrapped(between(*least, *most), width);
         }
@@ -318,8 +330,10 @@ Form Evaluation::extreme(const Expression &expression) const {
             best_bounds = *all;
             continue;
         }
-        best_bounds = smaller ? Bounds{std::min(best_bounds.low, all->low), std::min(best_bounds.high, all->high)}
-                              : Bounds{std::max(best_bounds.low, all->low), std::max(best_bounds.high, all->high)};
+        best_bounds = smaller ? Bounds{std::min(best_bounds.low, all->low),
+                                       std::min(best_bounds.high, all->high)}
+                              : Bounds{std::max(best_bounds.low, all->low),
+                                       std::max(best_bounds.high, all->high)};
         best = between(best_bounds.low, best_bounds.high);
     }
     return wrapped(*best, width);
@@ -328,13 +342,14 @@ Form Evaluation::extreme(const Expression &expression) const {
 Form Evaluation::immediate(const Expression &expression) const {
     const auto index = static_cast<std::size_t>(expression.value);
     const std::size_t bytes = width_of(expression) / 8;
-    if (index >= arguments_.size() || arguments_[index].value.size() < expression.offset + bytes || bytes > 8 ||
-        bytes == 0) {
+    if (index >= arguments_.size() || arguments_[index].value.size() < expression.offset + bytes ||
+        bytes > 8 || bytes == 0) {
         return any(width_of(expression));
     }
     std::uint64_t value = 0;
     for (std::size_t i = 0; i < bytes; ++i) {  // spir64 and the hosts are little-endian
-        value |= static_cast<std::uint64_t>(arguments_[index].value[expression.offset + i]) << (8 * i);
+        value |= static_cast<std::uint64_t>(arguments_[index].value[expression.offset + i])
+                 << (8 * i);
     }
     return wrapped(known(value), width_of(expression));
 }
@@ -342,20 +357,24 @@ Form Evaluation::immediate(const Expression &expression) const {
 Form Evaluation::form(const Expression &expression) const {
     const unsigned width = width_of(expression);
     const auto d = static_cast<unsigned>(expression.value);
-    const auto is_size = [&](Wide value) { return d < 3 ? wrapped(known(value), width) : any(width); };
+    const auto is_size = [&](Wide value) {
+        return d < 3 ? wrapped(known(value), width) : any(width);
+    };
     switch (expression.kind) {
         case Kind::constant: return known(expression.value);
         case Kind::immediate: return immediate(expression);
-        case Kind::global_id: return d < 3 ? wrapped(variable(global_id_of + d), width) : any(width);
+        case Kind::global_id:
+            return d < 3 ? wrapped(variable(global_id_of + d), width) : any(width);
         case Kind::group_id:
             if (d < 3 && launch_.local[d] == 1) {  // the same as the global id
-                return wrapped(sum(variable(global_id_of + d), known(launch_.offset[d]), -1), width);
+                return wrapped(sum(variable(global_id_of + d), known(launch_.offset[d]), -1),
+                               width);
             }
             return d < 3 ? wrapped(variable(group_of + d), width) : any(width);
         case Kind::local_id:
             if (d < 3 && groups_.first[d] == groups_.last[d]) {  // the local id, too
-                const Wide first =
-                    static_cast<Wide>(launch_.offset[d]) + static_cast<Wide>(groups_.first[d]) * launch_.local[d];
+                const Wide first = static_cast<Wide>(launch_.offset[d]) +
+                                   static_cast<Wide>(groups_.first[d]) * launch_.local[d];
                 return wrapped(sum(variable(global_id_of + d), known(first), -1), width);
             }
             return d < 3 ? wrapped(variable(local_id_of + d), width) : any(width);
@@ -410,7 +429,8 @@ Form Evaluation::form(const Expression &expression) const {
             for (std::size_t i = first; i < expression.operands.size(); ++i) {
                 const auto here = bounds(form(*expression.operands[i]));
                 if (!here) return any(width);
-                all = all ? Bounds{std::min(all->low, here->low), std::max(all->high, here->high)} : *here;
+                all = all ? Bounds{std::min(all->low, here->low), std::max(all->high, here->high)}
+                          : *here;
             }
             return between(all->low, all->high);
         }

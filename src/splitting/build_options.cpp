@@ -47,7 +47,8 @@ std::vector<std::string> include_folders(const std::string &options) {
 
 bool chooses_language(const std::string &options) {
     const auto all = options_of(options);
-    return std::any_of(all.begin(), all.end(), [](const std::string &one) { return one.starts_with("-cl-std="); });
+    return std::any_of(all.begin(), all.end(),
+                       [](const std::string &one) { return one.starts_with("-cl-std="); });
 }
 
 }  // namespace cldist::splitting

@@ -17,7 +17,8 @@ constexpr std::size_t most_ranges = std::size_t{1} << 20;
 /// A longer range comes from an unknown value.
 constexpr Wide most_bytes = Wide{1} << 46;
 
-// ---- Text: one item per line, which begins with its kind ------------------------------------------------------------
+// ---- Text: one item per line, which begins with its kind
+// ------------------------------------------------------------
 
 constexpr std::string_view first_line = "cldist-accesses 2";
 
@@ -43,7 +44,8 @@ unsigned take_number(std::string_view &line) {
     return number;
 }
 
-// ---- The model ------------------------------------------------------------------------------------------------------
+// ---- The model
+// ------------------------------------------------------------------------------------------------------
 
 class DescribedModel final : public AccessModel {
 public:
@@ -55,9 +57,11 @@ public:
         return kernel_.why_not.empty();
     }
 
-    std::optional<std::vector<ArgumentAccess>> accesses(const Launch &launch, const SubRange &part,
-                                                        std::span<const Immediate> arguments) const override {
-        if (!kernel_.why_not.empty() || arguments.size() != kernel_.arguments.size()) return std::nullopt;
+    std::optional<std::vector<ArgumentAccess>> accesses(
+        const Launch &launch, const SubRange &part,
+        std::span<const Immediate> arguments) const override {
+        if (!kernel_.why_not.empty() || arguments.size() != kernel_.arguments.size())
+            return std::nullopt;
         std::vector<ArgumentAccess> all(arguments.size());
         std::vector<Boxes> boxes(arguments.size());
         const auto groups = equal_groups(launch, part);
@@ -67,7 +71,8 @@ public:
             const ArgumentAccess &argument = all.at(access.argument);
             for (const Groups &equal : groups) {
                 if (!access.written && argument.reads_whole) break;
-                if (!add(access, launch, equal, arguments, all[access.argument], boxes[access.argument]))
+                if (!add(access, launch, equal, arguments, all[access.argument],
+                         boxes[access.argument]))
                     return std::nullopt;
             }
         }
@@ -104,7 +109,8 @@ private:
                        box.begin <= other.begin + other.length;
             });
             if (touching == boxes.end()) break;
-            const std::size_t end = std::max(touching->begin + touching->length, box.begin + box.length);
+            const std::size_t end =
+                std::max(touching->begin + touching->length, box.begin + box.length);
             box.begin = std::min(touching->begin, box.begin);
             box.length = end - box.begin;
             box = normalised(box);
@@ -146,13 +152,15 @@ private:
         const std::size_t end_of_buffer = arguments[access.argument].buffer_size;
         for (const auto &[stride, count] : steps->steps) {
             Wide reach = 0;
-            if (__builtin_mul_overflow(stride, count - 1, &reach) || reach > most_bytes) return not_understood();
+            if (__builtin_mul_overflow(stride, count - 1, &reach) || reach > most_bytes)
+                return not_understood();
             if (begin < 0) {
                 length += reach;
                 if (length > most_bytes) return not_understood();
                 exact = false;
             } else {
-                box.steps.emplace_back(static_cast<std::size_t>(stride), static_cast<std::size_t>(count));
+                box.steps.emplace_back(static_cast<std::size_t>(stride),
+                                       static_cast<std::size_t>(count));
             }
         }
         if (begin < 0) {
@@ -165,9 +173,10 @@ private:
         box.length = static_cast<std::size_t>(length);
         box = normalised(box);
         if (end_of_buffer != 0 && box.begin >= end_of_buffer) return true;
-        const bool always =
-            exact && std::all_of(access.conditions.begin(), access.conditions.end(),
-                                 [&](const Operand &condition) { return evaluation.always(*condition); });
+        const bool always = exact && std::all_of(access.conditions.begin(), access.conditions.end(),
+                                                 [&](const Operand &condition) {
+                                                     return evaluation.always(*condition);
+                                                 });
         if (access.written) unite(boxes.written, box);
         if (!access.written || !always) unite(boxes.read, box);
         return true;
@@ -186,12 +195,14 @@ std::string text_of(const Descriptions &kernels) {
         if (!kernel.advice.empty()) text += "advice " + without_ends(kernel.advice) + "\n";
         for (const ArgumentDescription &argument : kernel.arguments) {
             text += std::string(argument.buffer ? "buffer " : "argument ") + argument.name + "\n";
-            if (!argument.why_whole.empty()) text += "why_whole " + without_ends(argument.why_whole) + "\n";
+            if (!argument.why_whole.empty())
+                text += "why_whole " + without_ends(argument.why_whole) + "\n";
         }
         for (const AccessDescription &access : kernel.accesses) {
-            text += std::string(access.written ? "write " : "read ") + std::to_string(access.argument) + " " +
-                    std::to_string(access.certain ? 1 : 0) + " " + std::to_string(access.line) + " " +
-                    text_of(*access.offset) + " " + text_of(*access.bytes);
+            text += std::string(access.written ? "write " : "read ") +
+                    std::to_string(access.argument) + " " + std::to_string(access.certain ? 1 : 0) +
+                    " " + std::to_string(access.line) + " " + text_of(*access.offset) + " " +
+                    text_of(*access.bytes);
             for (const Operand &condition : access.conditions) text += " " + text_of(*condition);
             text += "\n";
             if (!access.text.empty()) text += "text " + without_ends(access.text) + "\n";
@@ -210,8 +221,8 @@ Descriptions parse_descriptions(std::string_view text) {
         return line;
     };
     if (const auto line = take_line(); line != first_line) {
-        throw std::invalid_argument("\"" + std::string(first_line) + "\" was expected, got \"" + std::string(line) +
-                                    "\"");
+        throw std::invalid_argument("\"" + std::string(first_line) + "\" was expected, got \"" +
+                                    std::string(line) + "\"");
     }
     while (!text.empty()) {
         auto line = take_line();
@@ -222,7 +233,8 @@ Descriptions parse_descriptions(std::string_view text) {
             continue;
         }
         if (kernel == nullptr)
-            throw std::invalid_argument("\"kernel\" was expected, got \"" + std::string(kind) + "\"");
+            throw std::invalid_argument("\"kernel\" was expected, got \"" + std::string(kind) +
+                                        "\"");
         if (kind == "why_not") {
             kernel->why_not = line;
         } else if (kind == "advice") {
@@ -245,10 +257,12 @@ Descriptions parse_descriptions(std::string_view text) {
             }
             access.offset = parse_expression(line);
             access.bytes = parse_expression(line);
-            while (line.find('(') != std::string_view::npos) access.conditions.push_back(parse_expression(line));
+            while (line.find('(') != std::string_view::npos)
+                access.conditions.push_back(parse_expression(line));
             kernel->accesses.push_back(std::move(access));
         } else {
-            throw std::invalid_argument("a description of kernels has no \"" + std::string(kind) + "\"");
+            throw std::invalid_argument("a description of kernels has no \"" + std::string(kind) +
+                                        "\"");
         }
     }
     return kernels;

@@ -15,13 +15,15 @@ namespace cldist::splitting {
 struct AccessDescription {
     unsigned argument = 0;
     bool written = false;
-    /// Each work-item for which the conditions hold makes the access, in each round of the surrounding loops.
+    /// Each work-item for which the conditions hold makes the access, in each round of the
+    /// surrounding loops.
     bool certain = false;
     unsigned line = 0;                ///< line of the source; 0 if unknown
     Operand offset;                   ///< first byte
     Operand bytes;                    ///< number of bytes
     std::vector<Operand> conditions;  ///< they hold when the access is made
-    std::string text{};               ///< source text, for example "from[y * width + x]"; empty if unknown
+    /// Source text, for example "from[y * width + x]"; empty if unknown.
+    std::string text{};
 };
 
 struct ArgumentDescription {
@@ -42,7 +44,8 @@ struct KernelDescription {
 /// The kernels of a program. The keys are their names.
 using Descriptions = std::map<std::string, KernelDescription>;
 
-/// Convert descriptions to text and back. parse_descriptions() throws std::invalid_argument for other texts.
+/// Convert descriptions to text and back. parse_descriptions() throws std::invalid_argument for
+/// other texts.
 std::string text_of(const Descriptions &kernels);
 Descriptions parse_descriptions(std::string_view text);
 

@@ -41,8 +41,9 @@ bool has_value(Kind kind) { return is_leaf(kind) || kind == Kind::stops; }
 std::string_view word(std::string_view &text) {
     const auto begin = text.find_first_not_of(" \n");
     text.remove_prefix(std::min(begin, text.size()));
-    const std::size_t length =
-        !text.empty() && (text[0] == '(' || text[0] == ')') ? 1 : std::min(text.find_first_of(" \n()"), text.size());
+    const std::size_t length = !text.empty() && (text[0] == '(' || text[0] == ')')
+                                   ? 1
+                                   : std::min(text.find_first_of(" \n()"), text.size());
     const auto taken = text.substr(0, length);
     text.remove_prefix(length);
     return taken;
@@ -66,14 +67,16 @@ Operand parse(std::string_view &text, std::size_t depth) {
     }
     const auto name = word(text);
     const auto *const found = std::find(names.begin(), names.end(), name);
-    if (found == names.end()) throw std::invalid_argument("unknown expression: \"" + std::string(name) + "\"");
+    if (found == names.end())
+        throw std::invalid_argument("unknown expression: \"" + std::string(name) + "\"");
     Expression expression;
     expression.kind = static_cast<Kind>(found - names.begin());
     expression.width = number<unsigned>(text);
     if (is_leaf(expression.kind)) {
         expression.value = number<std::int64_t>(text);
         if (expression.kind == Kind::immediate) expression.offset = number<unsigned>(text);
-        if (word(text) != ")") throw std::invalid_argument("\")\" was expected behind \"" + std::string(name) + "\"");
+        if (word(text) != ")")
+            throw std::invalid_argument("\")\" was expected behind \"" + std::string(name) + "\"");
     } else {
         if (has_value(expression.kind)) expression.value = number<std::int64_t>(text);
         for (;;) {
@@ -91,15 +94,18 @@ Operand parse(std::string_view &text, std::size_t depth) {
                                    expression.kind == Kind::mul || expression.kind == Kind::hull ||
                                    (expression.kind >= Kind::smin && expression.kind <= Kind::umax)
                                ? count >= 1
-                           : expression.kind >= Kind::zext && expression.kind <= Kind::trunc ? count == 1
-                                                                                             : count == 2;
+                           : expression.kind >= Kind::zext && expression.kind <= Kind::trunc
+                               ? count == 1
+                               : count == 2;
         if (!right)
-            throw std::invalid_argument("\"" + std::string(name) + "\" has " + std::to_string(count) + " operands");
+            throw std::invalid_argument("\"" + std::string(name) + "\" has " +
+                                        std::to_string(count) + " operands");
     }
     return std::make_shared<const Expression>(std::move(expression));
 }
 
-std::string joined(const Expression &expression, const std::vector<std::string> &arguments, std::string_view between) {
+std::string joined(const Expression &expression, const std::vector<std::string> &arguments,
+                   std::string_view between) {
     std::string all;
     for (const Operand &operand : expression.operands) {
         if (!all.empty()) all += between;
@@ -112,8 +118,9 @@ std::string joined(const Expression &expression, const std::vector<std::string> 
 Expression without(Expression expression, std::int64_t value) {
     auto &operands = expression.operands;
     const Operand last = operands.back();
-    std::erase_if(operands,
-                  [&](const Operand &operand) { return operand->kind == Kind::constant && operand->value == value; });
+    std::erase_if(operands, [&](const Operand &operand) {
+        return operand->kind == Kind::constant && operand->value == value;
+    });
     if (operands.empty()) operands.push_back(last);
     return expression;
 }
@@ -127,17 +134,19 @@ Operand leaf(Kind kind, unsigned width, std::int64_t value, unsigned offset) {
 }
 
 Operand node(Kind kind, unsigned width, std::vector<Operand> operands, std::int64_t value) {
-    return std::make_shared<const Expression>(Expression{kind, width, value, 0, std::move(operands)});
+    return std::make_shared<const Expression>(
+        Expression{kind, width, value, 0, std::move(operands)});
 }
 
 bool has(const Expression &expression, Kind kind) {
-    return expression.kind == kind || std::any_of(expression.operands.begin(), expression.operands.end(),
-                                                  [&](const Operand &operand) { return has(*operand, kind); });
+    return expression.kind == kind ||
+           std::any_of(expression.operands.begin(), expression.operands.end(),
+                       [&](const Operand &operand) { return has(*operand, kind); });
 }
 
 std::string text_of(const Expression &expression) {
-    std::string text =
-        "(" + std::string(names.at(static_cast<std::size_t>(expression.kind))) + " " + std::to_string(expression.width);
+    std::string text = "(" + std::string(names.at(static_cast<std::size_t>(expression.kind))) +
+                       " " + std::to_string(expression.width);
     if (has_value(expression.kind)) text += " " + std::to_string(expression.value);
     if (expression.kind == Kind::immediate) text += " " + std::to_string(expression.offset);
     for (const Operand &operand : expression.operands) text += " " + text_of(*operand);
@@ -150,7 +159,9 @@ std::string readable(const Expression &expression, const std::vector<std::string
     const auto of_dimension = [&](const char *function) {
         return "get_" + std::string(function) + "(" + std::to_string(expression.value) + ")";
     };
-    const auto infix = [&](const char *sign) { return "(" + joined(expression, arguments, sign) + ")"; };
+    const auto infix = [&](const char *sign) {
+        return "(" + joined(expression, arguments, sign) + ")";
+    };
     const auto call = [&](const char *function) {
         return function + ("(" + joined(expression, arguments, ", ")) + ")";
     };
@@ -158,7 +169,8 @@ std::string readable(const Expression &expression, const std::vector<std::string
         case Kind::constant: return std::to_string(expression.value);
         case Kind::immediate: {
             const auto index = static_cast<std::size_t>(expression.value);
-            std::string name = index < arguments.size() ? arguments[index] : "argument " + std::to_string(index);
+            std::string name =
+                index < arguments.size() ? arguments[index] : "argument " + std::to_string(index);
             return expression.offset == 0 ? name : name + "@" + std::to_string(expression.offset);
         }
         case Kind::global_id:
@@ -168,7 +180,8 @@ std::string readable(const Expression &expression, const std::vector<std::string
         case Kind::local_size:
         case Kind::enqueued_local_size:
         case Kind::num_groups:
-        case Kind::global_offset: return of_dimension(names.at(static_cast<std::size_t>(expression.kind)));
+        case Kind::global_offset:
+            return of_dimension(names.at(static_cast<std::size_t>(expression.kind)));
         case Kind::work_dim: return "get_work_dim()";
         case Kind::counter: return "k" + std::to_string(expression.value);
         case Kind::unknown: return "?";
@@ -197,8 +210,8 @@ std::string readable(const Expression &expression, const std::vector<std::string
         case Kind::trunc: return readable(*expression.operands[0], arguments);
         case Kind::select:
             return "(" + readable(*expression.operands[0], arguments) + " ? " +
-                   readable(*expression.operands[1], arguments) + " : " + readable(*expression.operands[2], arguments) +
-                   ")";
+                   readable(*expression.operands[1], arguments) + " : " +
+                   readable(*expression.operands[2], arguments) + ")";
         case Kind::hull: return call("between");
         case Kind::eq: return joined(expression, arguments, " == ");
         case Kind::ne: return joined(expression, arguments, " != ");

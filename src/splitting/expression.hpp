@@ -50,16 +50,17 @@ enum class Kind {
     sle,
     ult,
     ule,
-    /// Operands: counter, start, step, end. The loop continues only while start + step * counter is below the end. The
-    /// comparison is signed if `value` is 1. The condition follows from others and does not restrict the work-items.
+    /// Operands: counter, start, step, end. The loop continues only while start + step * counter is
+    /// below the end. The comparison is signed if `value` is 1. The condition follows from others
+    /// and does not restrict the work-items.
     stops,
 };
 
 struct Expression;
 using Operand = std::shared_ptr<const Expression>;
 
-/// A whole number that a kernel computes. Values have `width` bits and are signed. They wrap around, except in a
-/// product of width 0.
+/// A whole number that a kernel computes. Values have `width` bits and are signed. They wrap
+/// around, except in a product of width 0.
 struct Expression {
     Kind kind = Kind::unknown;
     unsigned width = 64;

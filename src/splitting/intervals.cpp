@@ -8,7 +8,8 @@ namespace cldist::splitting {
 
 namespace {
 
-/// Expects ranges that are sorted by their begin. Merges ranges that touch and removes empty ranges.
+/// Expects ranges that are sorted by their begin. Merges ranges that touch and removes empty
+/// ranges.
 void merge(std::vector<Interval> &ranges) {
     std::size_t kept = 0;
     for (const Interval &range : ranges) {
@@ -57,7 +58,8 @@ std::size_t Intervals::bytes() const {
 
 bool Intervals::contains(std::size_t begin, std::size_t end) const {
     if (begin >= end) return true;
-    const auto next = std::upper_bound(ranges_.begin(), ranges_.end(), Interval{begin, end}, begins_before);
+    const auto next =
+        std::upper_bound(ranges_.begin(), ranges_.end(), Interval{begin, end}, begins_before);
     return next != ranges_.begin() && std::prev(next)->end >= end;
 }
 
@@ -91,8 +93,9 @@ void Intervals::unite(std::size_t begin, std::size_t end) {
         return;
     }
     // Merges the ranges that touch it.
-    const auto first = std::lower_bound(ranges_.begin(), ranges_.end(), begin,
-                                        [](const Interval &range, std::size_t byte) { return range.end < byte; });
+    const auto first =
+        std::lower_bound(ranges_.begin(), ranges_.end(), begin,
+                         [](const Interval &range, std::size_t byte) { return range.end < byte; });
     auto last = first;
     for (; last != ranges_.end() && last->begin <= end; ++last) {
         begin = std::min(begin, last->begin);
@@ -114,8 +117,8 @@ void Intervals::unite(const Intervals &other) {
     }
     std::vector<Interval> all;
     all.reserve(ranges_.size() + other.ranges_.size());
-    std::merge(ranges_.begin(), ranges_.end(), other.ranges_.begin(), other.ranges_.end(), std::back_inserter(all),
-               begins_before);
+    std::merge(ranges_.begin(), ranges_.end(), other.ranges_.begin(), other.ranges_.end(),
+               std::back_inserter(all), begins_before);
     merge(all);
     ranges_ = std::move(all);
 }
@@ -157,7 +160,9 @@ void Intervals::coarsen(std::size_t most) {
     for (std::size_t i = 0; i + 1 < ranges_.size(); ++i) gaps[i] = i;
     const auto width = [&](std::size_t i) { return ranges_[i + 1].begin - ranges_[i].end; };
     std::nth_element(gaps.begin(), gaps.begin() + static_cast<std::ptrdiff_t>(most - 1), gaps.end(),
-                     [&](std::size_t a, std::size_t b) { return width(a) != width(b) ? width(a) > width(b) : a < b; });
+                     [&](std::size_t a, std::size_t b) {
+                         return width(a) != width(b) ? width(a) > width(b) : a < b;
+                     });
     gaps.resize(most - 1);
     std::sort(gaps.begin(), gaps.end());
     std::vector<Interval> fewer;
@@ -202,7 +207,8 @@ std::size_t ranges_of(const Box &box) {
 
 std::vector<Box> boxes(const Intervals &intervals) {
     std::vector<Box> found;
-    for (const Interval &range : intervals) found.push_back({range.begin, range.end - range.begin, {}});
+    for (const Interval &range : intervals)
+        found.push_back({range.begin, range.end - range.begin, {}});
     // Each round combines equal boxes at equal distances into one box with another step.
     for (bool changed = true; changed;) {
         changed = false;

@@ -15,12 +15,14 @@ struct Interval {
     bool operator==(const Interval &) const = default;
 };
 
-/// Ranges of equal length at regular distances. They begin at `begin` + i0 * stride0 + i1 * stride1 + …, for each ik in
-/// [0, countk). They may overlap. The box is empty if a count or the length is 0.
+/// Ranges of equal length at regular distances. They begin at `begin` + i0 * stride0 + i1 * stride1
+/// + …, for each ik in [0, countk). They may overlap. The box is empty if a count or the length is
+/// 0.
 struct Box {
     std::size_t begin = 0;
     std::size_t length = 0;
-    std::vector<std::pair<std::size_t, std::size_t>> steps;  ///< stride in bytes, count; innermost first
+    /// Stride in bytes, count; innermost first.
+    std::vector<std::pair<std::size_t, std::size_t>> steps;
 
     bool operator==(const Box &) const = default;
 };
@@ -59,14 +61,15 @@ private:
     std::vector<Interval> ranges_;
 };
 
-/// The same bytes with fewer steps if that is simple. The smallest stride is first. An empty box has no steps.
+/// The same bytes with fewer steps if that is simple. The smallest stride is first. An empty box
+/// has no steps.
 Box normalised(const Box &box);
 
 /// An upper limit of the number of ranges, computed from the steps alone. SIZE_MAX if it overflows.
 std::size_t ranges_of(const Box &box);
 
-/// The same bytes as disjoint boxes. Ranges that repeat regularly become one box, and so do boxes that repeat
-/// regularly.
+/// The same bytes as disjoint boxes. Ranges that repeat regularly become one box, and so do boxes
+/// that repeat regularly.
 std::vector<Box> boxes(const Intervals &intervals);
 
 }  // namespace cldist::splitting

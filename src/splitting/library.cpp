@@ -16,9 +16,11 @@ using Analyse = int (*)(const char *source, const char *options, char **text);
 Analyse library() {
     // The loader searches the run path of the binary that contains this code.
     void *const handle = dlopen("libcldist-analysis.so", RTLD_NOW | RTLD_LOCAL);
-    if (handle == nullptr) throw std::runtime_error(std::string("cldist cannot derive accesses: ") + dlerror());
+    if (handle == nullptr)
+        throw std::runtime_error(std::string("cldist cannot derive accesses: ") + dlerror());
     void *const function = dlsym(handle, "cldist_analyse");
-    if (function == nullptr) throw std::runtime_error(std::string("cldist cannot derive accesses: ") + dlerror());
+    if (function == nullptr)
+        throw std::runtime_error(std::string("cldist cannot derive accesses: ") + dlerror());
     return reinterpret_cast<Analyse>(function);
 }
 
@@ -29,7 +31,9 @@ Descriptions derive(const std::string &source, const std::string &options) {
     char *text = nullptr;
     const int failed = analyse(source.c_str(), options.c_str(), &text);
     const std::unique_ptr<char, decltype(&std::free)> owned(text, &std::free);
-    if (failed != 0) throw std::runtime_error(text == nullptr ? "cldist cannot derive accesses: out of memory" : text);
+    if (failed != 0)
+        throw std::runtime_error(text == nullptr ? "cldist cannot derive accesses: out of memory"
+                                                 : text);
     return parse_descriptions(text);
 }
 

@@ -41,7 +41,8 @@ std::optional<std::vector<Form>> Evaluation::required(const Expression &conditio
 bool Evaluation::always(const Expression &condition) const {
     if (condition.kind == Kind::stops) return true;
     if (condition.kind == Kind::ne) {
-        const auto apart = bounds(sum(form(*condition.operands[0]), form(*condition.operands[1]), -1));
+        const auto apart =
+            bounds(sum(form(*condition.operands[0]), form(*condition.operands[1]), -1));
         return apart && (apart->low > 0 || apart->high < 0);
     }
     const auto forms = required(condition);
@@ -51,8 +52,8 @@ bool Evaluation::always(const Expression &condition) const {
            });
 }
 
-/// Removes values of variables for which the form is negative, whatever values the other variables have. Returns false
-/// if the form is always negative.
+/// Removes values of variables for which the form is negative, whatever values the other variables
+/// have. Returns false if the form is always negative.
 bool Evaluation::not_negative(const Form &form) {
     const auto all = bounds(form);
     if (!all) return true;
@@ -62,7 +63,8 @@ bool Evaluation::not_negative(const Form &form) {
     for (const auto &[index, factor] : form.factors) {
         Bounds &values = range(index);
         const Wide size = factor < 0 ? -factor : factor;
-        // If the other variables have their best values, this variable may be this many steps away from its best value.
+        // If the other variables have their best values, this variable may be this many steps away
+        // from its best value.
         const Wide steps = all->high / size;
         if (steps >= values.high - values.low) continue;
         if (factor > 0) {
@@ -76,7 +78,8 @@ bool Evaluation::not_negative(const Form &form) {
     return true;
 }
 
-/// For a form that must not be 0. If the form is 0 at an end of a single variable's range, removes this value.
+/// For a form that must not be 0. If the form is 0 at an end of a single variable's range, removes
+/// this value.
 bool Evaluation::trim(const Form &form) {
     if (form.low != form.high || form.factors.size() > 1) return true;
     if (form.factors.empty()) return form.low != 0;
@@ -92,13 +95,14 @@ bool Evaluation::trim(const Form &form) {
     return true;
 }
 
-/// Limits the counter of a loop that ends at the first value that is not below the end. Only if the value does not wrap
-/// around.
+/// Limits the counter of a loop that ends at the first value that is not below the end. Only if the
+/// value does not wrap around.
 void Evaluation::limit_counter(const Expression &condition) {
     const unsigned width = width_of(condition);
     const bool with_sign = condition.value == 1;
     const auto part = [&](std::size_t i) {
-        return bounds(with_sign ? form(*condition.operands[i]) : unsigned_form(*condition.operands[i]));
+        return bounds(with_sign ? form(*condition.operands[i])
+                                : unsigned_form(*condition.operands[i]));
     };
     const auto start = part(1);
     const auto step = part(2);
@@ -108,7 +112,8 @@ void Evaluation::limit_counter(const Expression &condition) {
         end->high + step->high - 1 > most) {
         return;
     }
-    const Wide rounds = end->high <= start->low ? 0 : (end->high - start->low + step->low - 1) / step->low;
+    const Wide rounds =
+        end->high <= start->low ? 0 : (end->high - start->low + step->low - 1) / step->low;
     Bounds &counter = range(first_counter + static_cast<unsigned>(condition.operands[0]->value));
     if (counter.high <= rounds) return;
     counter.high = std::max(rounds, counter.low);
@@ -149,7 +154,9 @@ bool Evaluation::narrow(std::span<const Operand> conditions) {
         }
     }
     for (unsigned d = 0; d < 3; ++d) {
-        const auto differ = [](const Bounds &a, const Bounds &b) { return a.low != b.low || a.high != b.high; };
+        const auto differ = [](const Bounds &a, const Bounds &b) {
+            return a.low != b.low || a.high != b.high;
+        };
         by_group_[d] = differ(range_of(group_of + d), whole_.at(group_of + d)) ||
                        differ(range_of(local_id_of + d), whole_.at(local_id_of + d));
         const Bounds id = range_of(global_id_of + d);
@@ -158,7 +165,8 @@ bool Evaluation::narrow(std::span<const Operand> conditions) {
         const Wide size = launch_.local[d];
         const Wide offset = launch_.offset[d];
         Bounds &group = range(group_of + d);
-        group = {std::max(group.low, (id.low - offset) / size), std::min(group.high, (id.high - offset) / size)};
+        group = {std::max(group.low, (id.low - offset) / size),
+                 std::min(group.high, (id.high - offset) / size)};
         if (group.low > group.high) return false;
     }
     return true;
@@ -178,8 +186,8 @@ std::optional<Evaluation::Steps> Evaluation::steps(Form form) const {
     found.exact = form.low == form.high;
     for (unsigned d = 0; d < 3; ++d) {
         const auto id = form.factors.find(global_id_of + d);
-        const bool by_group =
-            by_group_[d] || form.factors.contains(group_of + d) || form.factors.contains(local_id_of + d);
+        const bool by_group = by_group_[d] || form.factors.contains(group_of + d) ||
+                              form.factors.contains(local_id_of + d);
         if (!by_group) continue;
         // If the global id is restricted further, group and local id are not independent.
         if (!id_is_free_[d]) found.exact = false;

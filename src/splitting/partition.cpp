@@ -14,12 +14,15 @@ namespace {
 struct Groups {
     std::array<std::size_t, 3> begin, end;
 
-    [[nodiscard]] std::size_t count(unsigned dimension) const { return end[dimension] - begin[dimension]; }
+    [[nodiscard]] std::size_t count(unsigned dimension) const {
+        return end[dimension] - begin[dimension];
+    }
 };
 
 class Partition {
 public:
-    Partition(const Launch &launch, std::span<const double> shares) : launch_(launch), parts_(shares.size()) {
+    Partition(const Launch &launch, std::span<const double> shares)
+        : launch_(launch), parts_(shares.size()) {
         const auto share = [&](std::size_t part) {
             return shares[part] > 0 && std::isfinite(shares[part]) ? shares[part] : 0.0;
         };
@@ -32,7 +35,8 @@ public:
             std::iota(working_.begin(), working_.end(), std::size_t{0});
         }
         // If there are fewer groups than parts, the parts with the largest shares get them.
-        const double groups = static_cast<double>(launch.groups(0)) * static_cast<double>(launch.groups(1)) *
+        const double groups = static_cast<double>(launch.groups(0)) *
+                              static_cast<double>(launch.groups(1)) *
                               static_cast<double>(launch.groups(2));
         if (groups < static_cast<double>(working_.size())) {
             std::stable_sort(working_.begin(), working_.end(),
@@ -40,21 +44,24 @@ public:
             working_.resize(static_cast<std::size_t>(groups));
             std::sort(working_.begin(), working_.end());
         }
-        // A part with less than half of the smallest possible piece would end much later than the others, so it gets
-        // nothing.
+        // A part with less than half of the smallest possible piece would end much later than the
+        // others, so it gets nothing.
         double all = 0;
         for (const std::size_t part : working_) all += share(part);
         const auto highest = static_cast<double>(launch.groups(launch.dimensions - 1));
         while (!equal && working_.size() > 1) {
-            const auto least = std::min_element(working_.begin(), working_.end(),
-                                                [&](std::size_t a, std::size_t b) { return share(a) < share(b); });
-            const double pieces = highest >= static_cast<double>(working_.size()) ? highest : groups;
+            const auto least =
+                std::min_element(working_.begin(), working_.end(),
+                                 [&](std::size_t a, std::size_t b) { return share(a) < share(b); });
+            const double pieces =
+                highest >= static_cast<double>(working_.size()) ? highest : groups;
             if (share(*least) / all * pieces >= 0.5) break;
             all -= share(*least);
             working_.erase(least);
         }
         sums_.push_back(0);
-        for (const std::size_t part : working_) sums_.push_back(sums_.back() + (equal ? 1.0 : share(part)));
+        for (const std::size_t part : working_)
+            sums_.push_back(sums_.back() + (equal ? 1.0 : share(part)));
     }
 
     std::vector<SubRange> cut() && {
@@ -71,30 +78,36 @@ public:
 
 private:
     /// The sum of the shares of the working parts [first, last).
-    [[nodiscard]] double sum(std::size_t first, std::size_t last) const { return sums_[last] - sums_[first]; }
+    [[nodiscard]] double sum(std::size_t first, std::size_t last) const {
+        return sums_[last] - sums_[first];
+    }
 
     void slice(const Groups &box, unsigned dimension) {
         const std::size_t count = box.count(dimension);
         Groups slice = box;
         for (std::size_t i = 0; i < working_.size(); ++i) {
             slice.begin[dimension] = i == 0 ? 0 : slice.end[dimension];
-            const double end = std::floor(static_cast<double>(count) * (sum(0, i + 1) / sums_.back()) + 0.5);
-            slice.end[dimension] = i + 1 == working_.size()
-                                       ? count
-                                       : std::clamp(static_cast<std::size_t>(end), slice.begin[dimension], count);
+            const double end =
+                std::floor(static_cast<double>(count) * (sum(0, i + 1) / sums_.back()) + 0.5);
+            slice.end[dimension] =
+                i + 1 == working_.size()
+                    ? count
+                    : std::clamp(static_cast<std::size_t>(end), slice.begin[dimension], count);
             give(working_[i], slice);
         }
     }
 
-    /// Distributes the box to the parts [first, last). It cuts the box in two where this fits the shares best, and
-    /// continues with both pieces.
+    /// Distributes the box to the parts [first, last). It cuts the box in two where this fits the
+    /// shares best, and continues with both pieces.
     void halve(const Groups &box, std::size_t first, std::size_t last) {
         if (last - first == 1) return give(working_[first], box);
         Cut best;
-        for (unsigned dimension = launch_.dimensions; dimension-- > 0;) consider(box, dimension, first, last, best);
+        for (unsigned dimension = launch_.dimensions; dimension-- > 0;)
+            consider(box, dimension, first, last, best);
         Groups low = box;
         Groups high = box;
-        low.end[best.dimension] = high.begin[best.dimension] = box.begin[best.dimension] + best.groups;
+        low.end[best.dimension] = high.begin[best.dimension] =
+            box.begin[best.dimension] + best.groups;
         halve(low, first, best.part);
         halve(high, best.part, last);
     }
@@ -105,7 +118,8 @@ private:
         std::size_t groups = 0;
         std::size_t part = 0;
     };
-    void consider(const Groups &box, unsigned dimension, std::size_t first, std::size_t last, Cut &best) const {
+    void consider(const Groups &box, unsigned dimension, std::size_t first, std::size_t last,
+                  Cut &best) const {
         const std::size_t count = box.count(dimension);
         if (count < 2) return;
         double across = 1;  // groups per layer
@@ -115,12 +129,15 @@ private:
             const double share = sum(first, part) / sum(first, last);
             // Each part gets at least one group.
             const double least = std::ceil(static_cast<double>(part - first) / across);
-            const double most = static_cast<double>(count) - std::ceil(static_cast<double>(last - part) / across);
+            const double most =
+                static_cast<double>(count) - std::ceil(static_cast<double>(last - part) / across);
             if (least > most) continue;
-            const double groups = std::clamp(std::floor(share * static_cast<double>(count) + 0.5), least, most);
+            const double groups =
+                std::clamp(std::floor(share * static_cast<double>(count) + 0.5), least, most);
             const double error = std::fabs(groups / static_cast<double>(count) - share);
             // Rounding errors must not prefer a lower dimension.
-            if (error < best.error - 1e-9) best = {error, dimension, static_cast<std::size_t>(groups), part};
+            if (error < best.error - 1e-9)
+                best = {error, dimension, static_cast<std::size_t>(groups), part};
         }
     }
 
@@ -128,7 +145,8 @@ private:
         for (unsigned d = 0; d < 3; ++d) {
             parts_[part].begin[d] = box.begin[d] * launch_.local[d];
             // The last group may be smaller.
-            parts_[part].end[d] = box.end[d] == launch_.groups(d) ? launch_.global[d] : box.end[d] * launch_.local[d];
+            parts_[part].end[d] =
+                box.end[d] == launch_.groups(d) ? launch_.global[d] : box.end[d] * launch_.local[d];
         }
         if (parts_[part].empty()) parts_[part] = {};
     }

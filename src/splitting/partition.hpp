@@ -7,14 +7,15 @@
 
 namespace cldist::splitting {
 
-/// Cuts a launch into one part per share, in the same order. The parts are disjoint and together contain all
-/// work-items. Shares are relative, such as 1, 1, 2. A share that is 0, negative or not a number gives an empty part.
-/// If no share is above 0, all parts are equal.
+/// Cuts a launch into one part per share, in the same order. The parts are disjoint and together
+/// contain all work-items. Shares are relative, such as 1, 1, 2. A share that is 0, negative or not
+/// a number gives an empty part. If no share is above 0, all parts are equal.
 ///
-/// The highest dimension is cut, as in DistCL, so that a part is usually one range of rows. If it has fewer work-groups
-/// than there are parts, lower dimensions are cut, too. Work-groups are never cut. Sizes are rounded to work-groups. A
-/// part is empty if its share is less than half of the smallest piece: a work-group, or a layer of work-groups if whole
-/// layers are cut. The result depends only on the arguments and is equal in every process.
+/// The highest dimension is cut, as in DistCL, so that a part is usually one range of rows. If it
+/// has fewer work-groups than there are parts, lower dimensions are cut, too. Work-groups are never
+/// cut. Sizes are rounded to work-groups. A part is empty if its share is less than half of the
+/// smallest piece: a work-group, or a layer of work-groups if whole layers are cut. The result
+/// depends only on the arguments and is equal in every process.
 std::vector<SubRange> partition(const Launch &launch, std::span<const double> shares);
 
 }  // namespace cldist::splitting

@@ -40,7 +40,8 @@ std::vector<double> shares_by_rates(std::span<const double> before, std::span<co
     const double all = std::accumulate(rates.begin(), rates.end(), 0.0);
     const double all_before = std::accumulate(kept.begin(), kept.end(), 0.0);
     double time_before = 0;  // per work-item
-    for (std::size_t i = 0; i < kept.size(); ++i) time_before = std::max(time_before, kept[i] / all_before / rates[i]);
+    for (std::size_t i = 0; i < kept.size(); ++i)
+        time_before = std::max(time_before, kept[i] / all_before / rates[i]);
     const double time = 1 / all;
     if (!(time < (1 - least_gain) * time_before)) return kept;
     std::vector<double> shares;
@@ -56,12 +57,14 @@ std::size_t AdaptedShares::add_kind() {
 bool AdaptedShares::count_launch(std::size_t kind, double work_items) {
     kinds_[kind].work_items += work_items;
     const std::uint64_t launches = ++kinds_[kind].launches;
-    return launches >= first_time && (std::has_single_bit(launches) || launches % longest_interval == 0);
+    return launches >= first_time &&
+           (std::has_single_bit(launches) || launches % longest_interval == 0);
 }
 
 bool AdaptedShares::adapt(std::span<const double> rates) {
     assert(rates.size() <= kinds_.size() * shares_.size());
-    std::vector<double> times(shares_.size());  // time that each device would need alone for all launches
+    // Time that each device would need alone for all launches.
+    std::vector<double> times(shares_.size());
     for (std::size_t k = 0; (k + 1) * shares_.size() <= rates.size(); ++k) {
         Kind &kind = kinds_[k];
         double known_rates = 0;
@@ -69,8 +72,8 @@ bool AdaptedShares::adapt(std::span<const double> rates) {
         for (std::size_t i = 0; i < shares_.size(); ++i) {
             const double now = rates[k * shares_.size() + i];
             double &rate = kind.rates[i];
-            // The geometric mean gives old and new measurements the same weight, even if they differ by orders of
-            // magnitude.
+            // The geometric mean gives old and new measurements the same weight, even if they
+            // differ by orders of magnitude.
             if (is_known(now)) rate = is_known(rate) ? std::sqrt(rate) * std::sqrt(now) : now;
             if (!is_known(rate)) continue;
             known_rates += rate;
@@ -78,8 +81,9 @@ bool AdaptedShares::adapt(std::span<const double> rates) {
         }
         if (known_rates > 0)
             for (std::size_t i = 0; i < shares_.size(); ++i)
-                times[i] += kind.work_items /
-                            (is_known(kind.rates[i]) ? kind.rates[i] : known_rates * shares_[i] / known_shares);
+                times[i] += kind.work_items / (is_known(kind.rates[i])
+                                                   ? kind.rates[i]
+                                                   : known_rates * shares_[i] / known_shares);
         kind.work_items /= 2;
     }
     for (double &time : times) time = 1 / time;

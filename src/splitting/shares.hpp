@@ -8,8 +8,8 @@
 
 namespace cldist::splitting {
 
-/// The speed of a device in work-items per second: the median of its last sub-ranges. A single slow sub-range does not
-/// matter.
+/// The speed of a device in work-items per second: the median of its last sub-ranges. A single slow
+/// sub-range does not matter.
 class MedianRate {
 public:
     /// Reports the time of a sub-range with this many work-items. A time of 0 is ignored.
@@ -23,13 +23,14 @@ private:
     std::vector<double> last_;  // oldest first
 };
 
-/// Computes shares with which devices of these speeds end at the same time. Their sum is 1. Returns `before` if a rate
-/// is unknown (0, negative or not a number), or if launches would become only slightly faster. Otherwise bytes would
-/// move, and the next measurement might reverse the change.
+/// Computes shares with which devices of these speeds end at the same time. Their sum is 1. Returns
+/// `before` if a rate is unknown (0, negative or not a number), or if launches would become only
+/// slightly faster. Otherwise bytes would move, and the next measurement might reverse the change.
 std::vector<double> shares_by_rates(std::span<const double> before, std::span<const double> rates);
 
-/// Shares of launches, adapted to measured speeds. All kinds of launches have the same shares. Otherwise the bytes that
-/// two kernels share would move between their launches. The same calls give the same shares in every process.
+/// Shares of launches, adapted to measured speeds. All kinds of launches have the same shares.
+/// Otherwise the bytes that two kernels share would move between their launches. The same calls
+/// give the same shares in every process.
 class AdaptedShares {
 public:
     explicit AdaptedShares(std::vector<double> first) : shares_(std::move(first)) {}
@@ -40,12 +41,13 @@ public:
     /// Adds a kind of launches and returns its number.
     std::size_t add_kind();
     [[nodiscard]] std::size_t kinds() const { return kinds_.size(); }
-    /// Call it after each launch. Returns true if adapt() should be called: after the 4th, 8th, 16th, … launch of the
-    /// kind, and later after each 1024th.
+    /// Call it after each launch. Returns true if adapt() should be called: after the 4th, 8th,
+    /// 16th, … launch of the kind, and later after each 1024th.
     [[nodiscard]] bool count_launch(std::size_t kind, double work_items);
-    /// Adapts the shares. `rates` contains the rates since the last call: those of all devices for the first kind, then
-    /// for the second kind, and so on. The last kinds may be missing. A rate is 0 if a device has not ended a
-    /// sub-range. A device without known rate for a kind counts by its share. Returns true if the shares have changed.
+    /// Adapts the shares. `rates` contains the rates since the last call: those of all devices for
+    /// the first kind, then for the second kind, and so on. The last kinds may be missing. A rate
+    /// is 0 if a device has not ended a sub-range. A device without known rate for a kind counts by
+    /// its share. Returns true if the shares have changed.
     bool adapt(std::span<const double> rates);
 
 private:

@@ -25,8 +25,9 @@ namespace {
 // On any file system, direct I/O accepts file offsets and addresses that are multiples of this.
 constexpr std::size_t alignment = 4096;
 
-// Opens the file of a descriptor again, with direct I/O. It opens only regular files and block devices. Opening a pipe
-// may block until its other end is opened, and opening a terminal or tape may change it.
+// Opens the file of a descriptor again, with direct I/O. It opens only regular files and block
+// devices. Opening a pipe may block until its other end is opened, and opening a terminal or tape
+// may change it.
 class DirectDescriptor {
 public:
     DirectDescriptor() = default;
@@ -57,8 +58,10 @@ public:
     static void warn(int original, int error) {
         static std::once_flag once;
         std::call_once(once, [&] {
-            log_warning("CLDIST_DIRECT_IO: {} uses the page cache: {} (logged once; other files may use it, too)",
-                        name_of_descriptor(original), std::generic_category().message(error));
+            log_warning(
+                "CLDIST_DIRECT_IO: {} uses the page cache: {} (logged once; other files may use "
+                "it, too)",
+                name_of_descriptor(original), std::generic_category().message(error));
         });
     }
 
@@ -70,13 +73,19 @@ private:
 class DescriptorAccess final : public FileAccess {
 public:
     DescriptorAccess(int descriptor, off_t start)
-        : descriptor_(descriptor), start_(start), wants_direct_io_(config().direct_io == Switch::on) {}
+        : descriptor_(descriptor),
+          start_(start),
+          wants_direct_io_(config().direct_io == Switch::on) {}
 
     [[nodiscard]] std::string name() const override { return name_of_descriptor(descriptor_); }
     [[nodiscard]] bool parallel_reads() const override { return true; }
-    [[nodiscard]] std::size_t granularity() const override { return wants_direct_io_ ? alignment : 1; }
+    [[nodiscard]] std::size_t granularity() const override {
+        return wants_direct_io_ ? alignment : 1;
+    }
     [[nodiscard]] std::size_t first_block() const override {
-        return wants_direct_io_ ? (alignment - static_cast<std::size_t>(start_) % alignment) % alignment : 0;
+        return wants_direct_io_
+                   ? (alignment - static_cast<std::size_t>(start_) % alignment) % alignment
+                   : 0;
     }
     [[nodiscard]] std::size_t memory_alignment() const override { return granularity(); }
     [[nodiscard]] bool direct_io() const override { return used_; }
@@ -87,14 +96,15 @@ public:
     }
     void end() override { direct_.close(); }
 
-    // Several threads read cached bytes at the same time. Uncached bytes arrive fastest if one thread at a time
-    // requests them in order, because the system reads ahead.
+    // Several threads read cached bytes at the same time. Uncached bytes arrive fastest if one
+    // thread at a time requests them in order, because the system reads ahead.
     FileResult read(std::size_t offset, std::byte *to, std::size_t size) override {
         const std::size_t cached = wants_direct_io_ ? 0 : read_cached(offset, to, size);
         if (cached == size) return {size, {}};
         std::unique_lock one_at_a_time(uncached_, std::defer_lock);
         if (knows_cached_) one_at_a_time.lock();
-        FileResult rest = move("pread", offset + cached, to + cached, size - cached, direct_.is_open(), pread);
+        FileResult rest =
+            move("pread", offset + cached, to + cached, size - cached, direct_.is_open(), pread);
         rest.bytes += cached;
         return rest;
     }
@@ -119,14 +129,16 @@ private:
 
     // One call moves at most 2 GiB and may be interrupted.
     template <typename Byte, typename Call>
-    FileResult move(const char *name_of_call, std::size_t offset, Byte *host, std::size_t size, bool may_be_direct,
-                    Call &&call) {
+    FileResult move(const char *name_of_call, std::size_t offset, Byte *host, std::size_t size,
+                    bool may_be_direct, Call &&call) {
         std::size_t moved = 0;
         while (moved < size) {
             const off_t position = position_of(offset + moved);
-            const std::size_t direct = may_be_direct ? direct_size(position, host + moved, size - moved) : 0;
-            const ssize_t count = direct != 0 ? call(direct_.get(), host + moved, direct, position)
-                                              : call(descriptor_, host + moved, size - moved, position);
+            const std::size_t direct =
+                may_be_direct ? direct_size(position, host + moved, size - moved) : 0;
+            const ssize_t count = direct != 0
+                                      ? call(direct_.get(), host + moved, direct, position)
+                                      : call(descriptor_, host + moved, size - moved, position);
             if (count == 0) return {moved, end_of_file(name(), offset + moved)};
             if (count > 0) {
                 moved += static_cast<std::size_t>(count);
@@ -142,10 +154,12 @@ private:
         return {moved, {}};
     }
 
-    // Returns how many bytes can bypass the cache: all whole pages if file position and memory are page-aligned,
-    // otherwise 0.
-    [[nodiscard]] std::size_t direct_size(off_t position, const std::byte *host, std::size_t size) const {
-        const bool aligned = position % alignment == 0 && reinterpret_cast<std::uintptr_t>(host) % alignment == 0;
+    // Returns how many bytes can bypass the cache: all whole pages if file position and memory are
+    // page-aligned, otherwise 0.
+    [[nodiscard]] std::size_t direct_size(off_t position, const std::byte *host,
+                                          std::size_t size) const {
+        const bool aligned =
+            position % alignment == 0 && reinterpret_cast<std::uintptr_t>(host) % alignment == 0;
         return !refused_ && aligned ? size / alignment * alignment : 0;
     }
 

@@ -9,10 +9,10 @@ namespace cldist {
 
 Status file_failure(int error, const char *call, const std::string &file, std::size_t moved) {
     // A user-provided stream (fopencookie) may fail without setting errno.
-    const std::string reason =
-        error != 0 ? std::generic_category().message(error) : "no reason is known, because errno is 0";
-    Status status =
-        Status::failure(CL_FILE_ERROR, fmt::format("{} of {} failed after {} bytes: {}", call, file, moved, reason));
+    const std::string reason = error != 0 ? std::generic_category().message(error)
+                                          : "no reason is known, because errno is 0";
+    Status status = Status::failure(CL_FILE_ERROR, fmt::format("{} of {} failed after {} bytes: {}",
+                                                               call, file, moved, reason));
     status.system_error = error != 0 ? error : EIO;
     return status;
 }

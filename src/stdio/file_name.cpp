@@ -13,8 +13,10 @@ namespace {
 
 std::string with_path(std::string name, int descriptor) {
     std::array<char, PATH_MAX> path{};
-    const ssize_t size = descriptor < 0 ? -1 : readlink(path_of(descriptor).c_str(), path.data(), path.size());
-    if (size > 0) name += fmt::format(" ({})", std::string_view(path.data(), static_cast<std::size_t>(size)));
+    const ssize_t size =
+        descriptor < 0 ? -1 : readlink(path_of(descriptor).c_str(), path.data(), path.size());
+    if (size > 0)
+        name += fmt::format(" ({})", std::string_view(path.data(), static_cast<std::size_t>(size)));
     return name;
 }
 

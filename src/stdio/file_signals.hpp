@@ -9,9 +9,9 @@
 
 namespace cldist {
 
-/// Two errors would end the program by a signal: a write to a pipe without reader, and a write beyond the file size
-/// limit. While this object exists, such calls of this thread return an error instead. The library's threads block all
-/// signals.
+/// Two errors would end the program by a signal: a write to a pipe without reader, and a write
+/// beyond the file size limit. While this object exists, such calls of this thread return an error
+/// instead. The library's threads block all signals.
 class FileSignalsHeld {
 public:
     FileSignalsHeld() {

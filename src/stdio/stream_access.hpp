@@ -7,7 +7,8 @@
 
 namespace cldist {
 
-/// Accesses the stream at its position with fread and fwrite. The stream is locked during a transfer.
+/// Accesses the stream at its position with fread and fwrite. The stream is locked during a
+/// transfer.
 std::shared_ptr<FileAccess> make_stream_access(std::FILE *stream);
 
 }  // namespace cldist

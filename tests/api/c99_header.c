@@ -8,8 +8,9 @@
 #error "CL_DOUBLE is not a name of this library"
 #endif
 /* Khronos assigns values below 0x5000, and reserves 0x10000 to 0x10FFF. */
-#if CL_DOUBLE_DIST <= 0x10FFF || CL_SIGNED_INT64_DIST <= 0x10FFF || CL_UNSIGNED_INT64_DIST <= 0x10FFF || \
-    CL_DEVICE_RANK_DIST <= 0x10FFF || CL_DEVICE_HOST_DIST <= 0x10FFF
+#if CL_DOUBLE_DIST <= 0x10FFF || CL_SIGNED_INT64_DIST <= 0x10FFF ||        \
+    CL_UNSIGNED_INT64_DIST <= 0x10FFF || CL_DEVICE_RANK_DIST <= 0x10FFF || \
+    CL_DEVICE_HOST_DIST <= 0x10FFF
 #error "the value may be one of Khronos'"
 #endif
 
@@ -18,6 +19,7 @@
 #endif
 
 int main(void) {
-    const cl_int before = clDistInit(MPI_COMM_WORLD); /* MPI is not initialised: an error, not a crash */
+    const cl_int before =
+        clDistInit(MPI_COMM_WORLD); /* MPI is not initialised: an error, not a crash */
     return before == CL_MPI_NOT_INITIALIZED ? 0 : 1;
 }

@@ -9,8 +9,8 @@
 
 #include <CL/cl.h>
 
-typedef cl_int write_file(cl_command_queue, cl_mem, cl_bool, size_t, size_t, int, off_t, cl_uint, const cl_event *,
-                          cl_event *);
+typedef cl_int write_file(cl_command_queue, cl_mem, cl_bool, size_t, size_t, int, off_t, cl_uint,
+                          const cl_event *, cl_event *);
 
 static int fail(const char *what) {
     printf("failed: %s\n", what);

@@ -72,8 +72,8 @@ MPI_CASE("a send-receive of a process with itself on one queue completes", 1) {
         const buffer_handle target = cl.buffer(std::max<std::size_t>(size, 1));
         for (const cl_bool blocking : {CL_FALSE, CL_TRUE}) {
             event_handle event;
-            CL_OK(clEnqueueSendrecvBuffer(queue, source, blocking, 0, size, mpi.rank, 4, target, 0, size, mpi.rank, 4,
-                                          mpi.comm, 0, nullptr, event.out()));
+            CL_OK(clEnqueueSendrecvBuffer(queue, source, blocking, 0, size, mpi.rank, 4, target, 0,
+                                          size, mpi.rank, 4, mpi.comm, 0, nullptr, event.out()));
             if (blocking == CL_TRUE) {
                 CHECK(status_of(event) == CL_COMPLETE);
             }
@@ -90,8 +90,10 @@ MPI_CASE("a command works without an event and without a wait list", 1) {
     const queue_handle receiving = cl.in_order_queue();
     const buffer_handle source = cl.filled(1000, 1);
     const buffer_handle target = cl.buffer(1000);
-    CL_OK(clEnqueueSendBuffer(sending, source, CL_FALSE, 0, 1000, mpi.rank, 1, mpi.comm, 0, nullptr, nullptr));
-    CL_OK(clEnqueueRecvBuffer(receiving, target, CL_FALSE, 0, 1000, mpi.rank, 1, mpi.comm, 0, nullptr, nullptr));
+    CL_OK(clEnqueueSendBuffer(sending, source, CL_FALSE, 0, 1000, mpi.rank, 1, mpi.comm, 0, nullptr,
+                              nullptr));
+    CL_OK(clEnqueueRecvBuffer(receiving, target, CL_FALSE, 0, 1000, mpi.rank, 1, mpi.comm, 0,
+                              nullptr, nullptr));
     finish(sending);
     finish(receiving);
     cl.expect(target, 0, 1000, 1);
@@ -111,12 +113,14 @@ MPI_CASE("commands with MPI_PROC_NULL complete and change nothing", 1) {
     CHECK(transfer_info<std::size_t>(received, CL_TRANSFER_BYTES) == 0);
     for (const cl_bool blocking : {CL_FALSE, CL_TRUE}) {
         event_handle both;
-        CL_OK(clEnqueueSendrecvBuffer(queue, buffer, blocking, 0, 5000, MPI_PROC_NULL, 1, other, 0, 5000, MPI_PROC_NULL,
-                                      1, mpi.comm, 0, nullptr, both.out()));
+        CL_OK(clEnqueueSendrecvBuffer(queue, buffer, blocking, 0, 5000, MPI_PROC_NULL, 1, other, 0,
+                                      5000, MPI_PROC_NULL, 1, mpi.comm, 0, nullptr, both.out()));
         expect_complete(both);
     }
-    CL_OK(clEnqueueSendBuffer(queue, buffer, CL_TRUE, 0, 5000, MPI_PROC_NULL, 1, mpi.comm, 0, nullptr, nullptr));
-    CL_OK(clEnqueueRecvBuffer(queue, buffer, CL_TRUE, 0, 5000, MPI_PROC_NULL, 1, mpi.comm, 0, nullptr, nullptr));
+    CL_OK(clEnqueueSendBuffer(queue, buffer, CL_TRUE, 0, 5000, MPI_PROC_NULL, 1, mpi.comm, 0,
+                              nullptr, nullptr));
+    CL_OK(clEnqueueRecvBuffer(queue, buffer, CL_TRUE, 0, 5000, MPI_PROC_NULL, 1, mpi.comm, 0,
+                              nullptr, nullptr));
     cl.expect(buffer, 0, 5000, 1);
     cl.expect(other, 0, 5000, 2);
 }
@@ -158,8 +162,9 @@ MPI_CASE("buffers with sufficient host access are sent and received", 1) {
     const queue_handle receiving = cl.in_order_queue();
     bytes data = pattern(4, 1000);
     cl_int error = CL_SUCCESS;
-    const buffer_handle source(clCreateBuffer(
-        cl.context, CL_MEM_READ_ONLY | CL_MEM_HOST_READ_ONLY | CL_MEM_COPY_HOST_PTR, data.size(), data.data(), &error));
+    const buffer_handle source(
+        clCreateBuffer(cl.context, CL_MEM_READ_ONLY | CL_MEM_HOST_READ_ONLY | CL_MEM_COPY_HOST_PTR,
+                       data.size(), data.data(), &error));
     CL_OK(error);
     const buffer_handle target = cl.buffer(1000, CL_MEM_READ_WRITE | CL_MEM_HOST_WRITE_ONLY);
     const buffer_handle readable = cl.buffer(1000);
@@ -176,8 +181,9 @@ MPI_CASE("buffers with sufficient host access are sent and received", 1) {
 
 MPI_CASE("the event of a command reports its queue and its context", 1) {
     const self_message message(mpi, 100, 1);
-    for (const auto &[event, queue] : {std::pair<cl_event, cl_command_queue>{message.sent, message.sending},
-                                       std::pair<cl_event, cl_command_queue>{message.received, message.receiving}}) {
+    for (const auto &[event, queue] :
+         {std::pair<cl_event, cl_command_queue>{message.sent, message.sending},
+          std::pair<cl_event, cl_command_queue>{message.received, message.receiving}}) {
         cl_command_queue found = nullptr;
         CL_OK(clGetEventInfo(event, CL_EVENT_COMMAND_QUEUE, sizeof(found), &found, nullptr));
         CHECK(found == queue);
@@ -191,11 +197,13 @@ MPI_CASE("the profiling times of a command's event are in order", 1) {
     const self_message message(mpi, 100000, 1);
     for (cl_event event : {message.sent.get(), message.received.get()}) {
         cl_ulong last = 0;
-        for (const cl_profiling_info name : {CL_PROFILING_COMMAND_QUEUED, CL_PROFILING_COMMAND_SUBMIT,
-                                             CL_PROFILING_COMMAND_START, CL_PROFILING_COMMAND_END}) {
+        for (const cl_profiling_info name :
+             {CL_PROFILING_COMMAND_QUEUED, CL_PROFILING_COMMAND_SUBMIT, CL_PROFILING_COMMAND_START,
+              CL_PROFILING_COMMAND_END}) {
             CAPTURE(name);
             cl_ulong time = 0;
-            const cl_int result = clGetEventProfilingInfo(event, name, sizeof(time), &time, nullptr);
+            const cl_int result =
+                clGetEventProfilingInfo(event, name, sizeof(time), &time, nullptr);
             if (result == CL_PROFILING_INFO_NOT_AVAILABLE) {
                 skip_case("the platform has no profiling of barriers");
             }
@@ -269,16 +277,20 @@ MPI_CASE("a callback of a command's event may enqueue commands and query their s
             [](cl_event event, cl_int, void *data) {
                 chain &c = *static_cast<chain *>(data);
                 std::size_t bytes = 0;
-                c.codes.push_back(clGetTransferInfo(event, CL_TRANSFER_BYTES, sizeof bytes, &bytes, nullptr));
-                c.codes.push_back(clEnqueueRecvBuffer(c.receiving, c.target, CL_FALSE, 0, bytes, c.mpi.rank, 2,
-                                                      c.mpi.comm, 0, nullptr, c.received.out()));
-                c.codes.push_back(clEnqueueSendBuffer(c.sending, c.source, CL_FALSE, 0, bytes, c.mpi.rank, 2,
-                                                      c.mpi.comm, 0, nullptr, c.sent.out()));
+                c.codes.push_back(
+                    clGetTransferInfo(event, CL_TRANSFER_BYTES, sizeof bytes, &bytes, nullptr));
+                c.codes.push_back(clEnqueueRecvBuffer(c.receiving, c.target, CL_FALSE, 0, bytes,
+                                                      c.mpi.rank, 2, c.mpi.comm, 0, nullptr,
+                                                      c.received.out()));
+                c.codes.push_back(clEnqueueSendBuffer(c.sending, c.source, CL_FALSE, 0, bytes,
+                                                      c.mpi.rank, 2, c.mpi.comm, 0, nullptr,
+                                                      c.sent.out()));
                 c.codes.push_back(clCreateMPIRequestFromEvent(c.received, &c.request));
                 c.called = true;
             },
             &next));
-        const event_handle sent = send(cl.in_order_queue(), next.source, 0, size, mpi.rank, 1, mpi.comm);
+        const event_handle sent =
+            send(cl.in_order_queue(), next.source, 0, size, mpi.rank, 1, mpi.comm);
         expect_complete(sent);
         expect_complete(received);
         poll_until("the callback", [&] { return next.called.load(); });
@@ -328,7 +340,8 @@ MPI_CASE("clGetTransferInfo returns every value of a finished transfer", 1) {
         const std::string path = transfer_text(event, CL_TRANSFER_PATH);
         CAPTURE(path);
         CHECK((path == "mapped" || path == "pinned" || path == "pipelined"));
-        if (const char *forced = std::getenv("CLDIST_PATH"); forced != nullptr && std::strcmp(forced, "auto") != 0) {
+        if (const char *forced = std::getenv("CLDIST_PATH");
+            forced != nullptr && std::strcmp(forced, "auto") != 0) {
             CHECK(path == forced);
         }
         CHECK(transfer_info<std::size_t>(event, CL_TRANSFER_BLOCK_SIZE) > 0);
@@ -402,7 +415,8 @@ MPI_CASE("clGetTransferInfo returns the size of a value, and refuses a smaller o
         CHECK(clGetTransferInfo(message.sent, name, 0, nullptr, &size) == CL_SUCCESS);
         CHECK(size == wanted);
         unsigned char value[64] = {};
-        CHECK(clGetTransferInfo(message.sent, name, wanted - 1, value, nullptr) == CL_INVALID_VALUE);
+        CHECK(clGetTransferInfo(message.sent, name, wanted - 1, value, nullptr) ==
+              CL_INVALID_VALUE);
         CHECK(clGetTransferInfo(message.sent, name, sizeof(value), value, &size) == CL_SUCCESS);
         CHECK(size == wanted);
         CHECK(clGetTransferInfo(message.sent, name, 0, nullptr, nullptr) == CL_SUCCESS);
@@ -413,10 +427,12 @@ MPI_CASE("clGetTransferInfo returns the size of a value, and refuses a smaller o
         CHECK(clGetTransferInfo(message.sent, name, 0, nullptr, &size) == CL_SUCCESS);
         CHECK(size > 1);
         bytes value(size);
-        CHECK(clGetTransferInfo(message.sent, name, size - 1, value.data(), nullptr) == CL_INVALID_VALUE);
+        CHECK(clGetTransferInfo(message.sent, name, size - 1, value.data(), nullptr) ==
+              CL_INVALID_VALUE);
     }
     CHECK(clGetTransferInfo(message.sent, 0x1, 0, nullptr, nullptr) == CL_INVALID_VALUE);
-    CHECK(clGetTransferInfo(message.sent, CL_TRANSFER_DIRECT_IO + 1, 0, nullptr, nullptr) == CL_INVALID_VALUE);
+    CHECK(clGetTransferInfo(message.sent, CL_TRANSFER_DIRECT_IO + 1, 0, nullptr, nullptr) ==
+          CL_INVALID_VALUE);
 }
 
 MPI_CASE("clGetTransferInfo refuses events of other commands", 1) {
@@ -427,13 +443,18 @@ MPI_CASE("clGetTransferInfo refuses events of other commands", 1) {
     CL_OK(clEnqueueMarkerWithWaitList(queue, 0, nullptr, marker.out()));
     CL_OK(clFinish(queue));
     cl_int status = 0;
-    CHECK(clGetTransferInfo(user, CL_TRANSFER_STATUS, sizeof(status), &status, nullptr) == CL_INVALID_EVENT);
-    CHECK(clGetTransferInfo(marker, CL_TRANSFER_STATUS, sizeof(status), &status, nullptr) == CL_INVALID_EVENT);
-    CHECK(clGetTransferInfo(nullptr, CL_TRANSFER_STATUS, sizeof(status), &status, nullptr) == CL_INVALID_EVENT);
+    CHECK(clGetTransferInfo(user, CL_TRANSFER_STATUS, sizeof(status), &status, nullptr) ==
+          CL_INVALID_EVENT);
+    CHECK(clGetTransferInfo(marker, CL_TRANSFER_STATUS, sizeof(status), &status, nullptr) ==
+          CL_INVALID_EVENT);
+    CHECK(clGetTransferInfo(nullptr, CL_TRANSFER_STATUS, sizeof(status), &status, nullptr) ==
+          CL_INVALID_EVENT);
     CL_OK(clSetUserEventStatus(user, CL_COMPLETE));
 }
 
-MPI_CASE("a new event at the address of a released transfer's event is not mistaken for the transfer", 1) {
+MPI_CASE(
+    "a new event at the address of a released transfer's event is not mistaken for the transfer",
+    1) {
     // Platforms reuse the memory of released events, so the new event often has the same address.
     for (int i = 0; i < 50; ++i) {
         { const self_message message(mpi, 1, 1); }
@@ -442,7 +463,8 @@ MPI_CASE("a new event at the address of a released transfer's event is not mista
         std::vector<event_handle> markers(5);
         for (event_handle &marker : markers) {
             CL_OK(clEnqueueMarkerWithWaitList(queue, 0, nullptr, marker.out()));
-            CHECK(clGetTransferInfo(marker, CL_TRANSFER_STATUS, 0, nullptr, nullptr) == CL_INVALID_EVENT);
+            CHECK(clGetTransferInfo(marker, CL_TRANSFER_STATUS, 0, nullptr, nullptr) ==
+                  CL_INVALID_EVENT);
         }
         CL_OK(clFinish(queue));
     }
@@ -462,7 +484,8 @@ MPI_CASE("clTraceEvent accepts any event and refuses wrong arguments", 1) {
     event_handle plain;
     CL_OK(clEnqueueMarkerWithWaitList(unprofiled, 0, nullptr, plain.out()));
     const bool traced = std::getenv("CLDIST_TRACE") != nullptr;
-    CHECK(clTraceEvent(plain, "no profile") == (traced ? CL_PROFILING_INFO_NOT_AVAILABLE : CL_SUCCESS));
+    CHECK(clTraceEvent(plain, "no profile") ==
+          (traced ? CL_PROFILING_INFO_NOT_AVAILABLE : CL_SUCCESS));
     CL_OK(clFinish(unprofiled));
 }
 

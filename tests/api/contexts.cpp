@@ -1,5 +1,6 @@
-/// Programs that create, use and release contexts, in one process. Soon after the program has released
-/// a context, the library releases its resources on it. A destructor callback counts the contexts.
+/// Programs that create, use and release contexts, in one process. Soon after the program has
+/// released a context, the library releases its resources on it. A destructor callback counts the
+/// contexts.
 
 #include <atomic>
 #include <chrono>
@@ -37,10 +38,12 @@ struct objects {
         context = clCreateContext(nullptr, 1, &device, nullptr, nullptr, &code);
         expect("clCreateContext", code, CL_SUCCESS);
         ++counted;
-        expect("clSetContextDestructorCallback",
-               clSetContextDestructorCallback(
-                   context, [](cl_context, void *data) { --*static_cast<std::atomic<int> *>(data); }, &counted),
-               CL_SUCCESS);
+        expect(
+            "clSetContextDestructorCallback",
+            clSetContextDestructorCallback(
+                context, [](cl_context, void *data) { --*static_cast<std::atomic<int> *>(data); },
+                &counted),
+            CL_SUCCESS);
         queue = clCreateCommandQueue(context, device, 0, &code);
         buffer = clCreateBuffer(context, CL_MEM_READ_WRITE, 4 * size, nullptr, &code);
         expect("clCreateBuffer", code, CL_SUCCESS);
@@ -58,8 +61,8 @@ void release(const objects &o) {
 
 void blocking_message(const objects &o) {
     expect("a blocking message",
-           clEnqueueSendrecvBuffer(o.queue, o.buffer, CL_TRUE, 0, size, 0, 1, o.buffer, size, size, 0, 1, MPI_COMM_SELF,
-                                   0, nullptr, nullptr),
+           clEnqueueSendrecvBuffer(o.queue, o.buffer, CL_TRUE, 0, size, 0, 1, o.buffer, size, size,
+                                   0, 1, MPI_COMM_SELF, 0, nullptr, nullptr),
            CL_SUCCESS);
     release(o);
 }
@@ -67,8 +70,8 @@ void blocking_message(const objects &o) {
 cl_event message(const objects &o, cl_uint number = 0, const cl_event *waits = nullptr) {
     cl_event event = nullptr;
     expect("a message",
-           clEnqueueSendrecvBuffer(o.queue, o.buffer, CL_FALSE, 0, size, 0, 1, o.buffer, size, size, 0, 1,
-                                   MPI_COMM_SELF, number, waits, &event),
+           clEnqueueSendrecvBuffer(o.queue, o.buffer, CL_FALSE, 0, size, 0, 1, o.buffer, size, size,
+                                   0, 1, MPI_COMM_SELF, number, waits, &event),
            CL_SUCCESS);
     return event;
 }
@@ -125,8 +128,8 @@ void strided_message(const objects &o) {
     const std::size_t region[] = {32, 16, 1};
     cl_event events[2] = {nullptr, nullptr};
     expect("a strided send",
-           clEnqueueSendBufferRect(o.queue, o.buffer, CL_FALSE, origin, region, 128, 0, 0, 1, MPI_COMM_SELF, 0, nullptr,
-                                   &events[0]),
+           clEnqueueSendBufferRect(o.queue, o.buffer, CL_FALSE, origin, region, 128, 0, 0, 1,
+                                   MPI_COMM_SELF, 0, nullptr, &events[0]),
            CL_SUCCESS);
     clFlush(o.queue);
     cl_int code = CL_SUCCESS;
@@ -134,8 +137,8 @@ void strided_message(const objects &o) {
     clGetCommandQueueInfo(o.queue, CL_QUEUE_DEVICE, sizeof device, &device, nullptr);
     cl_command_queue other = clCreateCommandQueue(o.context, device, 0, &code);
     expect("a strided receive",
-           clEnqueueRecvBufferRect(other, o.buffer, CL_FALSE, second, region, 128, 0, 0, 1, MPI_COMM_SELF, 0, nullptr,
-                                   &events[1]),
+           clEnqueueRecvBufferRect(other, o.buffer, CL_FALSE, second, region, 128, 0, 0, 1,
+                                   MPI_COMM_SELF, 0, nullptr, &events[1]),
            CL_SUCCESS);
     clWaitForEvents(2, events);
     for (cl_event event : events) clReleaseEvent(event);
@@ -147,7 +150,8 @@ void file(const objects &o) {
     std::FILE *const stream = std::tmpfile();
     cl_event event = nullptr;
     expect("a file command",
-           clEnqueueReadBufferToStdioFile(o.queue, o.buffer, CL_FALSE, 0, size, stream, 0, nullptr, &event),
+           clEnqueueReadBufferToStdioFile(o.queue, o.buffer, CL_FALSE, 0, size, stream, 0, nullptr,
+                                          &event),
            CL_SUCCESS);
     clWaitForEvents(1, &event);
     clReleaseEvent(event);
@@ -202,7 +206,9 @@ int main(int argc, char **argv) {
     char vendor[256] = "";
     clGetDeviceInfo(d.id, CL_DEVICE_VENDOR, sizeof vendor - 1, vendor, nullptr);
     if (std::strstr(vendor, "NVIDIA") != nullptr) {
-        std::printf("SKIP: released contexts: NVIDIA's driver (580) does not end the release of some contexts\n");
+        std::printf(
+            "SKIP: released contexts: NVIDIA's driver (580) does not end the release of some "
+            "contexts\n");
         MPI_Finalize();
         return 77;
     }

@@ -75,7 +75,8 @@ void free_all(std::vector<MPI_Comm> &comms) {
 }
 
 cl_int use(cl_command_queue queue, cl_mem buffer, MPI_Comm comm) {
-    return clEnqueueSendBuffer(queue, buffer, CL_TRUE, 0, 4, MPI_PROC_NULL, 0, comm, 0, nullptr, nullptr);
+    return clEnqueueSendBuffer(queue, buffer, CL_TRUE, 0, 4, MPI_PROC_NULL, 0, comm, 0, nullptr,
+                               nullptr);
 }
 
 }  // namespace
@@ -83,14 +84,18 @@ cl_int use(cl_command_queue queue, cl_mem buffer, MPI_Comm comm) {
 extern "C" int PMPI_Comm_set_errhandler(MPI_Comm comm, MPI_Errhandler handler) {
     {
         const std::lock_guard lock(mutex);
-        if (comm == MPI_COMM_WORLD || comm == MPI_COMM_SELF || programs_own.count(comm) != 0) ++handlers_changed;
+        if (comm == MPI_COMM_WORLD || comm == MPI_COMM_SELF || programs_own.count(comm) != 0)
+            ++handlers_changed;
     }
-    static const auto real =
-        reinterpret_cast<decltype(&PMPI_Comm_set_errhandler)>(dlsym(RTLD_NEXT, "PMPI_Comm_set_errhandler"));
+    static const auto real = reinterpret_cast<decltype(&PMPI_Comm_set_errhandler)>(
+        dlsym(RTLD_NEXT, "PMPI_Comm_set_errhandler"));
     return real(comm, handler);
 }
 
-MPI_CASE("threads that use communicators for the first time do not change the error handler of MPI_COMM_WORLD", 1) {
+MPI_CASE(
+    "threads that use communicators for the first time do not change the error handler of "
+    "MPI_COMM_WORLD",
+    1) {
     constexpr std::size_t threads = 8;
     constexpr std::size_t each = 100;
     const opencl cl;
@@ -106,7 +111,8 @@ MPI_CASE("threads that use communicators for the first time do not change the er
             users.emplace_back([&, t, queue = cl.in_order_queue()] {
                 for (std::size_t i = 0; i < each; ++i) {
                     start.arrive_and_wait();
-                    if (use(queue, buffer, comms[t * each + i]) != CL_SUCCESS || !handler.is_there()) {
+                    if (use(queue, buffer, comms[t * each + i]) != CL_SUCCESS ||
+                        !handler.is_there()) {
                         ++failed;
                     }
                 }
@@ -119,7 +125,10 @@ MPI_CASE("threads that use communicators for the first time do not change the er
     free_all(comms);
 }
 
-MPI_CASE("errors of one thread reach the program's handler while another uses communicators for the first time", 1) {
+MPI_CASE(
+    "errors of one thread reach the program's handler while another uses communicators for the "
+    "first time",
+    1) {
     const opencl cl;
     const buffer_handle buffer = cl.buffer(64);
     const world_handler handler;
@@ -167,7 +176,8 @@ MPI_CASE("a freed communicator is CL_INVALID_COMMUNICATOR, and no handler is cal
         CHECK(use(queue, buffer, copy) == CL_INVALID_COMMUNICATOR);
         CHECK(clDistInit(copy) == CL_INVALID_COMMUNICATOR);
         cl_device_id device = nullptr;
-        CHECK(clDistLocalDevice(copy, nullptr, CL_DEVICE_TYPE_ALL, &device) == CL_INVALID_COMMUNICATOR);
+        CHECK(clDistLocalDevice(copy, nullptr, CL_DEVICE_TYPE_ALL, &device) ==
+              CL_INVALID_COMMUNICATOR);
     }
     CHECK(handled.load() == 0);
     CHECK(handlers_changed.load() == 0);

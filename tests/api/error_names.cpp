@@ -57,10 +57,12 @@ MPI_CASE("clDistLastErrorMessage returns the cause of the thread's last failed c
     const opencl cl;
     const queue_handle queue = cl.in_order_queue();
     const buffer_handle buffer = cl.buffer(100);
-    CHECK(clEnqueueSendBuffer(queue, buffer, CL_FALSE, 90, 11, 0, 1, mpi.comm, 0, nullptr, nullptr) ==
-          CL_INVALID_VALUE);
-    CHECK(std::string(clDistLastErrorMessage()) == "offset 90 and size 11 exceed the buffer of 100 bytes");
-    CHECK(clEnqueueSendBuffer(queue, buffer, CL_FALSE, 0, 10, 77, 1, mpi.comm, 0, nullptr, nullptr) == CL_INVALID_RANK);
+    CHECK(clEnqueueSendBuffer(queue, buffer, CL_FALSE, 90, 11, 0, 1, mpi.comm, 0, nullptr,
+                              nullptr) == CL_INVALID_VALUE);
+    CHECK(std::string(clDistLastErrorMessage()) ==
+          "offset 90 and size 11 exceed the buffer of 100 bytes");
+    CHECK(clEnqueueSendBuffer(queue, buffer, CL_FALSE, 0, 10, 77, 1, mpi.comm, 0, nullptr,
+                              nullptr) == CL_INVALID_RANK);
     CHECK(std::string(clDistLastErrorMessage()).find("destination 77") == 0);
     std::string of_other = "nothing was asked";
     std::thread([&] { of_other = clDistLastErrorMessage(); }).join();

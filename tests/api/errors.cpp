@@ -51,7 +51,10 @@ bool nothing_was_sent(MPI_Comm comm) {
 
 struct error_bench {
     explicit error_bench(const mpi_view &mpi_in)
-        : mpi(mpi_in), queue(cl.in_order_queue()), buffer(cl.buffer(buffer_size)), partner(cl.buffer(buffer_size)) {
+        : mpi(mpi_in),
+          queue(cl.in_order_queue()),
+          buffer(cl.buffer(buffer_size)),
+          partner(cl.buffer(buffer_size)) {
         limits();
     }
 
@@ -70,30 +73,33 @@ struct error_bench {
         const std::size_t row[] = {64, 1, 1};
         switch (which) {
             case part::send:
-                return clEnqueueSendBuffer(c.queue, c.buffer, c.blocking, c.offset, c.size, c.peer, c.tag, c.comm,
-                                           c.number, c.events, event);
+                return clEnqueueSendBuffer(c.queue, c.buffer, c.blocking, c.offset, c.size, c.peer,
+                                           c.tag, c.comm, c.number, c.events, event);
             case part::receive:
-                return clEnqueueRecvBuffer(c.queue, c.buffer, c.blocking, c.offset, c.size, c.peer, c.tag, c.comm,
-                                           c.number, c.events, event);
+                return clEnqueueRecvBuffer(c.queue, c.buffer, c.blocking, c.offset, c.size, c.peer,
+                                           c.tag, c.comm, c.number, c.events, event);
             case part::sendrecv_send:
-                return clEnqueueSendrecvBuffer(c.queue, c.buffer, c.blocking, c.offset, c.size, c.peer, c.tag, partner,
-                                               0, 64, 0, 7, c.comm, c.number, c.events, event);
+                return clEnqueueSendrecvBuffer(c.queue, c.buffer, c.blocking, c.offset, c.size,
+                                               c.peer, c.tag, partner, 0, 64, 0, 7, c.comm,
+                                               c.number, c.events, event);
             case part::sendrecv_receive:
-                return clEnqueueSendrecvBuffer(c.queue, partner, c.blocking, 0, 64, 0, 7, c.buffer, c.offset, c.size,
-                                               c.peer, c.tag, c.comm, c.number, c.events, event);
+                return clEnqueueSendrecvBuffer(c.queue, partner, c.blocking, 0, 64, 0, 7, c.buffer,
+                                               c.offset, c.size, c.peer, c.tag, c.comm, c.number,
+                                               c.events, event);
             case part::send_rect:
-                return clEnqueueSendBufferRect(c.queue, c.buffer, c.blocking, origin, region, 0, 0, c.peer, c.tag,
-                                               c.comm, c.number, c.events, event);
+                return clEnqueueSendBufferRect(c.queue, c.buffer, c.blocking, origin, region, 0, 0,
+                                               c.peer, c.tag, c.comm, c.number, c.events, event);
             case part::receive_rect:
-                return clEnqueueRecvBufferRect(c.queue, c.buffer, c.blocking, origin, region, 0, 0, c.peer, c.tag,
-                                               c.comm, c.number, c.events, event);
+                return clEnqueueRecvBufferRect(c.queue, c.buffer, c.blocking, origin, region, 0, 0,
+                                               c.peer, c.tag, c.comm, c.number, c.events, event);
             case part::sendrecv_rect_send:
-                return clEnqueueSendrecvBufferRect(c.queue, c.buffer, c.blocking, origin, region, 0, 0, c.peer, c.tag,
-                                                   partner, first, row, 0, 0, 0, 7, c.comm, c.number, c.events, event);
+                return clEnqueueSendrecvBufferRect(c.queue, c.buffer, c.blocking, origin, region, 0,
+                                                   0, c.peer, c.tag, partner, first, row, 0, 0, 0,
+                                                   7, c.comm, c.number, c.events, event);
             case part::sendrecv_rect_receive:
-                return clEnqueueSendrecvBufferRect(c.queue, partner, c.blocking, first, row, 0, 0, 0, 7, c.buffer,
-                                                   origin, region, 0, 0, c.peer, c.tag, c.comm, c.number, c.events,
-                                                   event);
+                return clEnqueueSendrecvBufferRect(c.queue, partner, c.blocking, first, row, 0, 0,
+                                                   0, 7, c.buffer, origin, region, 0, 0, c.peer,
+                                                   c.tag, c.comm, c.number, c.events, event);
         }
         return CL_SUCCESS;
     }
@@ -249,9 +255,11 @@ void bad_wait_list(const mpi_view &mpi, part which) {
 
 void host_access_refused(const mpi_view &mpi, part which) {
     const error_bench bench(mpi);
-    const buffer_handle closed = bench.cl.buffer(buffer_size, CL_MEM_READ_WRITE | CL_MEM_HOST_NO_ACCESS);
+    const buffer_handle closed =
+        bench.cl.buffer(buffer_size, CL_MEM_READ_WRITE | CL_MEM_HOST_NO_ACCESS);
     const buffer_handle one_way = bench.cl.buffer(
-        buffer_size, CL_MEM_READ_WRITE | (sends(which) ? CL_MEM_HOST_WRITE_ONLY : CL_MEM_HOST_READ_ONLY));
+        buffer_size,
+        CL_MEM_READ_WRITE | (sends(which) ? CL_MEM_HOST_WRITE_ONLY : CL_MEM_HOST_READ_ONLY));
     call c = bench.good();
     c.buffer = closed;
     bench.expect(which, c, CL_INVALID_OPERATION);
@@ -278,8 +286,8 @@ void bad_communicator(const mpi_view &mpi, part which) {
 void bad_rank(const mpi_view &mpi, part which) {
     const error_bench bench(mpi);
     call c = bench.good();
-    for (const int rank :
-         {mpi.size, mpi.size + 1000, std::numeric_limits<int>::max(), -77777, std::numeric_limits<int>::min()}) {
+    for (const int rank : {mpi.size, mpi.size + 1000, std::numeric_limits<int>::max(), -77777,
+                           std::numeric_limits<int>::min()}) {
         CAPTURE(rank);
         c.peer = rank;
         bench.expect(which, c, CL_INVALID_RANK);
@@ -313,7 +321,8 @@ buffer_handle misaligned(const opencl &cl, cl_mem parent) {
     const cl_buffer_region region{1, 256};
     cl_int error = CL_SUCCESS;
     buffer_handle made(clCreateSubBuffer(parent, 0, CL_BUFFER_CREATE_TYPE_REGION, &region, &error));
-    return error == CL_SUCCESS && sub_buffer_alignment(cl.device) > 1 ? std::move(made) : buffer_handle();
+    return error == CL_SUCCESS && sub_buffer_alignment(cl.device) > 1 ? std::move(made)
+                                                                      : buffer_handle();
 }
 
 void misaligned_sub_buffer(const mpi_view &mpi, part which) {
@@ -334,7 +343,8 @@ void order_of_checks(const mpi_view &mpi, part which) {
     const buffer_handle foreign = other.buffer(buffer_size);
     const event_handle foreign_event = other.user_event();
     CL_OK(clSetUserEventStatus(foreign_event, CL_COMPLETE));
-    const buffer_handle closed = bench.cl.buffer(buffer_size, CL_MEM_READ_WRITE | CL_MEM_HOST_NO_ACCESS);
+    const buffer_handle closed =
+        bench.cl.buffer(buffer_size, CL_MEM_READ_WRITE | CL_MEM_HOST_NO_ACCESS);
     const buffer_handle odd = misaligned(bench.cl, bench.buffer);
     const cl_event foreign_list[] = {foreign_event};
 
@@ -361,7 +371,8 @@ void order_of_checks(const mpi_view &mpi, part which) {
         {CL_INVALID_TAG, argument::tag, [](call &c) { c.tag = -77777; }},
     };
     if (odd.get() != nullptr) {
-        const defect d{CL_MISALIGNED_SUB_BUFFER_OFFSET, argument::buffer, [&](call &c) { c.buffer = odd; }};
+        const defect d{CL_MISALIGNED_SUB_BUFFER_OFFSET, argument::buffer,
+                       [&](call &c) { c.buffer = odd; }};
         defects.insert(defects.begin() + 6, d);
     }
     for (std::size_t first = 0; first < defects.size(); ++first) {
@@ -401,12 +412,16 @@ COMMAND_CASES("without a buffer is CL_INVALID_MEM_OBJECT", no_buffer)
 COMMAND_CASES("of an image is CL_INVALID_MEM_OBJECT", image_as_buffer)
 COMMAND_CASES("of a buffer of another context is CL_INVALID_CONTEXT", buffer_of_another_context)
 COMMAND_CASES("on a queue of another context is CL_INVALID_CONTEXT", queue_of_another_context)
-COMMAND_CASES("that waits for an event of another context is CL_INVALID_CONTEXT", event_of_another_context)
-COMMAND_CASES("past the end of its buffer is CL_INVALID_VALUE, also where offset + size overflows", past_the_end)
+COMMAND_CASES("that waits for an event of another context is CL_INVALID_CONTEXT",
+              event_of_another_context)
+COMMAND_CASES("past the end of its buffer is CL_INVALID_VALUE, also where offset + size overflows",
+              past_the_end)
 COMMAND_CASES("with a wrong wait list is CL_INVALID_EVENT_WAIT_LIST", bad_wait_list)
-COMMAND_CASES("of a sub-buffer that is not aligned is CL_MISALIGNED_SUB_BUFFER_OFFSET", misaligned_sub_buffer)
+COMMAND_CASES("of a sub-buffer that is not aligned is CL_MISALIGNED_SUB_BUFFER_OFFSET",
+              misaligned_sub_buffer)
 COMMAND_CASES("against the buffer's host access flags is CL_INVALID_OPERATION", host_access_refused)
-COMMAND_CASES("without communicator, or on a freed one, is CL_INVALID_COMMUNICATOR", bad_communicator)
+COMMAND_CASES("without communicator, or on a freed one, is CL_INVALID_COMMUNICATOR",
+              bad_communicator)
 COMMAND_CASES("with a rank outside of the communicator is CL_INVALID_RANK", bad_rank)
 COMMAND_CASES("with a tag out of range is CL_INVALID_TAG", bad_tag)
 COMMAND_CASES("with two wrong arguments gets the code of the first check", order_of_checks)
@@ -414,8 +429,9 @@ COMMAND_CASES("with two wrong arguments gets the code of the first check", order
 MPI_CASE("a send-receive checks both ranks before both tags", 1) {
     const error_bench bench(mpi);
     const auto issue = [&](int dest, int send_tag, int source, int recv_tag) {
-        return clEnqueueSendrecvBuffer(bench.queue, bench.buffer, CL_FALSE, 0, 64, dest, send_tag, bench.partner, 0, 64,
-                                       source, recv_tag, mpi.comm, 0, nullptr, nullptr);
+        return clEnqueueSendrecvBuffer(bench.queue, bench.buffer, CL_FALSE, 0, 64, dest, send_tag,
+                                       bench.partner, 0, 64, source, recv_tag, mpi.comm, 0, nullptr,
+                                       nullptr);
     };
     CHECK(issue(0, -77777, 12345, 7) == CL_INVALID_RANK);
     CHECK(issue(12345, 7, 0, -77777) == CL_INVALID_RANK);
@@ -449,8 +465,9 @@ MPI_CASE("a send-receive whose ranges overlap is CL_INVALID_VALUE", 1) {
         CAPTURE(r.send_offset);
         CAPTURE(r.receive_offset);
         cl_event event = nullptr;
-        CHECK(clEnqueueSendrecvBuffer(bench.queue, r.send_buffer, CL_FALSE, r.send_offset, r.send_size, 0, 1,
-                                      r.receive_buffer, r.receive_offset, r.receive_size, 0, 1, mpi.comm, 0, nullptr,
+        CHECK(clEnqueueSendrecvBuffer(bench.queue, r.send_buffer, CL_FALSE, r.send_offset,
+                                      r.send_size, 0, 1, r.receive_buffer, r.receive_offset,
+                                      r.receive_size, 0, 1, mpi.comm, 0, nullptr,
                                       &event) == CL_INVALID_VALUE);
         CHECK(event == nullptr);
         CHECK(nothing_was_sent(mpi.comm));
@@ -461,8 +478,8 @@ MPI_CASE("a send-receive may use two adjacent ranges of one buffer", 1) {
     const error_bench bench(mpi);
     bench.cl.fill(bench.buffer, 0, 64, 5);
     event_handle event;
-    CL_OK(clEnqueueSendrecvBuffer(bench.queue, bench.buffer, CL_FALSE, 0, 64, 0, 1, bench.buffer, 64, 64, 0, 1,
-                                  mpi.comm, 0, nullptr, event.out()));
+    CL_OK(clEnqueueSendrecvBuffer(bench.queue, bench.buffer, CL_FALSE, 0, 64, 0, 1, bench.buffer,
+                                  64, 64, 0, 1, mpi.comm, 0, nullptr, event.out()));
     expect_received(event, 64, 0, 1);
     bench.cl.expect(bench.buffer, 64, 64, 5);
 }

@@ -39,16 +39,20 @@ int issue(call which, const arguments &a) {
     switch (which) {
         case call::send: return MPI_Send(a.data, a.count, MPI_CL_MEM, a.peer, a.tag, a.comm);
         case call::ssend: return MPI_Ssend(a.data, a.count, MPI_CL_MEM, a.peer, a.tag, a.comm);
-        case call::isend: return MPI_Isend(a.data, a.count, MPI_CL_MEM, a.peer, a.tag, a.comm, &request);
-        case call::issend: return MPI_Issend(a.data, a.count, MPI_CL_MEM, a.peer, a.tag, a.comm, &request);
-        case call::recv: return MPI_Recv(a.data, a.count, MPI_CL_MEM, a.peer, a.tag, a.comm, MPI_STATUS_IGNORE);
-        case call::irecv: return MPI_Irecv(a.data, a.count, MPI_CL_MEM, a.peer, a.tag, a.comm, &request);
+        case call::isend:
+            return MPI_Isend(a.data, a.count, MPI_CL_MEM, a.peer, a.tag, a.comm, &request);
+        case call::issend:
+            return MPI_Issend(a.data, a.count, MPI_CL_MEM, a.peer, a.tag, a.comm, &request);
+        case call::recv:
+            return MPI_Recv(a.data, a.count, MPI_CL_MEM, a.peer, a.tag, a.comm, MPI_STATUS_IGNORE);
+        case call::irecv:
+            return MPI_Irecv(a.data, a.count, MPI_CL_MEM, a.peer, a.tag, a.comm, &request);
         case call::sendrecv_send:
-            return MPI_Sendrecv(a.data, a.count, MPI_CL_MEM, a.peer, a.tag, other, 8, MPI_CL_MEM, 0, 7, a.comm,
-                                MPI_STATUS_IGNORE);
+            return MPI_Sendrecv(a.data, a.count, MPI_CL_MEM, a.peer, a.tag, other, 8, MPI_CL_MEM, 0,
+                                7, a.comm, MPI_STATUS_IGNORE);
         case call::sendrecv_recv:
-            return MPI_Sendrecv(other, 8, MPI_CL_MEM, 0, 7, a.data, a.count, MPI_CL_MEM, a.peer, a.tag, a.comm,
-                                MPI_STATUS_IGNORE);
+            return MPI_Sendrecv(other, 8, MPI_CL_MEM, 0, 7, a.data, a.count, MPI_CL_MEM, a.peer,
+                                a.tag, a.comm, MPI_STATUS_IGNORE);
     }
     return MPI_SUCCESS;
 }
@@ -181,8 +185,10 @@ MPI_CASE("messages of other kinds refuse MPI_CL_MEM", 1) {
     REFUSED(MPI_Recv_init(a.out, 8, MPI_CL_MEM, me, 1, mpi.comm, &a.request));
     REFUSED(MPI_Sendrecv_replace(a.in, 8, MPI_CL_MEM, me, 1, me, 1, mpi.comm, MPI_STATUS_IGNORE));
 #ifdef CLDIST_MPI_4_CALLS
-    REFUSED(MPI_Isendrecv(a.in, 8, MPI_CL_MEM, me, 1, a.out, 8, MPI_BYTE, me, 1, mpi.comm, &a.request));
-    REFUSED(MPI_Isendrecv(a.in, 8, MPI_BYTE, me, 1, a.out, 8, MPI_CL_MEM, me, 1, mpi.comm, &a.request));
+    REFUSED(
+        MPI_Isendrecv(a.in, 8, MPI_CL_MEM, me, 1, a.out, 8, MPI_BYTE, me, 1, mpi.comm, &a.request));
+    REFUSED(
+        MPI_Isendrecv(a.in, 8, MPI_BYTE, me, 1, a.out, 8, MPI_CL_MEM, me, 1, mpi.comm, &a.request));
     REFUSED(MPI_Isendrecv_replace(a.in, 8, MPI_CL_MEM, me, 1, me, 1, mpi.comm, &a.request));
 #endif
     int found = 1;
@@ -194,8 +200,10 @@ MPI_CASE("partitioned messages refuse MPI_CL_MEM", 1) {
 #ifdef CLDIST_MPI_4_CALLS
     const errors_counted counted(mpi.comm);
     collective_arguments a;
-    REFUSED(MPI_Psend_init(a.in, 2, 4, MPI_CL_MEM, mpi.rank, 1, mpi.comm, MPI_INFO_NULL, &a.request));
-    REFUSED(MPI_Precv_init(a.out, 2, 4, MPI_CL_MEM, mpi.rank, 1, mpi.comm, MPI_INFO_NULL, &a.request));
+    REFUSED(
+        MPI_Psend_init(a.in, 2, 4, MPI_CL_MEM, mpi.rank, 1, mpi.comm, MPI_INFO_NULL, &a.request));
+    REFUSED(
+        MPI_Precv_init(a.out, 2, 4, MPI_CL_MEM, mpi.rank, 1, mpi.comm, MPI_INFO_NULL, &a.request));
 #else
     skip_case("this MPI library has no partitioned messages");
 #endif
@@ -236,7 +244,8 @@ MPI_CASE("blocking, non-blocking and persistent collective calls refuse MPI_CL_M
     CALL(Exscan, exscan, in, out, 1, MPI_CL_MEM, op, comm)
 #define BLOCKING(name, lower, ...) REFUSED(MPI_##name(__VA_ARGS__));
 #define NON_BLOCKING(name, lower, ...) REFUSED(MPI_I##lower(__VA_ARGS__, &a.request));
-#define PERSISTENT(name, lower, ...) REFUSED(MPI_##name##_init(__VA_ARGS__, MPI_INFO_NULL, &a.request));
+#define PERSISTENT(name, lower, ...) \
+    REFUSED(MPI_##name##_init(__VA_ARGS__, MPI_INFO_NULL, &a.request));
     EACH_COLLECTIVE(BLOCKING)
     EACH_COLLECTIVE(NON_BLOCKING)
 #ifdef CLDIST_MPI_4_CALLS
@@ -259,11 +268,12 @@ MPI_CASE("blocking, non-blocking and persistent collective calls refuse MPI_CL_M
     t = types_of_two.data();
     unsigned char pair[16] = {};
     out = pair;
-#define EACH_OF_NEIGHBOURS(CALL)                                                                    \
-    CALL(Neighbor_allgather, neighbor_allgather, in, 1, MPI_CL_MEM, out, 1, MPI_BYTE, comm)         \
-    CALL(Neighbor_allgatherv, neighbor_allgatherv, in, 1, MPI_CL_MEM, out, n, at, MPI_BYTE, comm)   \
-    CALL(Neighbor_alltoall, neighbor_alltoall, in, 1, MPI_BYTE, out, 1, MPI_CL_MEM, comm)           \
-    CALL(Neighbor_alltoallv, neighbor_alltoallv, in, n, at, MPI_CL_MEM, out, n, at, MPI_BYTE, comm) \
+#define EACH_OF_NEIGHBOURS(CALL)                                                                  \
+    CALL(Neighbor_allgather, neighbor_allgather, in, 1, MPI_CL_MEM, out, 1, MPI_BYTE, comm)       \
+    CALL(Neighbor_allgatherv, neighbor_allgatherv, in, 1, MPI_CL_MEM, out, n, at, MPI_BYTE, comm) \
+    CALL(Neighbor_alltoall, neighbor_alltoall, in, 1, MPI_BYTE, out, 1, MPI_CL_MEM, comm)         \
+    CALL(Neighbor_alltoallv, neighbor_alltoallv, in, n, at, MPI_CL_MEM, out, n, at, MPI_BYTE,     \
+         comm)                                                                                    \
     CALL(Neighbor_alltoallw, neighbor_alltoallw, in, n, far, t, out, n, far, t, comm)
     EACH_OF_NEIGHBOURS(BLOCKING)
     EACH_OF_NEIGHBOURS(NON_BLOCKING)
@@ -294,14 +304,16 @@ MPI_CASE("one-sided calls refuse MPI_CL_MEM", 1) {
     REFUSED(MPI_Put(a.in, 4, MPI_BYTE, me, 0, 4, MPI_CL_MEM, window));
     REFUSED(MPI_Get(a.out, 4, MPI_CL_MEM, me, 0, 4, MPI_CL_MEM, window));
     REFUSED(MPI_Accumulate(a.in, 4, MPI_CL_MEM, me, 0, 4, MPI_CL_MEM, MPI_REPLACE, window));
-    REFUSED(MPI_Get_accumulate(a.in, 4, MPI_BYTE, a.out, 4, MPI_CL_MEM, me, 0, 4, MPI_BYTE, MPI_REPLACE, window));
+    REFUSED(MPI_Get_accumulate(a.in, 4, MPI_BYTE, a.out, 4, MPI_CL_MEM, me, 0, 4, MPI_BYTE,
+                               MPI_REPLACE, window));
     REFUSED(MPI_Fetch_and_op(a.in, a.out, MPI_CL_MEM, me, 0, MPI_REPLACE, window));
     REFUSED(MPI_Compare_and_swap(a.in, a.in, a.out, MPI_CL_MEM, me, 0, window));
     REFUSED(MPI_Rput(a.in, 4, MPI_CL_MEM, me, 0, 4, MPI_CL_MEM, window, &a.request));
     REFUSED(MPI_Rget(a.out, 4, MPI_BYTE, me, 0, 4, MPI_CL_MEM, window, &a.request));
-    REFUSED(MPI_Raccumulate(a.in, 4, MPI_CL_MEM, me, 0, 4, MPI_CL_MEM, MPI_REPLACE, window, &a.request));
-    REFUSED(MPI_Rget_accumulate(a.in, 4, MPI_CL_MEM, a.out, 4, MPI_CL_MEM, me, 0, 4, MPI_CL_MEM, MPI_REPLACE, window,
-                                &a.request));
+    REFUSED(MPI_Raccumulate(a.in, 4, MPI_CL_MEM, me, 0, 4, MPI_CL_MEM, MPI_REPLACE, window,
+                            &a.request));
+    REFUSED(MPI_Rget_accumulate(a.in, 4, MPI_CL_MEM, a.out, 4, MPI_CL_MEM, me, 0, 4, MPI_CL_MEM,
+                                MPI_REPLACE, window, &a.request));
     MPI_OK(MPI_Win_unlock_all(window));
     MPI_OK(MPI_Win_free(&window));
 }
@@ -376,7 +388,8 @@ MPI_CASE("MPI_CL_MEM can't be packed, used in other datatypes, committed or free
     REFUSED(MPI_Type_create_struct(2, lengths, places, types, &made));
     const int part = 1;
     REFUSED(MPI_Type_create_subarray(1, &size, &part, &start, MPI_ORDER_C, MPI_CL_MEM, &made));
-    REFUSED(MPI_Type_create_darray(1, 0, 1, &size, &distribution, &chosen, &part, MPI_ORDER_C, MPI_CL_MEM, &made));
+    REFUSED(MPI_Type_create_darray(1, 0, 1, &size, &distribution, &chosen, &part, MPI_ORDER_C,
+                                   MPI_CL_MEM, &made));
     REFUSED(MPI_Type_create_resized(MPI_CL_MEM, 0, 8, &made));
     REFUSED(MPI_Type_dup(MPI_CL_MEM, &made));
     MPI_Datatype copy = MPI_CL_MEM;

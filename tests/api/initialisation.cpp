@@ -24,13 +24,16 @@ void expect_host_memory_refused() {
     int finalized = 0;
     MPI_Initialized(&initialized);
     MPI_Finalized(&finalized);
-    if (initialized != 0 && finalized == 0) MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    if (initialized != 0 && finalized == 0)
+        MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     expect("MPI_CL_MEM is no datatype yet", MPI_CL_MEM == MPI_DATATYPE_NULL ? 1 : 0, 1);
     char data[8] = {};
     MPI_Request request = MPI_REQUEST_NULL;
     expect("MPI_Send", MPI_Send(data, 8, MPI_CL_MEM, 0, 1, MPI_COMM_WORLD), MPI_ERR_TYPE);
-    expect("MPI_Isend", MPI_Isend(data, 8, MPI_CL_MEM, 0, 1, MPI_COMM_WORLD, &request), MPI_ERR_TYPE);
-    expect("MPI_Recv", MPI_Recv(data, 8, MPI_CL_MEM, 0, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE), MPI_ERR_TYPE);
+    expect("MPI_Isend", MPI_Isend(data, 8, MPI_CL_MEM, 0, 1, MPI_COMM_WORLD, &request),
+           MPI_ERR_TYPE);
+    expect("MPI_Recv", MPI_Recv(data, 8, MPI_CL_MEM, 0, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE),
+           MPI_ERR_TYPE);
 }
 
 /// All three commands are refused with `code`. An earlier check still takes precedence.
@@ -38,19 +41,26 @@ void expect_commands_refused(const bare_device &d, cl_int code) {
     expect_host_memory_refused();
     for (const cl_bool blocking : {CL_FALSE, CL_TRUE}) {
         expect("a send",
-               clEnqueueSendBuffer(d.queue, d.buffer, blocking, 0, 8, 0, 1, MPI_COMM_WORLD, 0, nullptr, nullptr), code);
+               clEnqueueSendBuffer(d.queue, d.buffer, blocking, 0, 8, 0, 1, MPI_COMM_WORLD, 0,
+                                   nullptr, nullptr),
+               code);
         expect("a receive",
-               clEnqueueRecvBuffer(d.queue, d.buffer, blocking, 0, 8, 0, 1, MPI_COMM_WORLD, 0, nullptr, nullptr), code);
+               clEnqueueRecvBuffer(d.queue, d.buffer, blocking, 0, 8, 0, 1, MPI_COMM_WORLD, 0,
+                                   nullptr, nullptr),
+               code);
         expect("a send-receive",
-               clEnqueueSendrecvBuffer(d.queue, d.buffer, blocking, 0, 8, 0, 1, d.buffer, 8, 8, 0, 1, MPI_COMM_WORLD, 0,
-                                       nullptr, nullptr),
+               clEnqueueSendrecvBuffer(d.queue, d.buffer, blocking, 0, 8, 0, 1, d.buffer, 8, 8, 0,
+                                       1, MPI_COMM_WORLD, 0, nullptr, nullptr),
                code);
     }
     expect("a send with a wrong range",
-           clEnqueueSendBuffer(d.queue, d.buffer, CL_FALSE, 0, 257, 0, 1, MPI_COMM_WORLD, 0, nullptr, nullptr),
+           clEnqueueSendBuffer(d.queue, d.buffer, CL_FALSE, 0, 257, 0, 1, MPI_COMM_WORLD, 0,
+                               nullptr, nullptr),
            CL_INVALID_VALUE);
     expect("a send with a wrong communicator",
-           clEnqueueSendBuffer(d.queue, d.buffer, CL_FALSE, 0, 8, 0, 1, MPI_COMM_NULL, 0, nullptr, nullptr), code);
+           clEnqueueSendBuffer(d.queue, d.buffer, CL_FALSE, 0, 8, 0, 1, MPI_COMM_NULL, 0, nullptr,
+                               nullptr),
+           code);
 
     MPI_Request request = MPI_REQUEST_NULL;
     cl_int found = CL_SUCCESS;
@@ -65,12 +75,15 @@ void expect_commands_refused(const bare_device &d, cl_int code) {
 
 void expect_local_device(cl_int code) {
     cl_device_id found = nullptr;
-    expect("clDistLocalDevice", clDistLocalDevice(MPI_COMM_SELF, nullptr, CL_DEVICE_TYPE_ALL, &found), code);
+    expect("clDistLocalDevice",
+           clDistLocalDevice(MPI_COMM_SELF, nullptr, CL_DEVICE_TYPE_ALL, &found), code);
     if ((found != nullptr) != (code == CL_SUCCESS)) {
-        std::fprintf(stderr, "clDistLocalDevice: it must return a device exactly with CL_SUCCESS\n");
+        std::fprintf(stderr,
+                     "clDistLocalDevice: it must return a device exactly with CL_SUCCESS\n");
         ++failures;
     }
-    expect("clDistLocalDevice with nothing valid", clDistLocalDevice(MPI_COMM_NULL, nullptr, 0, nullptr),
+    expect("clDistLocalDevice with nothing valid",
+           clDistLocalDevice(MPI_COMM_NULL, nullptr, 0, nullptr),
            code == CL_SUCCESS ? CL_INVALID_COMMUNICATOR : code);
 }
 
@@ -79,8 +92,8 @@ void expect_host_memory_works() {
     int rank = 0;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     expect("MPI_Sendrecv",
-           MPI_Sendrecv("1234567", 8, MPI_CL_MEM, rank, 1, data, 8, MPI_CL_MEM, rank, 1, MPI_COMM_WORLD,
-                        MPI_STATUS_IGNORE),
+           MPI_Sendrecv("1234567", 8, MPI_CL_MEM, rank, 1, data, 8, MPI_CL_MEM, rank, 1,
+                        MPI_COMM_WORLD, MPI_STATUS_IGNORE),
            MPI_SUCCESS);
     expect("what was received", std::strcmp(data, "1234567"), 0);
 }
@@ -90,12 +103,13 @@ void expect_commands_work(const bare_device &d) {
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     cl_event events[2] = {nullptr, nullptr};
     expect("a receive",
-           clEnqueueRecvBuffer(d.queue, d.buffer, CL_FALSE, 0, 8, rank, 1, MPI_COMM_WORLD, 0, nullptr, &events[0]),
+           clEnqueueRecvBuffer(d.queue, d.buffer, CL_FALSE, 0, 8, rank, 1, MPI_COMM_WORLD, 0,
+                               nullptr, &events[0]),
            CL_SUCCESS);
-    expect(
-        "a send",
-        clEnqueueSendBuffer(d.other_queue, d.buffer, CL_FALSE, 8, 8, rank, 1, MPI_COMM_WORLD, 0, nullptr, &events[1]),
-        CL_SUCCESS);
+    expect("a send",
+           clEnqueueSendBuffer(d.other_queue, d.buffer, CL_FALSE, 8, 8, rank, 1, MPI_COMM_WORLD, 0,
+                               nullptr, &events[1]),
+           CL_SUCCESS);
     if (failures == 0) {
         expect("waiting", clWaitForEvents(2, events), CL_SUCCESS);
         clReleaseEvent(events[0]);
@@ -154,13 +168,13 @@ void hidden_multiple(const bare_device &d, bool with_init) {
         // Two threads may call it first at the same time.
         std::thread other([&] {
             expect("a send of another thread",
-                   clEnqueueSendBuffer(d.queue, d.buffer, CL_FALSE, 0, 8, MPI_PROC_NULL, 1, MPI_COMM_WORLD, 0, nullptr,
-                                       nullptr),
+                   clEnqueueSendBuffer(d.queue, d.buffer, CL_FALSE, 0, 8, MPI_PROC_NULL, 1,
+                                       MPI_COMM_WORLD, 0, nullptr, nullptr),
                    CL_SUCCESS);
         });
         expect("a send",
-               clEnqueueSendBuffer(d.other_queue, d.buffer, CL_FALSE, 0, 8, MPI_PROC_NULL, 1, MPI_COMM_WORLD, 0,
-                                   nullptr, nullptr),
+               clEnqueueSendBuffer(d.other_queue, d.buffer, CL_FALSE, 0, 8, MPI_PROC_NULL, 1,
+                                   MPI_COMM_WORLD, 0, nullptr, nullptr),
                CL_SUCCESS);
         other.join();
         expect_commands_work(d);
@@ -188,7 +202,8 @@ void hidden_late(const bare_device &d) {
             char text[1024];
             const ssize_t size = read(ends[0], text, sizeof text);
             dup2(errors, STDERR_FILENO);
-            [[maybe_unused]] const ssize_t written = write(errors, text, size > 0 ? static_cast<std::size_t>(size) : 0);
+            [[maybe_unused]] const ssize_t written =
+                write(errors, text, size > 0 ? static_cast<std::size_t>(size) : 0);
             MPI_Send(nullptr, 0, MPI_BYTE, 1, 1, MPI_COMM_WORLD);
         });
         expect_commands_work(d);

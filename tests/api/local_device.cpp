@@ -25,11 +25,12 @@ cl_device_id first_device(cl_platform_id platform, cl_device_type type) {
 /// A type that the platform (or, if nullptr, any platform) has no device of. Skips the case if
 /// there is no such type.
 cl_device_type type_without_device(cl_platform_id platform) {
-    for (const cl_device_type type :
-         std::initializer_list<cl_device_type>{CL_DEVICE_TYPE_CUSTOM, CL_DEVICE_TYPE_ACCELERATOR, CL_DEVICE_TYPE_GPU}) {
+    for (const cl_device_type type : std::initializer_list<cl_device_type>{
+             CL_DEVICE_TYPE_CUSTOM, CL_DEVICE_TYPE_ACCELERATOR, CL_DEVICE_TYPE_GPU}) {
         bool found = false;
         for (const cl_platform_id one : all_platforms()) {
-            found = found || ((platform == nullptr || platform == one) && first_device(one, type) != nullptr);
+            found = found || ((platform == nullptr || platform == one) &&
+                              first_device(one, type) != nullptr);
         }
         if (!found) {
             return type;
@@ -71,9 +72,9 @@ cl_platform_id no_platform() {
 
 MPI_CASE("the local device of a single process is the first of its platform and type", 1) {
     for (const cl_platform_id platform : all_platforms()) {
-        for (const cl_device_type type :
-             std::initializer_list<cl_device_type>{CL_DEVICE_TYPE_ALL, CL_DEVICE_TYPE_DEFAULT, CL_DEVICE_TYPE_CPU,
-                                                   CL_DEVICE_TYPE_GPU, CL_DEVICE_TYPE_CPU | CL_DEVICE_TYPE_GPU}) {
+        for (const cl_device_type type : std::initializer_list<cl_device_type>{
+                 CL_DEVICE_TYPE_ALL, CL_DEVICE_TYPE_DEFAULT, CL_DEVICE_TYPE_CPU, CL_DEVICE_TYPE_GPU,
+                 CL_DEVICE_TYPE_CPU | CL_DEVICE_TYPE_GPU}) {
             CAPTURE(type);
             const cl_device_id first = first_device(platform, type);
             cl_device_id device = nullptr;
@@ -84,9 +85,11 @@ MPI_CASE("the local device of a single process is the first of its platform and 
     }
 }
 
-MPI_CASE("without a platform, the local device belongs to the first platform that has such a device", 1) {
-    for (const cl_device_type type :
-         std::initializer_list<cl_device_type>{CL_DEVICE_TYPE_ALL, CL_DEVICE_TYPE_CPU, CL_DEVICE_TYPE_GPU}) {
+MPI_CASE(
+    "without a platform, the local device belongs to the first platform that has such a device",
+    1) {
+    for (const cl_device_type type : std::initializer_list<cl_device_type>{
+             CL_DEVICE_TYPE_ALL, CL_DEVICE_TYPE_CPU, CL_DEVICE_TYPE_GPU}) {
         CAPTURE(type);
         cl_device_id first = nullptr;
         for (const cl_platform_id platform : all_platforms()) {
@@ -109,8 +112,9 @@ MPI_CASE("a local device of an invalid platform is CL_INVALID_PLATFORM", 1) {
 }
 
 MPI_CASE("a local device of an invalid type is CL_INVALID_DEVICE_TYPE", 1) {
-    for (const cl_device_type type : {cl_device_type{0}, cl_device_type{1} << 5, cl_device_type{1} << 40,
-                                      CL_DEVICE_TYPE_CPU | cl_device_type{1} << 31, ~cl_device_type{0}}) {
+    for (const cl_device_type type :
+         {cl_device_type{0}, cl_device_type{1} << 5, cl_device_type{1} << 40,
+          CL_DEVICE_TYPE_CPU | cl_device_type{1} << 31, ~cl_device_type{0}}) {
         CAPTURE(type);
         expect({MPI_COMM_SELF, nullptr, type}, CL_INVALID_DEVICE_TYPE);
     }

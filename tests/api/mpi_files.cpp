@@ -33,7 +33,8 @@ cl_int issue(command which, const call &c, cl_event *event) {
                           : which == command::read      ? clEnqueueWriteBufferFromMPIFile
                           : which == command::write_all ? clEnqueueReadBufferToMPIFileAll
                                                         : clEnqueueWriteBufferFromMPIFileAll;
-    return function(c.queue, c.buffer, CL_FALSE, c.offset, c.size, c.file, c.at, c.number, c.events, event);
+    return function(c.queue, c.buffer, CL_FALSE, c.offset, c.size, c.file, c.at, c.number, c.events,
+                    event);
 }
 
 /// A file of 4096 bytes, a queue and a buffer. Each check runs with every command, and the file
@@ -88,7 +89,8 @@ MPI_CASE("file commands with an invalid queue, buffer or wait list return OpenCL
     bench.expect_all(CL_INVALID_EVENT_WAIT_LIST, [](call &c) { c.number = 1; });
 }
 
-MPI_CASE("file commands with a buffer, event or queue of another context are CL_INVALID_CONTEXT", 1) {
+MPI_CASE("file commands with a buffer, event or queue of another context are CL_INVALID_CONTEXT",
+         1) {
     const file_bench bench(mpi);
     const opencl other(opencl::of::its_own);
     const queue_handle queue = other.in_order_queue();
@@ -120,7 +122,8 @@ MPI_CASE("a negative offset in an MPI file is CL_INVALID_VALUE", 1) {
 
 MPI_CASE("a size that is not a multiple of the etype's is CL_INVALID_VALUE", 1) {
     const file_bench bench(mpi);
-    REQUIRE(MPI_File_set_view(*bench.file, 0, MPI_INT, MPI_INT, "native", MPI_INFO_NULL) == MPI_SUCCESS);
+    REQUIRE(MPI_File_set_view(*bench.file, 0, MPI_INT, MPI_INT, "native", MPI_INFO_NULL) ==
+            MPI_SUCCESS);
     bench.expect_all(CL_INVALID_VALUE, [](call &c) { c.size = 63; });
     for (const command which : all) {
         event_handle event;
@@ -132,7 +135,8 @@ MPI_CASE("a size that is not a multiple of the etype's is CL_INVALID_VALUE", 1) 
 MPI_CASE("a view with a data representation other than native is CL_INVALID_OPERATION", 1) {
     const file_bench bench(mpi);
     // Some MPI libraries support no other representation.
-    if (MPI_File_set_view(*bench.file, 0, MPI_BYTE, MPI_BYTE, "external32", MPI_INFO_NULL) != MPI_SUCCESS) {
+    if (MPI_File_set_view(*bench.file, 0, MPI_BYTE, MPI_BYTE, "external32", MPI_INFO_NULL) !=
+        MPI_SUCCESS) {
         skip_case("this MPI library supports only the native data representation");
     }
     bench.expect_all(CL_INVALID_OPERATION, [](call &) {});

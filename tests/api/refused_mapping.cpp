@@ -16,19 +16,21 @@ int refusals_in = -1;  ///< number of calls before a refused one; negative: no c
 
 }  // namespace
 
-extern "C" void *clEnqueueMapBuffer(cl_command_queue queue, cl_mem buffer, cl_bool blocking, cl_map_flags flags,
-                                    size_t offset, size_t size, cl_uint events, const cl_event *wait_list,
-                                    cl_event *event, cl_int *code) {
+extern "C" void *clEnqueueMapBuffer(cl_command_queue queue, cl_mem buffer, cl_bool blocking,
+                                    cl_map_flags flags, size_t offset, size_t size, cl_uint events,
+                                    const cl_event *wait_list, cl_event *event, cl_int *code) {
     if (refusals_in == 0) {
         *code = CL_MAP_FAILURE;
         return nullptr;
     }
     if (refusals_in > 0) --refusals_in;
-    static const auto real = reinterpret_cast<decltype(&clEnqueueMapBuffer)>(dlsym(RTLD_NEXT, "clEnqueueMapBuffer"));
+    static const auto real =
+        reinterpret_cast<decltype(&clEnqueueMapBuffer)>(dlsym(RTLD_NEXT, "clEnqueueMapBuffer"));
     return real(queue, buffer, blocking, flags, offset, size, events, wait_list, event, code);
 }
 
-MPI_CASE("an unavailable forced path fails the call, and the automatic choice uses another path", 1) {
+MPI_CASE("an unavailable forced path fails the call, and the automatic choice uses another path",
+         1) {
     const opencl cl;
     const char *path = std::getenv("CLDIST_PATH");
     const bool forced = path != nullptr && std::string_view(path) == "mapped";
@@ -43,8 +45,9 @@ MPI_CASE("an unavailable forced path fails the call, and the automatic choice us
             const buffer_handle in = cl.filled(size, 2);
             refusals_in = before;
             event_handle event;
-            const cl_int code = clEnqueueSendrecvBuffer(queue, out, blocking, 0, size, 0, 1, in, 0, size, 0, 1,
-                                                        mpi.comm, 0, nullptr, event.out());
+            const cl_int code =
+                clEnqueueSendrecvBuffer(queue, out, blocking, 0, size, 0, 1, in, 0, size, 0, 1,
+                                        mpi.comm, 0, nullptr, event.out());
             refusals_in = -1;
             if (forced) {
                 CHECK(code == CL_MAP_FAILURE);
@@ -65,8 +68,8 @@ MPI_CASE("an unavailable forced path fails the call, and the automatic choice us
     expect_received(
         [&] {
             event_handle event;
-            CL_OK(clEnqueueSendrecvBuffer(queue, out, CL_FALSE, 0, size, 0, 1, in, 0, size, 0, 1, mpi.comm, 0, nullptr,
-                                          event.out()));
+            CL_OK(clEnqueueSendrecvBuffer(queue, out, CL_FALSE, 0, size, 0, 1, in, 0, size, 0, 1,
+                                          mpi.comm, 0, nullptr, event.out()));
             return event;
         }(),
         size, 0, 1);

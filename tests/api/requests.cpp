@@ -19,7 +19,9 @@ struct some_request {
 
 }  // namespace
 
-MPI_CASE("an event of a request without a context is CL_INVALID_CONTEXT and does not change the request", 1) {
+MPI_CASE(
+    "an event of a request without a context is CL_INVALID_CONTEXT and does not change the request",
+    1) {
     some_request request;
     const MPI_Request before = request.handle;
     cl_int code = CL_SUCCESS;

@@ -33,8 +33,10 @@ std::function<void()> between;
 
 }  // namespace
 
-extern "C" CL_API_ENTRY cl_int CL_API_CALL clEnqueueBarrierWithWaitList(cl_command_queue queue, cl_uint number,
-                                                                        const cl_event *waits, cl_event *event) {
+extern "C" CL_API_ENTRY cl_int CL_API_CALL clEnqueueBarrierWithWaitList(cl_command_queue queue,
+                                                                        cl_uint number,
+                                                                        const cl_event *waits,
+                                                                        cl_event *event) {
     static const auto next = [] {
         decltype(&clEnqueueBarrierWithWaitList) found = nullptr;
         void *const symbol = dlsym(RTLD_NEXT, "clEnqueueBarrierWithWaitList");
@@ -56,10 +58,12 @@ constexpr std::size_t size = 4096;
 void expect_halves(const bare_device &d, unsigned char first, unsigned char second) {
     std::vector<unsigned char> found(2 * size);
     expect("the last read",
-           clEnqueueReadBuffer(d.queue, d.buffer, CL_TRUE, 0, found.size(), found.data(), 0, nullptr, nullptr),
+           clEnqueueReadBuffer(d.queue, d.buffer, CL_TRUE, 0, found.size(), found.data(), 0,
+                               nullptr, nullptr),
            CL_SUCCESS);
     expect("the bytes of the file", std::count(found.begin(), found.begin() + size, first), size);
-    expect("the bytes of the plain command", std::count(found.begin() + size, found.end(), second), size);
+    expect("the bytes of the plain command", std::count(found.begin() + size, found.end(), second),
+           size);
 }
 
 /// A library command writes zeros to the first half. Between its two native commands another thread
@@ -68,7 +72,8 @@ template <typename Plain>
 void plain_call_between(const bare_device &d, int zero, unsigned char byte, Plain &&plain) {
     const std::vector<unsigned char> ones(2 * size, 1);
     expect("the first write",
-           clEnqueueWriteBuffer(d.queue, d.buffer, CL_TRUE, 0, ones.size(), ones.data(), 0, nullptr, nullptr),
+           clEnqueueWriteBuffer(d.queue, d.buffer, CL_TRUE, 0, ones.size(), ones.data(), 0, nullptr,
+                                nullptr),
            CL_SUCCESS);
     cl_int code = CL_SUCCESS;
     cl_event gate = clCreateUserEvent(d.context, &code);
@@ -76,7 +81,9 @@ void plain_call_between(const bare_device &d, int zero, unsigned char byte, Plai
     between = plain;
     // The gate is open, because the other thread's call may wait for everything in the queue.
     clSetUserEventStatus(gate, CL_COMPLETE);
-    expect("the command", clEnqueueWriteBufferFromFile(d.queue, d.buffer, CL_FALSE, 0, size, zero, 0, 1, &gate, &read),
+    expect("the command",
+           clEnqueueWriteBufferFromFile(d.queue, d.buffer, CL_FALSE, 0, size, zero, 0, 1, &gate,
+                                        &read),
            CL_SUCCESS);
     expect("whether the other thread came between", between == nullptr, true);
     expect_halves(d, 0, byte);
@@ -89,7 +96,8 @@ void plain_calls_between(const bare_device &d, int zero) {
     const std::vector<unsigned char> twos(size, 2);
     const auto write = [&](cl_bool blocking) {
         expect("a plain write",
-               clEnqueueWriteBuffer(d.queue, d.buffer, blocking, size, size, twos.data(), 0, nullptr, nullptr),
+               clEnqueueWriteBuffer(d.queue, d.buffer, blocking, size, size, twos.data(), 0,
+                                    nullptr, nullptr),
                CL_SUCCESS);
     };
     for (int i = 0; i < 100; ++i) {
@@ -97,7 +105,8 @@ void plain_calls_between(const bare_device &d, int zero) {
         plain_call_between(d, zero, 2, [&] { write(CL_TRUE); });
         plain_call_between(d, zero, 1, [&] { expect("clFinish", clFinish(d.queue), CL_SUCCESS); });
         plain_call_between(d, zero, 2, [&] {
-            expect("a plain barrier", clEnqueueBarrierWithWaitList(d.queue, 0, nullptr, nullptr), CL_SUCCESS);
+            expect("a plain barrier", clEnqueueBarrierWithWaitList(d.queue, 0, nullptr, nullptr),
+                   CL_SUCCESS);
             write(CL_TRUE);
         });
     }
@@ -112,7 +121,8 @@ int main() {
     const int commands = d.is_cpu() ? 2000 : 200;
     const int zero = ::open("/dev/zero", O_RDONLY);
     const auto read = [&](cl_bool blocking) {
-        return clEnqueueWriteBufferFromFile(d.queue, d.buffer, blocking, 0, size, zero, 0, 0, nullptr, nullptr);
+        return clEnqueueWriteBufferFromFile(d.queue, d.buffer, blocking, 0, size, zero, 0, 0,
+                                            nullptr, nullptr);
     };
     expect("the first command", read(CL_TRUE), CL_SUCCESS);
     yields = true;

@@ -22,10 +22,12 @@ struct box {
     }
 };
 
-void copy_box(bytes &to, const box &to_box, const bytes &from, const box &from_box, const triple &region) {
+void copy_box(bytes &to, const box &to_box, const bytes &from, const box &from_box,
+              const triple &region) {
     for (std::size_t z = 0; z < region[2]; ++z)
         for (std::size_t y = 0; y < region[1]; ++y)
-            for (std::size_t x = 0; x < region[0]; ++x) to[to_box.at(x, y, z)] = from[from_box.at(x, y, z)];
+            for (std::size_t x = 0; x < region[0]; ++x)
+                to[to_box.at(x, y, z)] = from[from_box.at(x, y, z)];
 }
 
 // With gaps in both memories, in one, in none; several rows; a single row.
@@ -74,10 +76,11 @@ TEST_CASE("non-blocking commands, ordered by events, move bytes from device to d
                 bytes found(size);
                 event_handle written;
                 event_handle done;
-                CL_OK(clEnqueueWriteBuffer(cl.queues[i], buffer, CL_FALSE, 0, size, data.data(), 0, nullptr,
-                                           written.out()));
+                CL_OK(clEnqueueWriteBuffer(cl.queues[i], buffer, CL_FALSE, 0, size, data.data(), 0,
+                                           nullptr, written.out()));
                 const cl_event wait = written;
-                CL_OK(clEnqueueReadBuffer(cl.queues[j], buffer, CL_FALSE, 0, size, found.data(), 1, &wait, done.out()));
+                CL_OK(clEnqueueReadBuffer(cl.queues[j], buffer, CL_FALSE, 0, size, found.data(), 1,
+                                          &wait, done.out()));
                 complete(done);
                 check_equal(found, data);
             }
@@ -98,7 +101,8 @@ TEST_CASE("ranges that several devices wrote are read as one") {
     for (std::size_t i = 0; i < cl.count(); ++i)
         check_equal(read(cl.queues[i], buffer, part / 2, (cl.count() - 1) * part + 17),
                     bytes(all.begin() + part / 2,
-                          all.begin() + static_cast<std::ptrdiff_t>(part / 2 + (cl.count() - 1) * part + 17)));
+                          all.begin() + static_cast<std::ptrdiff_t>(part / 2 +
+                                                                    (cl.count() - 1) * part + 17)));
     expect(cl, buffer, all);
 }
 
@@ -111,7 +115,8 @@ TEST_CASE("patterns of all sizes fill exactly their range") {
             bytes model = pattern(1, 1024);
             write(cl.queues[0], buffer, 0, model);
             const bytes filling = pattern(size + i, size);
-            CL_OK(clEnqueueFillBuffer(cl.queues[i], buffer, filling.data(), size, 128, 640, 0, nullptr, nullptr));
+            CL_OK(clEnqueueFillBuffer(cl.queues[i], buffer, filling.data(), size, 128, 640, 0,
+                                      nullptr, nullptr));
             CL_OK(clFinish(cl.queues[i]));
             for (std::size_t at = 0; at < 640; ++at) model[128 + at] = filling[at % size];
             expect(cl, buffer, model);
@@ -131,17 +136,20 @@ TEST_CASE("a device copies what another device wrote, and a third device reads i
             bytes model = pattern(77, 9500);
             write(cl.queues[i], source, 0, data);
             write(cl.queues[cl.count() - 1], target, 0, model);
-            CL_OK(clEnqueueCopyBuffer(cl.queues[j], source, target, 1000, 33, 7000, 0, nullptr, nullptr));
+            CL_OK(clEnqueueCopyBuffer(cl.queues[j], source, target, 1000, 33, 7000, 0, nullptr,
+                                      nullptr));
             CL_OK(clFinish(cl.queues[j]));
             std::copy_n(data.begin() + 1000, 7000, model.begin() + 33);
             expect(cl, target, model);
             // A copy within one buffer.
-            CL_OK(clEnqueueCopyBuffer(cl.queues[j], target, target, 0, 5000, 4500, 0, nullptr, nullptr));
+            CL_OK(clEnqueueCopyBuffer(cl.queues[j], target, target, 0, 5000, 4500, 0, nullptr,
+                                      nullptr));
             CL_OK(clFinish(cl.queues[j]));
             std::copy_n(model.begin(), 4500, model.begin() + 5000);
             if (is_cluster()) {  // PoCL 3.1 refuses an empty copy
                 event_handle nothing;
-                CL_OK(clEnqueueCopyBuffer(cl.queues[j], source, target, 9000, 1, 0, 0, nullptr, nothing.out()));
+                CL_OK(clEnqueueCopyBuffer(cl.queues[j], source, target, 9000, 1, 0, 0, nullptr,
+                                          nothing.out()));
                 complete(nothing);
             }
             expect(cl, target, model);
@@ -160,20 +168,20 @@ TEST_CASE("boxes are written and read with their pitches, and no other byte chan
                 bytes model = pattern(5, rect_bytes);
                 const bytes host = pattern(6, rect_bytes);
                 write(cl.queues[0], buffer, 0, model);
-                CL_OK(clEnqueueWriteBufferRect(queue, buffer, blocking, each.device.origin.data(),
-                                               each.host.origin.data(), each.region.data(), each.device.row_pitch,
-                                               each.device.slice_pitch, each.host.row_pitch, each.host.slice_pitch,
-                                               host.data(), 0, nullptr, nullptr));
+                CL_OK(clEnqueueWriteBufferRect(
+                    queue, buffer, blocking, each.device.origin.data(), each.host.origin.data(),
+                    each.region.data(), each.device.row_pitch, each.device.slice_pitch,
+                    each.host.row_pitch, each.host.slice_pitch, host.data(), 0, nullptr, nullptr));
                 CL_OK(clFinish(queue));
                 copy_box(model, each.device, host, each.host, each.region);
                 expect(cl, buffer, model);
 
                 bytes found = pattern(7, rect_bytes);
                 bytes wanted = found;
-                CL_OK(clEnqueueReadBufferRect(other, buffer, blocking, each.device.origin.data(),
-                                              each.host.origin.data(), each.region.data(), each.device.row_pitch,
-                                              each.device.slice_pitch, each.host.row_pitch, each.host.slice_pitch,
-                                              found.data(), 0, nullptr, nullptr));
+                CL_OK(clEnqueueReadBufferRect(
+                    other, buffer, blocking, each.device.origin.data(), each.host.origin.data(),
+                    each.region.data(), each.device.row_pitch, each.device.slice_pitch,
+                    each.host.row_pitch, each.host.slice_pitch, found.data(), 0, nullptr, nullptr));
                 CL_OK(clFinish(other));
                 copy_box(wanted, each.host, model, each.device, each.region);
                 check_equal(found, wanted);
@@ -192,10 +200,10 @@ TEST_CASE("boxes are copied with their pitches, and no other byte changes") {
             bytes model = pattern(9, rect_bytes);
             write(cl.queues[0], source, 0, data);
             write(cl.queues[cl.count() - 1], target, 0, model);
-            CL_OK(clEnqueueCopyBufferRect(cl.queues[i], source, target, each.device.origin.data(),
-                                          each.host.origin.data(), each.region.data(), each.device.row_pitch,
-                                          each.device.slice_pitch, each.host.row_pitch, each.host.slice_pitch, 0,
-                                          nullptr, nullptr));
+            CL_OK(clEnqueueCopyBufferRect(
+                cl.queues[i], source, target, each.device.origin.data(), each.host.origin.data(),
+                each.region.data(), each.device.row_pitch, each.device.slice_pitch,
+                each.host.row_pitch, each.host.slice_pitch, 0, nullptr, nullptr));
             CL_OK(clFinish(cl.queues[i]));
             copy_box(model, each.host, data, each.device, each.region);
             expect(cl, target, model);
@@ -203,7 +211,9 @@ TEST_CASE("boxes are copied with their pitches, and no other byte changes") {
     }
 }
 
-TEST_CASE("a mapping shows what any device wrote, and after the unmap on any queue all devices see the changes") {
+TEST_CASE(
+    "a mapping shows what any device wrote, and after the unmap on any queue all devices see the "
+    "changes") {
     const setup cl;
     constexpr std::size_t size = 20000;
     for (std::size_t i = 0; i < cl.count(); ++i) {
@@ -217,11 +227,12 @@ TEST_CASE("a mapping shows what any device wrote, and after the unmap on any que
                 write(cl.queues[(i + 1) % cl.count()], buffer, 0, model);
                 cl_int code = CL_SUCCESS;
                 auto *const mapped = static_cast<unsigned char *>(
-                    clEnqueueMapBuffer(cl.queues[i], buffer, blocking, CL_MAP_READ | CL_MAP_WRITE, 1024, 10000, 0,
-                                       nullptr, nullptr, &code));
+                    clEnqueueMapBuffer(cl.queues[i], buffer, blocking, CL_MAP_READ | CL_MAP_WRITE,
+                                       1024, 10000, 0, nullptr, nullptr, &code));
                 CL_OK(code);
                 CL_OK(clFinish(cl.queues[i]));
-                check_equal(bytes(mapped, mapped + 10000), bytes(model.begin() + 1024, model.begin() + 11024));
+                check_equal(bytes(mapped, mapped + 10000),
+                            bytes(model.begin() + 1024, model.begin() + 11024));
                 const bytes news = pattern(j + 50, 10000);
                 std::copy(news.begin(), news.end(), mapped);
                 CL_OK(clEnqueueUnmapMemObject(cl.queues[j], buffer, mapped, 0, nullptr, nullptr));
@@ -233,7 +244,8 @@ TEST_CASE("a mapping shows what any device wrote, and after the unmap on any que
     }
 }
 
-TEST_CASE("a range may be mapped several times, even after a failed mapping, and unmapped in any order") {
+TEST_CASE(
+    "a range may be mapped several times, even after a failed mapping, and unmapped in any order") {
     setup cl;
     for (const queue_handle &queue : cl.queues) {
         const buffer_handle buffer = cl.buffer(4096);
@@ -243,7 +255,8 @@ TEST_CASE("a range may be mapped several times, even after a failed mapping, and
         const cl_event wait = user;
         event_handle failing;
         cl_int error = CL_SUCCESS;
-        clEnqueueMapBuffer(queue, buffer, CL_FALSE, CL_MAP_READ, 0, 4096, 1, &wait, failing.out(), &error);
+        clEnqueueMapBuffer(queue, buffer, CL_FALSE, CL_MAP_READ, 0, 4096, 1, &wait, failing.out(),
+                           &error);
         CL_OK(error);
         CL_OK(clFlush(queue));
         CL_OK(clSetUserEventStatus(user, -7));
@@ -252,8 +265,8 @@ TEST_CASE("a range may be mapped several times, even after a failed mapping, and
         for (const bool last_first : {true, false}) {
             std::vector<void *> mapped;
             for (int i = 0; i < 3; ++i) {
-                mapped.push_back(
-                    clEnqueueMapBuffer(queue, buffer, CL_TRUE, CL_MAP_READ, 0, 4096, 0, nullptr, nullptr, &error));
+                mapped.push_back(clEnqueueMapBuffer(queue, buffer, CL_TRUE, CL_MAP_READ, 0, 4096, 0,
+                                                    nullptr, nullptr, &error));
                 CL_OK(error);
             }
             if (last_first) std::reverse(mapped.begin(), mapped.end());
@@ -277,8 +290,8 @@ TEST_CASE("a mapping may be undone by a later command before its bytes have arri
         const event_handle go = cl.user_event();
         const cl_event wait = go;
         cl_int error = CL_SUCCESS;
-        void *const mapped =
-            clEnqueueMapBuffer(cl.queues[i], buffer, CL_FALSE, CL_MAP_READ, 0, size, 1, &wait, nullptr, &error);
+        void *const mapped = clEnqueueMapBuffer(cl.queues[i], buffer, CL_FALSE, CL_MAP_READ, 0,
+                                                size, 1, &wait, nullptr, &error);
         CL_OK(error);
         CL_OK(clEnqueueUnmapMemObject(cl.queues[i], buffer, mapped, 0, nullptr, nullptr));
         CL_OK(clFlush(cl.queues[i]));
@@ -298,8 +311,8 @@ TEST_CASE("a write-only mapping replaces its range and leaves other bytes unchan
                 bytes model = pattern(1, 5000);
                 write(cl.queues[0], buffer, 0, model);
                 cl_int code = CL_SUCCESS;
-                void *const mapped =
-                    clEnqueueMapBuffer(cl.queues[i], buffer, CL_TRUE, flags, 100, 3000, 0, nullptr, nullptr, &code);
+                void *const mapped = clEnqueueMapBuffer(cl.queues[i], buffer, CL_TRUE, flags, 100,
+                                                        3000, 0, nullptr, nullptr, &code);
                 CL_OK(code);
                 const bytes news = pattern(i + 7, 3000);
                 std::memcpy(mapped, news.data(), news.size());
@@ -320,14 +333,15 @@ TEST_CASE("several mappings of a buffer are counted and undone in any order") {
     std::vector<void *> mapped;
     for (std::size_t i = 0; i < cl.count() + 2; ++i) {
         cl_int code = CL_SUCCESS;
-        mapped.push_back(clEnqueueMapBuffer(cl.queues[i % cl.count()], buffer, CL_TRUE, CL_MAP_READ, 64 * i, 1000, 0,
-                                            nullptr, nullptr, &code));
+        mapped.push_back(clEnqueueMapBuffer(cl.queues[i % cl.count()], buffer, CL_TRUE, CL_MAP_READ,
+                                            64 * i, 1000, 0, nullptr, nullptr, &code));
         CL_OK(code);
         CHECK(std::memcmp(mapped[i], model.data() + 64 * i, 1000) == 0);
         CHECK(info<cl_uint>(clGetMemObjectInfo, CL_MEM_MAP_COUNT, buffer.get()) == i + 1);
     }
     for (std::size_t i = 0; i < mapped.size(); ++i) {
-        CL_OK(clEnqueueUnmapMemObject(cl.queues[(i + 1) % cl.count()], buffer, mapped[i], 0, nullptr, nullptr));
+        CL_OK(clEnqueueUnmapMemObject(cl.queues[(i + 1) % cl.count()], buffer, mapped[i], 0,
+                                      nullptr, nullptr));
         CL_OK(clFinish(cl.queues[(i + 1) % cl.count()]));
     }
     CHECK(info<cl_uint>(clGetMemObjectInfo, CL_MEM_MAP_COUNT, buffer.get()) == 0);
@@ -337,8 +351,9 @@ TEST_CASE("several mappings of a buffer are counted and undone in any order") {
 TEST_CASE("host memory provides a buffer's first contents, with every flag") {
     const setup cl;
     for (const std::size_t size : {std::size_t{1}, std::size_t{4096}, 9 * MiB}) {
-        for (const cl_mem_flags flags : {cl_mem_flags{CL_MEM_USE_HOST_PTR}, cl_mem_flags{CL_MEM_COPY_HOST_PTR},
-                                         cl_mem_flags{CL_MEM_COPY_HOST_PTR | CL_MEM_ALLOC_HOST_PTR}}) {
+        for (const cl_mem_flags flags :
+             {cl_mem_flags{CL_MEM_USE_HOST_PTR}, cl_mem_flags{CL_MEM_COPY_HOST_PTR},
+              cl_mem_flags{CL_MEM_COPY_HOST_PTR | CL_MEM_ALLOC_HOST_PTR}}) {
             CAPTURE(size);
             CAPTURE(flags);
             bytes host = pattern(size, size);
@@ -361,13 +376,15 @@ TEST_CASE("a mapping of a buffer in host memory returns that memory") {
         alignas(128) static std::array<unsigned char, 4096> host{};
         bytes model = pattern(i, host.size());
         std::copy(model.begin(), model.end(), host.begin());
-        const buffer_handle buffer = cl.buffer(host.size(), CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR, host.data());
+        const buffer_handle buffer =
+            cl.buffer(host.size(), CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR, host.data());
         const bytes news = pattern(i + 1, 100);
         write(cl.queues[(i + 1) % cl.count()], buffer, 300, news);
         std::copy(news.begin(), news.end(), model.begin() + 300);
         cl_int code = CL_SUCCESS;
-        void *const mapped = clEnqueueMapBuffer(cl.queues[i], buffer, CL_TRUE, CL_MAP_READ | CL_MAP_WRITE, 256, 2000, 0,
-                                                nullptr, nullptr, &code);
+        void *const mapped =
+            clEnqueueMapBuffer(cl.queues[i], buffer, CL_TRUE, CL_MAP_READ | CL_MAP_WRITE, 256, 2000,
+                               0, nullptr, nullptr, &code);
         CL_OK(code);
         CHECK(mapped == host.data() + 256);
         CHECK(std::memcmp(mapped, model.data() + 256, 2000) == 0);
@@ -392,7 +409,8 @@ TEST_CASE("migrated buffers keep their bytes") {
         for (const cl_mem_migration_flags flags :
              {cl_mem_migration_flags{0}, cl_mem_migration_flags{CL_MIGRATE_MEM_OBJECT_HOST}}) {
             event_handle event;
-            CL_OK(clEnqueueMigrateMemObjects(cl.queues[i], 2, both.data(), flags, 0, nullptr, event.out()));
+            CL_OK(clEnqueueMigrateMemObjects(cl.queues[i], 2, both.data(), flags, 0, nullptr,
+                                             event.out()));
             complete(event);
             CHECK(info<cl_command_type>(clGetEventInfo, CL_EVENT_COMMAND_TYPE, event.get()) ==
                   CL_COMMAND_MIGRATE_MEM_OBJECTS);
@@ -401,8 +419,8 @@ TEST_CASE("migrated buffers keep their bytes") {
     expect(cl, first, first_data);
     expect(cl, second, second_data);
     // The contents are then undefined and may be overwritten.
-    CL_OK(clEnqueueMigrateMemObjects(cl.queues[0], 1, both.data(), CL_MIGRATE_MEM_OBJECT_CONTENT_UNDEFINED, 0, nullptr,
-                                     nullptr));
+    CL_OK(clEnqueueMigrateMemObjects(cl.queues[0], 1, both.data(),
+                                     CL_MIGRATE_MEM_OBJECT_CONTENT_UNDEFINED, 0, nullptr, nullptr));
     write(cl.queues[0], first, 0, second_data.size() > 5000 ? first_data : second_data);
     expect(cl, first, first_data);
 }
@@ -441,16 +459,19 @@ TEST_CASE("commands refuse invalid arguments") {
         CL_FAILS(CL_INVALID_EVENT_WAIT_LIST, enqueue(queue, buffer.get(), 0, 10, ptr, 1, &none));
         CL_FAILS(CL_INVALID_OPERATION, enqueue(queue, no_access.get(), 0, 10, ptr, 0, nullptr));
     };
-    const auto read = [](cl_command_queue q, cl_mem m, std::size_t at, std::size_t size, void *p, cl_uint n,
-                         const cl_event *w) { return clEnqueueReadBuffer(q, m, CL_FALSE, at, size, p, n, w, nullptr); };
-    const auto write = [](cl_command_queue q, cl_mem m, std::size_t at, std::size_t size, void *p, cl_uint n,
-                          const cl_event *w) {
+    const auto read = [](cl_command_queue q, cl_mem m, std::size_t at, std::size_t size, void *p,
+                         cl_uint n, const cl_event *w) {
+        return clEnqueueReadBuffer(q, m, CL_FALSE, at, size, p, n, w, nullptr);
+    };
+    const auto write = [](cl_command_queue q, cl_mem m, std::size_t at, std::size_t size, void *p,
+                          cl_uint n, const cl_event *w) {
         return clEnqueueWriteBuffer(q, m, CL_FALSE, at, size, p, n, w, nullptr);
     };
-    const auto map = [](cl_command_queue q, cl_mem m, std::size_t at, std::size_t size, void *, cl_uint n,
-                        const cl_event *w) {
+    const auto map = [](cl_command_queue q, cl_mem m, std::size_t at, std::size_t size, void *,
+                        cl_uint n, const cl_event *w) {
         cl_int error = CL_SUCCESS;
-        CHECK(clEnqueueMapBuffer(q, m, CL_FALSE, CL_MAP_READ, at, size, n, w, nullptr, &error) == nullptr);
+        CHECK(clEnqueueMapBuffer(q, m, CL_FALSE, CL_MAP_READ, at, size, n, w, nullptr, &error) ==
+              nullptr);
         return error;
     };
     SUBCASE("reading, writing, mapping") {
@@ -462,31 +483,39 @@ TEST_CASE("commands refuse invalid arguments") {
         CL_FAILS(CL_INVALID_OPERATION, read(queue, no_read, 0, 10, ptr, 0, nullptr));
         CL_FAILS(CL_INVALID_OPERATION, write(queue, no_write, 0, 10, ptr, 0, nullptr));
         CL_FAILS(CL_INVALID_OPERATION, map(queue, no_read, 0, 10, ptr, 0, nullptr));
-        CL_FAILS_TO_MAKE(CL_INVALID_OPERATION, clEnqueueMapBuffer(queue, no_write, CL_FALSE, CL_MAP_WRITE, 0, 10, 0,
-                                                                  nullptr, nullptr, &error));
+        CL_FAILS_TO_MAKE(CL_INVALID_OPERATION,
+                         clEnqueueMapBuffer(queue, no_write, CL_FALSE, CL_MAP_WRITE, 0, 10, 0,
+                                            nullptr, nullptr, &error));
         if (is_cluster())  // PoCL 3.1 maps the buffer
-            CL_FAILS_TO_MAKE(CL_INVALID_VALUE,
-                             clEnqueueMapBuffer(queue, buffer, CL_FALSE, 0x700, 0, 10, 0, nullptr, nullptr, &error));
-        CL_FAILS(CL_INVALID_VALUE, clEnqueueUnmapMemObject(queue, buffer, ptr, 0, nullptr, nullptr));
-        CL_FAILS(CL_INVALID_MEM_OBJECT, clEnqueueUnmapMemObject(queue, nullptr, ptr, 0, nullptr, nullptr));
-        CL_FAILS(CL_INVALID_COMMAND_QUEUE, clEnqueueUnmapMemObject(nullptr, buffer, ptr, 0, nullptr, nullptr));
+            CL_FAILS_TO_MAKE(CL_INVALID_VALUE, clEnqueueMapBuffer(queue, buffer, CL_FALSE, 0x700, 0,
+                                                                  10, 0, nullptr, nullptr, &error));
+        CL_FAILS(CL_INVALID_VALUE,
+                 clEnqueueUnmapMemObject(queue, buffer, ptr, 0, nullptr, nullptr));
+        CL_FAILS(CL_INVALID_MEM_OBJECT,
+                 clEnqueueUnmapMemObject(queue, nullptr, ptr, 0, nullptr, nullptr));
+        CL_FAILS(CL_INVALID_COMMAND_QUEUE,
+                 clEnqueueUnmapMemObject(nullptr, buffer, ptr, 0, nullptr, nullptr));
     }
     SUBCASE("boxes") {
-        const auto read_box = [&](cl_mem m, const std::size_t *what, std::size_t row, std::size_t slice, void *p) {
-            return clEnqueueReadBufferRect(queue, m, CL_FALSE, zero.data(), zero.data(), what, row, slice, 0, 0, p, 0,
-                                           nullptr, nullptr);
+        const auto read_box = [&](cl_mem m, const std::size_t *what, std::size_t row,
+                                  std::size_t slice, void *p) {
+            return clEnqueueReadBufferRect(queue, m, CL_FALSE, zero.data(), zero.data(), what, row,
+                                           slice, 0, 0, p, 0, nullptr, nullptr);
         };
-        const auto write_box = [&](cl_mem m, const std::size_t *what, std::size_t row, std::size_t slice, void *p) {
-            return clEnqueueWriteBufferRect(queue, m, CL_FALSE, zero.data(), zero.data(), what, row, slice, 0, 0, p, 0,
-                                            nullptr, nullptr);
+        const auto write_box = [&](cl_mem m, const std::size_t *what, std::size_t row,
+                                   std::size_t slice, void *p) {
+            return clEnqueueWriteBufferRect(queue, m, CL_FALSE, zero.data(), zero.data(), what, row,
+                                            slice, 0, 0, p, 0, nullptr, nullptr);
         };
-        const auto copy_box = [&](cl_mem m, const std::size_t *what, std::size_t row, std::size_t slice, void *) {
-            return clEnqueueCopyBufferRect(queue, m, second, zero.data(), zero.data(), what, row, slice, 0, 0, 0,
-                                           nullptr, nullptr);
+        const auto copy_box = [&](cl_mem m, const std::size_t *what, std::size_t row,
+                                  std::size_t slice, void *) {
+            return clEnqueueCopyBufferRect(queue, m, second, zero.data(), zero.data(), what, row,
+                                           slice, 0, 0, 0, nullptr, nullptr);
         };
         const auto boxes = [&](auto &&enqueue) {
             // PoCL 3.1 crashes in empty copies.
-            if (is_cluster()) CL_FAILS(CL_INVALID_MEM_OBJECT, enqueue(nullptr, region.data(), 0, 0, ptr));
+            if (is_cluster())
+                CL_FAILS(CL_INVALID_MEM_OBJECT, enqueue(nullptr, region.data(), 0, 0, ptr));
             CL_FAILS(CL_INVALID_VALUE, enqueue(buffer.get(), empty.data(), 0, 0, ptr));
             CL_FAILS(CL_INVALID_VALUE, enqueue(buffer.get(), large.data(), 0, 0, ptr));
             CL_FAILS(CL_INVALID_VALUE, enqueue(buffer.get(), region.data(), 9, 0, ptr));
@@ -501,26 +530,34 @@ TEST_CASE("commands refuse invalid arguments") {
         CL_FAILS(CL_INVALID_OPERATION, read_box(no_read, region.data(), 0, 0, ptr));
         CL_FAILS(CL_INVALID_OPERATION, write_box(no_write, region.data(), 0, 0, ptr));
         const std::array<std::size_t, 3> near = {5, 5, 0};
-        CL_FAILS(CL_MEM_COPY_OVERLAP, clEnqueueCopyBufferRect(queue, buffer, buffer, zero.data(), near.data(),
-                                                              region.data(), 20, 400, 20, 400, 0, nullptr, nullptr));
+        CL_FAILS(CL_MEM_COPY_OVERLAP,
+                 clEnqueueCopyBufferRect(queue, buffer, buffer, zero.data(), near.data(),
+                                         region.data(), 20, 400, 20, 400, 0, nullptr, nullptr));
     }
     SUBCASE("filling and copying") {
-        const auto fill = [&](cl_mem m, const void *what, std::size_t size, std::size_t at, std::size_t length) {
+        const auto fill = [&](cl_mem m, const void *what, std::size_t size, std::size_t at,
+                              std::size_t length) {
             return clEnqueueFillBuffer(queue, m, what, size, at, length, 0, nullptr, nullptr);
         };
-        CL_FAILS(CL_INVALID_COMMAND_QUEUE, clEnqueueFillBuffer(nullptr, buffer, ptr, 4, 0, 8, 0, nullptr, nullptr));
-        CL_FAILS(CL_INVALID_CONTEXT, clEnqueueFillBuffer(foreign, buffer, ptr, 4, 0, 8, 0, nullptr, nullptr));
+        CL_FAILS(CL_INVALID_COMMAND_QUEUE,
+                 clEnqueueFillBuffer(nullptr, buffer, ptr, 4, 0, 8, 0, nullptr, nullptr));
+        CL_FAILS(CL_INVALID_CONTEXT,
+                 clEnqueueFillBuffer(foreign, buffer, ptr, 4, 0, 8, 0, nullptr, nullptr));
         CL_FAILS(CL_INVALID_MEM_OBJECT, fill(nullptr, ptr, 4, 0, 8));
         CL_FAILS(CL_INVALID_VALUE, fill(buffer, nullptr, 4, 0, 8));
-        for (const std::size_t size : {0, 3, 12, 256}) CL_FAILS(CL_INVALID_VALUE, fill(buffer, ptr, size, 0, 0));
+        for (const std::size_t size : {0, 3, 12, 256})
+            CL_FAILS(CL_INVALID_VALUE, fill(buffer, ptr, size, 0, 0));
         CL_FAILS(CL_INVALID_VALUE, fill(buffer, ptr, 4, 2, 8));
         CL_FAILS(CL_INVALID_VALUE, fill(buffer, ptr, 4, 0, 10));
         CL_FAILS(CL_INVALID_VALUE, fill(buffer, ptr, 4, 996, 8));
-        const auto copy = [&](cl_mem from, cl_mem to, std::size_t at, std::size_t to_at, std::size_t length) {
+        const auto copy = [&](cl_mem from, cl_mem to, std::size_t at, std::size_t to_at,
+                              std::size_t length) {
             return clEnqueueCopyBuffer(queue, from, to, at, to_at, length, 0, nullptr, nullptr);
         };
-        CL_FAILS(CL_INVALID_COMMAND_QUEUE, clEnqueueCopyBuffer(nullptr, buffer, second, 0, 0, 8, 0, nullptr, nullptr));
-        CL_FAILS(CL_INVALID_CONTEXT, clEnqueueCopyBuffer(foreign, buffer, second, 0, 0, 8, 0, nullptr, nullptr));
+        CL_FAILS(CL_INVALID_COMMAND_QUEUE,
+                 clEnqueueCopyBuffer(nullptr, buffer, second, 0, 0, 8, 0, nullptr, nullptr));
+        CL_FAILS(CL_INVALID_CONTEXT,
+                 clEnqueueCopyBuffer(foreign, buffer, second, 0, 0, 8, 0, nullptr, nullptr));
         CL_FAILS(CL_INVALID_MEM_OBJECT, copy(nullptr, second, 0, 0, 8));
         CL_FAILS(CL_INVALID_MEM_OBJECT, copy(buffer, nullptr, 0, 0, 8));
         CL_FAILS(CL_INVALID_VALUE, copy(buffer, second, 993, 0, 8));
@@ -530,7 +567,8 @@ TEST_CASE("commands refuse invalid arguments") {
     SUBCASE("migrating") {
         const cl_mem memory = buffer;
         const cl_mem no_memory = nullptr;
-        const auto migrate = [&](cl_command_queue q, cl_uint n, const cl_mem *list, cl_mem_migration_flags flags) {
+        const auto migrate = [&](cl_command_queue q, cl_uint n, const cl_mem *list,
+                                 cl_mem_migration_flags flags) {
             return clEnqueueMigrateMemObjects(q, n, list, flags, 0, nullptr, nullptr);
         };
         CL_FAILS(CL_INVALID_COMMAND_QUEUE, migrate(nullptr, 1, &memory, 0));

@@ -13,14 +13,16 @@ namespace {
 // Sizes copied in the call, by another thread, and in blocks.
 constexpr std::array<std::size_t, 5> sizes = {1, 4096, 100001, MiB + 3, 9 * MiB};
 
-void enqueue_write(cl_command_queue queue, cl_mem buffer, const bytes &from, const std::vector<cl_event> &after = {},
-                   cl_event *event = nullptr) {
-    CL_OK(clEnqueueWriteBuffer(queue, buffer, CL_FALSE, 0, from.size(), from.data(), static_cast<cl_uint>(after.size()),
+void enqueue_write(cl_command_queue queue, cl_mem buffer, const bytes &from,
+                   const std::vector<cl_event> &after = {}, cl_event *event = nullptr) {
+    CL_OK(clEnqueueWriteBuffer(queue, buffer, CL_FALSE, 0, from.size(), from.data(),
+                               static_cast<cl_uint>(after.size()),
                                after.empty() ? nullptr : after.data(), event));
 }
-void enqueue_read(cl_command_queue queue, cl_mem buffer, bytes &to, const std::vector<cl_event> &after = {},
-                  cl_event *event = nullptr) {
-    CL_OK(clEnqueueReadBuffer(queue, buffer, CL_FALSE, 0, to.size(), to.data(), static_cast<cl_uint>(after.size()),
+void enqueue_read(cl_command_queue queue, cl_mem buffer, bytes &to,
+                  const std::vector<cl_event> &after = {}, cl_event *event = nullptr) {
+    CL_OK(clEnqueueReadBuffer(queue, buffer, CL_FALSE, 0, to.size(), to.data(),
+                              static_cast<cl_uint>(after.size()),
                               after.empty() ? nullptr : after.data(), event));
 }
 
@@ -87,8 +89,8 @@ TEST_CASE("copies of boxes and of ranges access the same memory in the order of 
     const bytes one = pattern(1, size);
     const bytes two = pattern(2, size);
     const auto read_box = [&](cl_mem buffer, bytes &to) {
-        CL_OK(clEnqueueReadBufferRect(queue, buffer, CL_FALSE, origin.data(), origin.data(), region.data(), 0, 0, 0, 0,
-                                      to.data(), 0, nullptr, nullptr));
+        CL_OK(clEnqueueReadBufferRect(queue, buffer, CL_FALSE, origin.data(), origin.data(),
+                                      region.data(), 0, 0, 0, 0, to.data(), 0, nullptr, nullptr));
     };
     for (int round = 0; round < 5; ++round) {
         bytes memory(size);
@@ -107,7 +109,8 @@ TEST_CASE("copies of boxes and of ranges access the same memory in the order of 
     }
 }
 
-TEST_CASE("reads into memory with gaps and other copies access that memory in the order of their queue") {
+TEST_CASE(
+    "reads into memory with gaps and other copies access that memory in the order of their queue") {
     const setup cl;
     constexpr std::size_t width = 1024;
     constexpr std::size_t rows = 4096;
@@ -125,8 +128,9 @@ TEST_CASE("reads into memory with gaps and other copies access that memory in th
         for (int round = 0; round < 3; ++round) {
             bytes memory(pitch * rows, 9);
             const auto read_box = [&] {
-                CL_OK(clEnqueueReadBufferRect(queue, large, CL_FALSE, origin.data(), origin.data(), region.data(), 0, 0,
-                                              pitch, 0, memory.data(), 0, nullptr, nullptr));
+                CL_OK(clEnqueueReadBufferRect(queue, large, CL_FALSE, origin.data(), origin.data(),
+                                              region.data(), 0, 0, pitch, 0, memory.data(), 0,
+                                              nullptr, nullptr));
             };
             bytes wanted(pitch * rows, 9);
             for (std::size_t y = 0; y < rows; ++y)
@@ -139,14 +143,16 @@ TEST_CASE("reads into memory with gaps and other copies access that memory in th
             check_equal(read(queue, copy, 0, wanted.size()), wanted);
             read_box();
             unsigned char *const last_row = memory.data() + (rows - 1) * pitch;
-            CL_OK(clEnqueueReadBuffer(queue, small, CL_FALSE, 0, width, last_row, 0, nullptr, nullptr));
+            CL_OK(clEnqueueReadBuffer(queue, small, CL_FALSE, 0, width, last_row, 0, nullptr,
+                                      nullptr));
             CL_OK(clFinish(queue));
             check_equal(bytes(last_row, last_row + width), two);
         }
     }
 }
 
-TEST_CASE("copies ordered by events access the program's memory in that order, on any kind of queue") {
+TEST_CASE(
+    "copies ordered by events access the program's memory in that order, on any kind of queue") {
     const setup cl;
     for (const std::size_t size : sizes) {
         CAPTURE(size);
@@ -193,8 +199,8 @@ TEST_CASE("a large write takes what a small read of another queue has brought") 
     event_handle brought;
     event_handle written;
     CL_OK(clEnqueueNDRangeKernel(reader, add, 1, nullptr, &work, nullptr, 0, nullptr, nullptr));
-    CL_OK(
-        clEnqueueReadBuffer(reader, source, CL_FALSE, 0, small, memory.data() + large / 2, 0, nullptr, brought.out()));
+    CL_OK(clEnqueueReadBuffer(reader, source, CL_FALSE, 0, small, memory.data() + large / 2, 0,
+                              nullptr, brought.out()));
     enqueue_write(writer, target, memory, {brought}, written.out());
     CL_OK(clFlush(reader));
     complete(written);
@@ -233,8 +239,8 @@ TEST_CASE("mapped memory may be used by copies of other buffers") {
     const bytes data = pattern(5, size);
     write(queue, buffer, 0, data);
     cl_int code = CL_SUCCESS;
-    void *const mapped =
-        clEnqueueMapBuffer(queue, buffer, CL_FALSE, CL_MAP_READ | CL_MAP_WRITE, 0, size, 0, nullptr, nullptr, &code);
+    void *const mapped = clEnqueueMapBuffer(queue, buffer, CL_FALSE, CL_MAP_READ | CL_MAP_WRITE, 0,
+                                            size, 0, nullptr, nullptr, &code);
     CL_OK(code);
     CL_OK(clEnqueueWriteBuffer(queue, other, CL_FALSE, 0, size, mapped, 0, nullptr, nullptr));
     CL_OK(clFinish(queue));
@@ -247,7 +253,9 @@ TEST_CASE("mapped memory may be used by copies of other buffers") {
     check_equal(read(queue, buffer, 0, size), changed);
 }
 
-TEST_CASE("mapped memory stays valid until the mapping and other buffers' copies have ended, on any device") {
+TEST_CASE(
+    "mapped memory stays valid until the mapping and other buffers' copies have ended, on any "
+    "device") {
     const setup cl;
     // the C library returns memory of this size to the system immediately
     constexpr std::size_t size = 34 * MiB;
@@ -273,18 +281,22 @@ TEST_CASE("mapped memory stays valid until the mapping and other buffers' copies
             event_handle copied;
             event_handle unmapped;
             cl_int code = CL_SUCCESS;
-            void *const memory = clEnqueueMapBuffer(maps, buffer, kind == use::none,
-                                                    fills ? CL_MAP_WRITE_INVALIDATE_REGION : CL_MAP_READ, 0, size, 0,
-                                                    nullptr, mapped.out(), &code);
+            void *const memory =
+                clEnqueueMapBuffer(maps, buffer, kind == use::none,
+                                   fills ? CL_MAP_WRITE_INVALIDATE_REGION : CL_MAP_READ, 0, size, 0,
+                                   nullptr, mapped.out(), &code);
             CL_OK(code);
             const std::array<cl_event, 2> waits = {mapped, gate};
             if (kind == use::none) {
-                std::copy(data.begin(), data.end(), static_cast<unsigned char *>(memory) + size - 1000);
+                std::copy(data.begin(), data.end(),
+                          static_cast<unsigned char *>(memory) + size - 1000);
                 CL_OK(clEnqueueMarkerWithWaitList(copies, 2, waits.data(), copied.out()));
             } else if (reads)
-                CL_OK(clEnqueueReadBuffer(copies, other, CL_FALSE, 0, size, memory, 2, waits.data(), copied.out()));
+                CL_OK(clEnqueueReadBuffer(copies, other, CL_FALSE, 0, size, memory, 2, waits.data(),
+                                          copied.out()));
             else
-                CL_OK(clEnqueueWriteBuffer(copies, result, CL_FALSE, 0, size, memory, 2, waits.data(), copied.out()));
+                CL_OK(clEnqueueWriteBuffer(copies, result, CL_FALSE, 0, size, memory, 2,
+                                           waits.data(), copied.out()));
             const cl_event wait = copied;
             CL_OK(clEnqueueUnmapMemObject(unmaps, buffer, memory, 1, &wait, unmapped.out()));
             if (fills) {
@@ -313,8 +325,9 @@ TEST_CASE("the profiling times of a copy of any size are in order") {
         for (const cl_event event : {written.get(), read_back.get()}) {
             complete(event);
             cl_ulong before = 1;
-            for (const cl_profiling_info what : {CL_PROFILING_COMMAND_QUEUED, CL_PROFILING_COMMAND_SUBMIT,
-                                                 CL_PROFILING_COMMAND_START, CL_PROFILING_COMMAND_END}) {
+            for (const cl_profiling_info what :
+                 {CL_PROFILING_COMMAND_QUEUED, CL_PROFILING_COMMAND_SUBMIT,
+                  CL_PROFILING_COMMAND_START, CL_PROFILING_COMMAND_END}) {
                 const auto time = info<cl_ulong>(clGetEventProfilingInfo, what, event);
                 CHECK(time >= before);
                 before = time;

@@ -26,8 +26,8 @@ void fill(cl_command_queue queue, cl_mem buffer, std::size_t size, unsigned char
 
 event_handle marker(cl_command_queue queue, const std::vector<cl_event> &waits = {}) {
     event_handle event;
-    CL_OK(clEnqueueMarkerWithWaitList(queue, static_cast<cl_uint>(waits.size()), waits.empty() ? nullptr : waits.data(),
-                                      event.out()));
+    CL_OK(clEnqueueMarkerWithWaitList(queue, static_cast<cl_uint>(waits.size()),
+                                      waits.empty() ? nullptr : waits.data(), event.out()));
     return event;
 }
 
@@ -44,19 +44,22 @@ const std::array<way, 9> ways = {{
     {"a blocking read",
      [](setup &, cl_command_queue queue, cl_mem other) {
          bytes found(small);
-         CL_OK(clEnqueueReadBuffer(queue, other, CL_TRUE, 0, small, found.data(), 0, nullptr, nullptr));
+         CL_OK(clEnqueueReadBuffer(queue, other, CL_TRUE, 0, small, found.data(), 0, nullptr,
+                                   nullptr));
      }},
-    {"a blocking write",
-     [](setup &, cl_command_queue queue, cl_mem other) { write(queue, other, 0, filled(small, 1)); }},
+    {"a blocking write", [](setup &, cl_command_queue queue,
+                            cl_mem other) { write(queue, other, 0, filled(small, 1)); }},
     {"a blocking map",
      [](setup &, cl_command_queue queue, cl_mem other) {
          cl_int code = CL_SUCCESS;
-         void *const mapped = clEnqueueMapBuffer(queue, other, CL_TRUE, CL_MAP_WRITE_INVALIDATE_REGION, 0, small, 0,
-                                                 nullptr, nullptr, &code);
+         void *const mapped =
+             clEnqueueMapBuffer(queue, other, CL_TRUE, CL_MAP_WRITE_INVALIDATE_REGION, 0, small, 0,
+                                nullptr, nullptr, &code);
          CL_OK(code);
          CL_OK(clEnqueueUnmapMemObject(queue, other, mapped, 0, nullptr, nullptr));
      }},
-    {"the event of a marker", [](setup &, cl_command_queue queue, cl_mem) { complete(marker(queue)); }},
+    {"the event of a marker",
+     [](setup &, cl_command_queue queue, cl_mem) { complete(marker(queue)); }},
     {"the status of a marker",
      [](setup &, cl_command_queue queue, cl_mem) {
          const event_handle event = marker(queue);
@@ -115,12 +118,15 @@ event_handle run_slowly(cl_kernel kernel, cl_command_queue queue, cl_mem buffer,
     CL_OK(clSetKernelArg(kernel, 0, sizeof buffer, &buffer));
     CL_OK(clSetKernelArg(kernel, 1, sizeof rounds, &rounds));
     event_handle event;
-    CL_OK(clEnqueueNDRangeKernel(queue, kernel, 1, nullptr, &size, nullptr, 0, nullptr, event.out()));
+    CL_OK(
+        clEnqueueNDRangeKernel(queue, kernel, 1, nullptr, &size, nullptr, 0, nullptr, event.out()));
     CL_OK(clFlush(queue));
     return event;
 }
 
-void CL_CALLBACK count_context(cl_context, void *data) { ++*static_cast<std::atomic<unsigned> *>(data); }
+void CL_CALLBACK count_context(cl_context, void *data) {
+    ++*static_cast<std::atomic<unsigned> *>(data);
+}
 void CL_CALLBACK count_memory(cl_mem, void *data) { ++*static_cast<std::atomic<unsigned> *>(data); }
 
 }  // namespace
@@ -136,7 +142,8 @@ TEST_CASE("a read's bytes are in the program's memory after any kind of wait for
             CAPTURE(each.name);
             fill(queue, buffer, large, round);
             auto found = std::make_unique<bytes>(large);
-            CL_OK(clEnqueueReadBuffer(queue, buffer, CL_FALSE, 0, large, found->data(), 0, nullptr, nullptr));
+            CL_OK(clEnqueueReadBuffer(queue, buffer, CL_FALSE, 0, large, found->data(), 0, nullptr,
+                                      nullptr));
             each.wait(cl, queue, other);
             check_equal(*found, filled(large, round));
             found.reset();  // no command may still write to this memory
@@ -152,7 +159,8 @@ TEST_CASE("an event of an out-of-order queue guarantees what its wait list guara
     write(queue, buffer, 0, filled(large, 5));
     bytes found(large);
     event_handle read;
-    CL_OK(clEnqueueReadBuffer(queue, buffer, CL_FALSE, 0, large, found.data(), 0, nullptr, read.out()));
+    CL_OK(clEnqueueReadBuffer(queue, buffer, CL_FALSE, 0, large, found.data(), 0, nullptr,
+                              read.out()));
     const event_handle behind = marker(queue, {read});
     const event_handle second = marker(queue, {behind});
     complete(second);
@@ -168,10 +176,11 @@ TEST_CASE("a map's bytes have arrived when a later map has ended") {
         fill(queue, a, large, round);
         fill(queue, b, small, round);
         cl_int code = CL_SUCCESS;
-        auto *const first = static_cast<unsigned char *>(
-            clEnqueueMapBuffer(queue, a, CL_FALSE, CL_MAP_READ, 0, large, 0, nullptr, nullptr, &code));
+        auto *const first = static_cast<unsigned char *>(clEnqueueMapBuffer(
+            queue, a, CL_FALSE, CL_MAP_READ, 0, large, 0, nullptr, nullptr, &code));
         CL_OK(code);
-        void *const second = clEnqueueMapBuffer(queue, b, CL_TRUE, CL_MAP_READ, 0, small, 0, nullptr, nullptr, &code);
+        void *const second = clEnqueueMapBuffer(queue, b, CL_TRUE, CL_MAP_READ, 0, small, 0,
+                                                nullptr, nullptr, &code);
         CL_OK(code);
         check_equal(bytes(first, first + large), filled(large, round));
         CL_OK(clEnqueueUnmapMemObject(queue, a, first, 0, nullptr, nullptr));
@@ -188,8 +197,8 @@ TEST_CASE("memory may be unmapped and released before any thread has waited for 
             buffer_handle buffer = cl.buffer(8 * large);
             fill(queue, buffer, 8 * large, round);
             cl_int code = CL_SUCCESS;
-            void *const mapped =
-                clEnqueueMapBuffer(queue, buffer, CL_FALSE, CL_MAP_READ, 0, 8 * large, 0, nullptr, nullptr, &code);
+            void *const mapped = clEnqueueMapBuffer(queue, buffer, CL_FALSE, CL_MAP_READ, 0,
+                                                    8 * large, 0, nullptr, nullptr, &code);
             CL_OK(code);
             CL_OK(clEnqueueUnmapMemObject(queue, buffer, mapped, 0, nullptr, nullptr));
             CL_OK(clFlush(queue));
@@ -209,7 +218,8 @@ TEST_CASE("after two reads into the same memory, the later one's bytes remain") 
     for (int round = 0; round < 3; ++round) {
         bytes found(4 * large);
         unsigned char *const end = found.data() + found.size() - small;
-        CL_OK(clEnqueueReadBuffer(queue, a, CL_FALSE, 0, found.size(), found.data(), 0, nullptr, nullptr));
+        CL_OK(clEnqueueReadBuffer(queue, a, CL_FALSE, 0, found.size(), found.data(), 0, nullptr,
+                                  nullptr));
         CL_OK(clEnqueueReadBuffer(queue, b, CL_FALSE, 0, small, end, 0, nullptr, nullptr));
         CL_OK(clFinish(queue));
         check_equal(bytes(end, end + small), filled(small, 2));
@@ -218,7 +228,8 @@ TEST_CASE("after two reads into the same memory, the later one's bytes remain") 
 }
 
 TEST_CASE(
-    "a write sees the bytes that an earlier read put into its memory, even if it waits only for a later command") {
+    "a write sees the bytes that an earlier read put into its memory, even if it waits only for a "
+    "later command") {
     setup cl(0);
     const cl_command_queue last = cl.queues.back();
     const buffer_handle source = cl.buffer(large);
@@ -226,12 +237,15 @@ TEST_CASE(
         const buffer_handle target = cl.buffer(large);
         fill(last, source, large, static_cast<unsigned char>(device + 1));
         bytes between(large);
-        CL_OK(clEnqueueReadBuffer(last, source, CL_FALSE, 0, large, between.data(), 0, nullptr, nullptr));
+        CL_OK(clEnqueueReadBuffer(last, source, CL_FALSE, 0, large, between.data(), 0, nullptr,
+                                  nullptr));
         const event_handle behind = marker(last);
         const cl_event wait = behind;
         CL_OK(clFlush(last));
-        CL_OK(clEnqueueWriteBuffer(cl.queues[device], target, CL_FALSE, 0, large, between.data(), 1, &wait, nullptr));
-        check_equal(read(cl.queues[device], target, 0, large), filled(large, static_cast<unsigned char>(device + 1)));
+        CL_OK(clEnqueueWriteBuffer(cl.queues[device], target, CL_FALSE, 0, large, between.data(), 1,
+                                   &wait, nullptr));
+        check_equal(read(cl.queues[device], target, 0, large),
+                    filled(large, static_cast<unsigned char>(device + 1)));
     }
 }
 
@@ -252,9 +266,10 @@ TEST_CASE("a failed read does not overwrite what the program has written since")
             const std::array<cl_event, 2> waits = {kernel, user};
             const cl_mem memory = a;
             event_handle failed;
-            const cl_int code = migrates
-                                    ? clEnqueueMigrateMemObjects(queue, 1, &memory, 0, 2, waits.data(), failed.out())
-                                    : clEnqueueCopyBuffer(queue, a, b, 0, 0, large, 2, waits.data(), failed.out());
+            const cl_int code = migrates ? clEnqueueMigrateMemObjects(queue, 1, &memory, 0, 2,
+                                                                      waits.data(), failed.out())
+                                         : clEnqueueCopyBuffer(queue, a, b, 0, 0, large, 2,
+                                                               waits.data(), failed.out());
             // The platform may refuse a command if it already knows that it will fail.
             if (!is_cluster() && code != CL_SUCCESS) continue;
             CL_OK(code);
@@ -294,7 +309,8 @@ TEST_CASE("a command after a failed one in its queue waits for what the failed o
 
 // PoCL 3.1's markers wait for more than their wait lists, and fail with the list's first failure.
 // Rarely PoCL still aborts (decision 5).
-TEST_CASE("a marker that failed may be released before others of its wait list have ended" * doctest::skip()) {
+TEST_CASE("a marker that failed may be released before others of its wait list have ended" *
+          doctest::skip()) {
     if (!has_several_processes()) return;
     setup cl;
     const queue_handle queue = cl.out_of_order(0);
@@ -312,8 +328,8 @@ TEST_CASE("a marker that failed may be released before others of its wait list h
         const cl_event wait = gate;
         std::vector<event_handle> copies(n);
         for (std::size_t i = 0; i < n; ++i)
-            CL_OK(clEnqueueCopyBuffer(queue, sources[i], target, 0, 64 * i, 64, fails ? 1 : 0, fails ? &wait : nullptr,
-                                      copies[i].out()));
+            CL_OK(clEnqueueCopyBuffer(queue, sources[i], target, 0, 64 * i, 64, fails ? 1 : 0,
+                                      fails ? &wait : nullptr, copies[i].out()));
         const event_handle all = marker(queue, {copies.begin(), copies.end()});
         CL_OK(clFlush(queue));
         if (fails) CL_OK(clSetUserEventStatus(gate, -5));
@@ -331,8 +347,8 @@ enum class Behind { wait_list, in_order, barrier };
 /// Reads bytes that were written before these commands, while the event is not set. If `alone`,
 /// only the writer's device has used the buffer, so that other processes do not track its commands.
 void read_beside_what_is_late(const setup &cl, Behind behind, bool alone) {
-    const queue_handle writer =
-        behind == Behind::in_order ? cl.queue(cl.queues.size() - 1, 0) : cl.out_of_order(cl.queues.size() - 1);
+    const queue_handle writer = behind == Behind::in_order ? cl.queue(cl.queues.size() - 1, 0)
+                                                           : cl.out_of_order(cl.queues.size() - 1);
     const buffer_handle buffer = cl.buffer(4 * small);
     const unsigned char one = 1;
     for (int n = 0; n < (alone ? 20 : 0); ++n) {
@@ -351,17 +367,19 @@ void read_beside_what_is_late(const setup &cl, Behind behind, bool alone) {
     const cl_event after = late;
     if (behind == Behind::barrier) CL_OK(clEnqueueBarrierWithWaitList(writer, 0, nullptr, nullptr));
     const bool listed = behind == Behind::wait_list;
-    CL_OK(clEnqueueFillBuffer(writer, buffer, &two, 1, 2 * small, small, listed ? 1 : 0, listed ? &after : nullptr,
-                              later.out()));
+    CL_OK(clEnqueueFillBuffer(writer, buffer, &two, 1, 2 * small, small, listed ? 1 : 0,
+                              listed ? &after : nullptr, later.out()));
     CL_OK(clFlush(writer));
     bytes whole(4 * small);
     const cl_event last = later;
     event_handle all;
-    CL_OK(clEnqueueReadBuffer(cl.queues.front(), buffer, CL_FALSE, 0, whole.size(), whole.data(), 1, &last, all.out()));
+    CL_OK(clEnqueueReadBuffer(cl.queues.front(), buffer, CL_FALSE, 0, whole.size(), whole.data(), 1,
+                              &last, all.out()));
     CL_OK(clFlush(cl.queues.front()));
     // These reads must not wait for the user event.
     CHECK(read(cl.queues.front(), buffer, 0, small) == filled(small, 1));
-    for (const queue_handle &queue : cl.queues) CHECK(read(queue, buffer, 3 * small, small) == filled(small, 1));
+    for (const queue_handle &queue : cl.queues)
+        CHECK(read(queue, buffer, 3 * small, small) == filled(small, 1));
     CL_OK(clSetUserEventStatus(user, CL_COMPLETE));
     complete(all);
     bytes wanted = filled(small, 1);
@@ -387,7 +405,8 @@ TEST_CASE("other commands may read the input of a command whose remaining input 
     }
 }
 
-TEST_CASE("if another thread sets a user event, all processes or none wait for it in a later command") {
+TEST_CASE(
+    "if another thread sets a user event, all processes or none wait for it in a later command") {
     const setup cl(0);
     const cl_command_queue writer = cl.queues.back();
     const buffer_handle buffer = cl.buffer(2 * small);
@@ -407,7 +426,8 @@ TEST_CASE("a command does not fail because an independent user of the same memor
     if (!is_cluster()) return;
     if (!are_cpus(devices())) {
         MESSAGE(
-            "SKIP: NVIDIA's driver (580) executes an out-of-order queue in order, and commands after a failure fail");
+            "SKIP: NVIDIA's driver (580) executes an out-of-order queue in order, and commands "
+            "after a failure fail");
         return;
     }
     setup cl(0);
@@ -434,7 +454,8 @@ TEST_CASE("a command does not fail because an independent user of the same memor
     const cl_event of_failed = failed;
     CHECK(clWaitForEvents(1, &of_failed) == CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST);
     bytes wanted = filled(2 * small, 1);
-    std::fill(wanted.begin() + static_cast<std::ptrdiff_t>(small), wanted.end(), static_cast<unsigned char>(2));
+    std::fill(wanted.begin() + static_cast<std::ptrdiff_t>(small), wanted.end(),
+              static_cast<unsigned char>(2));
     check_equal(read(queue, buffer, 0, 2 * small), wanted);
 }
 
@@ -448,33 +469,38 @@ struct overwriting {
 };
 
 cl_uint count_of(const std::vector<cl_event> &waits) { return static_cast<cl_uint>(waits.size()); }
-const cl_event *list_of(const std::vector<cl_event> &waits) { return waits.empty() ? nullptr : waits.data(); }
+const cl_event *list_of(const std::vector<cl_event> &waits) {
+    return waits.empty() ? nullptr : waits.data();
+}
 
 const std::vector<overwriting> overwriting_commands = {
     {"write",
-     [](cl_command_queue queue, cl_mem to, cl_mem, const bytes &data, const std::vector<cl_event> &waits,
-        cl_event *event) {
-         return clEnqueueWriteBuffer(queue, to, CL_FALSE, 0, data.size(), data.data(), count_of(waits), list_of(waits),
-                                     event);
+     [](cl_command_queue queue, cl_mem to, cl_mem, const bytes &data,
+        const std::vector<cl_event> &waits, cl_event *event) {
+         return clEnqueueWriteBuffer(queue, to, CL_FALSE, 0, data.size(), data.data(),
+                                     count_of(waits), list_of(waits), event);
      }},
     {"write of a box",
-     [](cl_command_queue queue, cl_mem to, cl_mem, const bytes &data, const std::vector<cl_event> &waits,
-        cl_event *event) {
+     [](cl_command_queue queue, cl_mem to, cl_mem, const bytes &data,
+        const std::vector<cl_event> &waits, cl_event *event) {
          const std::array<std::size_t, 3> origin{};
          const std::array<std::size_t, 3> region{data.size(), 1, 1};
-         return clEnqueueWriteBufferRect(queue, to, CL_FALSE, origin.data(), origin.data(), region.data(), 0, 0, 0, 0,
-                                         data.data(), count_of(waits), list_of(waits), event);
+         return clEnqueueWriteBufferRect(queue, to, CL_FALSE, origin.data(), origin.data(),
+                                         region.data(), 0, 0, 0, 0, data.data(), count_of(waits),
+                                         list_of(waits), event);
      }},
     {"fill",
-     [](cl_command_queue queue, cl_mem to, cl_mem, const bytes &data, const std::vector<cl_event> &waits,
-        cl_event *event) {
+     [](cl_command_queue queue, cl_mem to, cl_mem, const bytes &data,
+        const std::vector<cl_event> &waits, cl_event *event) {
          const char value = 9;
-         return clEnqueueFillBuffer(queue, to, &value, 1, 0, data.size(), count_of(waits), list_of(waits), event);
+         return clEnqueueFillBuffer(queue, to, &value, 1, 0, data.size(), count_of(waits),
+                                    list_of(waits), event);
      }},
     {"copy",
-     [](cl_command_queue queue, cl_mem to, cl_mem from, const bytes &data, const std::vector<cl_event> &waits,
-        cl_event *event) {
-         return clEnqueueCopyBuffer(queue, from, to, 0, 0, data.size(), count_of(waits), list_of(waits), event);
+     [](cl_command_queue queue, cl_mem to, cl_mem from, const bytes &data,
+        const std::vector<cl_event> &waits, cl_event *event) {
+         return clEnqueueCopyBuffer(queue, from, to, 0, 0, data.size(), count_of(waits),
+                                    list_of(waits), event);
      }},
 };
 
@@ -487,13 +513,14 @@ TEST_CASE("if a command's wait list fails, its output bytes keep their values on
     CL_OK(clFinish(cl.queues.front()));
     const bytes nines = filled(large, 9);
     std::vector<overwriting> commands = overwriting_commands;
-    commands.push_back({"mapping that discards", [](cl_command_queue queue, cl_mem to, cl_mem, const bytes &data,
-                                                    const std::vector<cl_event> &waits, cl_event *event) {
-                            cl_int code = CL_SUCCESS;
-                            clEnqueueMapBuffer(queue, to, CL_FALSE, CL_MAP_WRITE_INVALIDATE_REGION, 0, data.size(),
-                                               count_of(waits), list_of(waits), event, &code);
-                            return code;
-                        }});
+    commands.push_back(
+        {"mapping that discards", [](cl_command_queue queue, cl_mem to, cl_mem, const bytes &data,
+                                     const std::vector<cl_event> &waits, cl_event *event) {
+             cl_int code = CL_SUCCESS;
+             clEnqueueMapBuffer(queue, to, CL_FALSE, CL_MAP_WRITE_INVALIDATE_REGION, 0, data.size(),
+                                count_of(waits), list_of(waits), event, &code);
+             return code;
+         }});
     unsigned char value = 0;
     for (const auto &[what, enqueue] : commands)
         for (std::size_t holder = 0; holder < cl.count(); ++holder)
@@ -517,14 +544,17 @@ TEST_CASE("if a command's wait list fails, its output bytes keep their values on
             }
 }
 
-TEST_CASE("if a command fails because of an earlier command in its queue, its output bytes keep their values") {
+TEST_CASE(
+    "if a command fails because of an earlier command in its queue, its output bytes keep their "
+    "values") {
     setup cl(0);
     const buffer_handle source = cl.buffer(small);
     fill(cl.queues.front(), source, small, 9);
     CL_OK(clFinish(cl.queues.front()));
     const bytes nines = filled(small, 9);
     for (const auto &[what, enqueue] : overwriting_commands)
-        for (const std::string_view order : {"in-order queue", "barrier", "marker without wait list"}) {
+        for (const std::string_view order :
+             {"in-order queue", "barrier", "marker without wait list"}) {
             CAPTURE(std::string(what));
             CAPTURE(std::string(order));
             const bool is_in_order = order == "in-order queue";
@@ -543,7 +573,8 @@ TEST_CASE("if a command fails because of an earlier command in its queue, its ou
                 CL_OK(clEnqueueBarrierWithWaitList(queue, 1, &wait, before.out()));
             else
                 CL_OK(clEnqueueMarkerWithWaitList(queue, 1, &wait, before.out()));
-            if (order == "marker without wait list") CL_OK(clEnqueueMarkerWithWaitList(queue, 0, nullptr, all.out()));
+            if (order == "marker without wait list")
+                CL_OK(clEnqueueMarkerWithWaitList(queue, 0, nullptr, all.out()));
             std::vector<cl_event> waits;
             if (all.get() != nullptr) waits.push_back(all);
             event_handle failing;
@@ -557,29 +588,34 @@ TEST_CASE("if a command fails because of an earlier command in its queue, its ou
         }
 }
 
-TEST_CASE("clFinish of an out-of-order queue returns when all its commands have ended, even if some have failed") {
+TEST_CASE(
+    "clFinish of an out-of-order queue returns when all its commands have ended, even if some have "
+    "failed") {
     setup cl(0);
     const queue_handle last = cl.out_of_order(cl.count() - 1);
     const bytes ones = filled(small, 1);
     for (int round = 0; round < 40; ++round) {
-        const std::array<buffer_handle, 3> buffers = {cl.buffer(small), cl.buffer(small), cl.buffer(small)};
+        const std::array<buffer_handle, 3> buffers = {cl.buffer(small), cl.buffer(small),
+                                                      cl.buffer(small)};
         for (const buffer_handle &buffer : buffers) fill(last, buffer, small, 1);
         CL_OK(clFinish(last));
         const event_handle user = cl.user_event();
         std::array<event_handle, 3> failing;
         failing[0] = marker(last, {user});
-        // The bytes that the fill leaves come from the other device. So the fill, and the write after
-        // it, fail later.
+        // The bytes that the fill leaves come from the other device. So the fill, and the write
+        // after it, fail later.
         write(cl.queues.front(), buffers[0], 0, ones);
         const unsigned char two = 2;
         std::array<cl_event, 2> waits = {failing[0], user};
-        CL_OK(clEnqueueCopyBuffer(last, buffers[1], buffers[2], 0, 0, small / 2, 2, waits.data(), failing[1].out()));
+        CL_OK(clEnqueueCopyBuffer(last, buffers[1], buffers[2], 0, 0, small / 2, 2, waits.data(),
+                                  failing[1].out()));
         waits = {failing[0], failing[1]};
-        CL_OK(clEnqueueFillBuffer(last, buffers[0], &two, 1, small / 2, small / 4, 2, waits.data(), failing[2].out()));
+        CL_OK(clEnqueueFillBuffer(last, buffers[0], &two, 1, small / 2, small / 4, 2, waits.data(),
+                                  failing[2].out()));
         waits = {failing[1], failing[2]};
         event_handle behind;
-        CL_OK(clEnqueueWriteBuffer(last, buffers[1], CL_FALSE, small / 2, small / 4, ones.data(), 2, waits.data(),
-                                   behind.out()));
+        CL_OK(clEnqueueWriteBuffer(last, buffers[1], CL_FALSE, small / 2, small / 4, ones.data(), 2,
+                                   waits.data(), behind.out()));
         CL_OK(clFlush(last));
         CL_OK(clSetUserEventStatus(user, -5));
         CL_OK(clFinish(last));
@@ -606,7 +642,8 @@ TEST_CASE("after clFinish, an event with a callback reports its failure") {
 }
 
 TEST_CASE(
-    "after a failed wait list, a blocking command returns the same code in all processes, and a map returns no "
+    "after a failed wait list, a blocking command returns the same code in all processes, and a "
+    "map returns no "
     "memory") {
     if (!is_cluster()) return;
     setup cl(0);
@@ -617,16 +654,19 @@ TEST_CASE(
         const cl_event wait = user;
         bytes host(small);
         constexpr cl_int failed = CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST;
-        CL_FAILS(failed, clEnqueueWriteBuffer(queue, buffer, CL_TRUE, 0, small, host.data(), 1, &wait, nullptr));
-        CL_FAILS(failed, clEnqueueReadBuffer(queue, buffer, CL_TRUE, 0, small, host.data(), 1, &wait, nullptr));
-        for (const cl_map_flags flags : {cl_map_flags{CL_MAP_READ}, cl_map_flags{CL_MAP_WRITE_INVALIDATE_REGION}})
-            CL_FAILS_TO_MAKE(failed,
-                             clEnqueueMapBuffer(queue, buffer, CL_TRUE, flags, 0, small, 1, &wait, nullptr, &error));
+        CL_FAILS(failed, clEnqueueWriteBuffer(queue, buffer, CL_TRUE, 0, small, host.data(), 1,
+                                              &wait, nullptr));
+        CL_FAILS(failed, clEnqueueReadBuffer(queue, buffer, CL_TRUE, 0, small, host.data(), 1,
+                                             &wait, nullptr));
+        for (const cl_map_flags flags :
+             {cl_map_flags{CL_MAP_READ}, cl_map_flags{CL_MAP_WRITE_INVALIDATE_REGION}})
+            CL_FAILS_TO_MAKE(failed, clEnqueueMapBuffer(queue, buffer, CL_TRUE, flags, 0, small, 1,
+                                                        &wait, nullptr, &error));
         CHECK(info<cl_uint>(clGetMemObjectInfo, CL_MEM_MAP_COUNT, buffer.get()) == 0);
         cl_int code = CL_SUCCESS;
         event_handle event;
-        void *const mapped =
-            clEnqueueMapBuffer(queue, buffer, CL_FALSE, CL_MAP_READ, 0, small, 1, &wait, event.out(), &code);
+        void *const mapped = clEnqueueMapBuffer(queue, buffer, CL_FALSE, CL_MAP_READ, 0, small, 1,
+                                                &wait, event.out(), &code);
         CL_OK(code);
         REQUIRE(mapped != nullptr);
         const cl_event of_map = event;
@@ -657,19 +697,21 @@ TEST_CASE("conflicting commands of two queues without events run a thousand time
 
 TEST_CASE("a blocking map for writing waits for its wait list, wherever its memory is") {
     setup cl(0);
-    for (const cl_mem_flags flags : {cl_mem_flags{CL_MEM_USE_HOST_PTR}, cl_mem_flags{CL_MEM_COPY_HOST_PTR}}) {
+    for (const cl_mem_flags flags :
+         {cl_mem_flags{CL_MEM_USE_HOST_PTR}, cl_mem_flags{CL_MEM_COPY_HOST_PTR}}) {
         for (int round = 0; round < 10; ++round) {
             bytes host = filled(large, 1);
             bytes found(large);
             const buffer_handle buffer = cl.buffer(large, flags, host.data());
             event_handle read;
-            CL_OK(clEnqueueReadBuffer(cl.queues.front(), buffer, CL_FALSE, 0, large, found.data(), 0, nullptr,
-                                      read.out()));
+            CL_OK(clEnqueueReadBuffer(cl.queues.front(), buffer, CL_FALSE, 0, large, found.data(),
+                                      0, nullptr, read.out()));
             CL_OK(clFlush(cl.queues.front()));
             const cl_event wait = read;
             cl_int code = CL_SUCCESS;
             auto *const mapped = static_cast<unsigned char *>(clEnqueueMapBuffer(
-                cl.queues.back(), buffer, CL_TRUE, CL_MAP_WRITE_INVALIDATE_REGION, 0, large, 1, &wait, nullptr, &code));
+                cl.queues.back(), buffer, CL_TRUE, CL_MAP_WRITE_INVALIDATE_REGION, 0, large, 1,
+                &wait, nullptr, &code));
             CL_OK(code);
             std::fill_n(mapped, large, static_cast<unsigned char>(2));
             CL_OK(clEnqueueUnmapMemObject(cl.queues.back(), buffer, mapped, 0, nullptr, nullptr));
@@ -682,7 +724,8 @@ TEST_CASE("a blocking map for writing waits for its wait list, wherever its memo
 TEST_CASE("a memory object reports the flags of its creation") {
     const setup cl;
     for (const cl_mem_flags flags :
-         {cl_mem_flags{CL_MEM_ALLOC_HOST_PTR}, cl_mem_flags{CL_MEM_READ_ONLY}, cl_mem_flags{CL_MEM_HOST_READ_ONLY}}) {
+         {cl_mem_flags{CL_MEM_ALLOC_HOST_PTR}, cl_mem_flags{CL_MEM_READ_ONLY},
+          cl_mem_flags{CL_MEM_HOST_READ_ONLY}}) {
         const buffer_handle buffer = cl.buffer(4096, flags);
         CHECK(info<cl_mem_flags>(clGetMemObjectInfo, CL_MEM_FLAGS, buffer.get()) == flags);
         const buffer_handle part = cl.sub_buffer(buffer, 0, 128);
@@ -690,7 +733,8 @@ TEST_CASE("a memory object reports the flags of its creation") {
     }
 }
 
-TEST_CASE("objects may be released before the callbacks of their events are called, a thousand times") {
+TEST_CASE(
+    "objects may be released before the callbacks of their events are called, a thousand times") {
     setup cl(0);
     const buffer_handle buffer = cl.buffer(4096);
     const queue_handle busy = cl.out_of_order(0);
@@ -702,12 +746,15 @@ TEST_CASE("objects may be released before the callbacks of their events are call
     for (unsigned round = 0; round < rounds; ++round) {
         cl_int code = CL_SUCCESS;
         const bool own = round % rounds_of_a_context == 0;
-        const cl_context context = own ? clCreateContext(nullptr, static_cast<cl_uint>(devices().size()),
-                                                         devices().data(), nullptr, nullptr, &code)
-                                       : cl.context.get();
+        const cl_context context =
+            own ? clCreateContext(nullptr, static_cast<cl_uint>(devices().size()), devices().data(),
+                                  nullptr, nullptr, &code)
+                : cl.context.get();
         CL_OK(code);
-        if (own && is_cluster()) CL_OK(clSetContextDestructorCallback(context, count_context, &contexts));
-        const cl_command_queue queue = clCreateCommandQueue(context, devices()[round % devices().size()], 0, &code);
+        if (own && is_cluster())
+            CL_OK(clSetContextDestructorCallback(context, count_context, &contexts));
+        const cl_command_queue queue =
+            clCreateCommandQueue(context, devices()[round % devices().size()], 0, &code);
         CL_OK(code);
         event_handle event = marker(queue);
         CL_OK(clSetEventCallback(event, CL_COMPLETE, note_end, &called[round]));
@@ -742,8 +789,8 @@ TEST_CASE("an argument that was released during a command cannot be used by the 
         const cl_event wait = user;
         CL_OK(clEnqueueNDRangeKernel(queue, add, 1, nullptr, &small, nullptr, 1, &wait, nullptr));
         buffer = buffer_handle();
-        CL_FAILS(CL_INVALID_KERNEL_ARGS,
-                 clEnqueueNDRangeKernel(queue, add, 1, nullptr, &small, nullptr, 0, nullptr, nullptr));
+        CL_FAILS(CL_INVALID_KERNEL_ARGS, clEnqueueNDRangeKernel(queue, add, 1, nullptr, &small,
+                                                                nullptr, 0, nullptr, nullptr));
         CL_OK(clSetUserEventStatus(user, CL_COMPLETE));
         CL_OK(clFinish(queue));
     }
@@ -763,8 +810,8 @@ TEST_CASE("a program that is built for a device runs on its sub-devices") {
     CL_OK(clCreateSubDevices(device, equally.data(), count, all.data(), nullptr));
     all.push_back(device);
     cl_int code = CL_SUCCESS;
-    const context_handle context(
-        clCreateContext(nullptr, static_cast<cl_uint>(all.size()), all.data(), nullptr, nullptr, &code));
+    const context_handle context(clCreateContext(nullptr, static_cast<cl_uint>(all.size()),
+                                                 all.data(), nullptr, nullptr, &code));
     CL_OK(code);
     const char *source = "kernel void seven(global int *a) { a[get_global_id(0)] = 7; }";
     const program_handle program(clCreateProgramWithSource(context, 1, &source, nullptr, &code));
@@ -775,17 +822,20 @@ TEST_CASE("a program that is built for a device runs on its sub-devices") {
     for (const cl_device_id each : all) {
         const queue_handle queue(clCreateCommandQueue(context, each, 0, &code));
         CL_OK(code);
-        const buffer_handle buffer(clCreateBuffer(context, CL_MEM_READ_WRITE, small, nullptr, &code));
+        const buffer_handle buffer(
+            clCreateBuffer(context, CL_MEM_READ_WRITE, small, nullptr, &code));
         CL_OK(code);
         const cl_mem memory = buffer;
         CL_OK(clSetKernelArg(kernel, 0, sizeof memory, &memory));
         const std::size_t items = small / sizeof(cl_int);
-        CL_OK(clEnqueueNDRangeKernel(queue, kernel, 1, nullptr, &items, nullptr, 0, nullptr, nullptr));
+        CL_OK(clEnqueueNDRangeKernel(queue, kernel, 1, nullptr, &items, nullptr, 0, nullptr,
+                                     nullptr));
         CHECK(read(queue, buffer, 0, 4) == bytes{7, 0, 0, 0});
-        CHECK(info<cl_build_status>(clGetProgramBuildInfo, CL_PROGRAM_BUILD_STATUS, program.get(), each) ==
-              CL_BUILD_SUCCESS);
+        CHECK(info<cl_build_status>(clGetProgramBuildInfo, CL_PROGRAM_BUILD_STATUS, program.get(),
+                                    each) == CL_BUILD_SUCCESS);
         std::size_t group = 0;
-        CL_OK(clGetKernelWorkGroupInfo(kernel, each, CL_KERNEL_WORK_GROUP_SIZE, sizeof group, &group, nullptr));
+        CL_OK(clGetKernelWorkGroupInfo(kernel, each, CL_KERNEL_WORK_GROUP_SIZE, sizeof group,
+                                       &group, nullptr));
         CHECK(group > 0);
     }
     for (cl_uint i = 0; i < count; ++i) CL_OK(clReleaseDevice(all[i]));

@@ -29,13 +29,14 @@ cl_ulong time_of(cl_event event, cl_profiling_info param) {
 }
 
 /// Adds `value` to each of the first `size` bytes after `waits`.
-event_handle add(setup &cl, cl_command_queue queue, cl_mem buffer, std::size_t size, unsigned char value,
-                 const std::vector<cl_event> &waits = {}) {
+event_handle add(setup &cl, cl_command_queue queue, cl_mem buffer, std::size_t size,
+                 unsigned char value, const std::vector<cl_event> &waits = {}) {
     const kernel_handle kernel = cl.kernel("add");
     event_handle event;
     CL_OK(clSetKernelArg(kernel, 0, sizeof buffer, &buffer));
     CL_OK(clSetKernelArg(kernel, 1, 1, &value));
-    CL_OK(clEnqueueNDRangeKernel(queue, kernel, 1, nullptr, &size, nullptr, static_cast<cl_uint>(waits.size()),
+    CL_OK(clEnqueueNDRangeKernel(queue, kernel, 1, nullptr, &size, nullptr,
+                                 static_cast<cl_uint>(waits.size()),
                                  waits.empty() ? nullptr : waits.data(), event.out()));
     return event;
 }
@@ -50,7 +51,8 @@ TEST_CASE("an event reports its queue, context, command and references") {
         const event_handle event = add(cl, queue, buffer, 64, 1);
         CHECK(info<cl_command_queue>(clGetEventInfo, CL_EVENT_COMMAND_QUEUE, event.get()) == queue);
         CHECK(info<cl_context>(clGetEventInfo, CL_EVENT_CONTEXT, event.get()) == cl.context);
-        CHECK(info<cl_command_type>(clGetEventInfo, CL_EVENT_COMMAND_TYPE, event.get()) == CL_COMMAND_NDRANGE_KERNEL);
+        CHECK(info<cl_command_type>(clGetEventInfo, CL_EVENT_COMMAND_TYPE, event.get()) ==
+              CL_COMMAND_NDRANGE_KERNEL);
         CHECK(info<cl_uint>(clGetEventInfo, CL_EVENT_REFERENCE_COUNT, event.get()) >= 1);
         CL_OK(clRetainEvent(event));
         CL_OK(clReleaseEvent(event));
@@ -75,7 +77,9 @@ TEST_CASE("repeated status queries of a command finally return CL_COMPLETE") {
     }
 }
 
-TEST_CASE("a status query sees the end of a command as soon as another call has reported it, on all devices") {
+TEST_CASE(
+    "a status query sees the end of a command as soon as another call has reported it, on all "
+    "devices") {
     setup cl(0);
     for (std::size_t i = 0; i < cl.count(); ++i) {
         const buffer_handle buffer = cl.buffer(64);
@@ -113,7 +117,8 @@ TEST_CASE("the event of every command reports the command's type") {
         const auto type_is = [&](cl_command_type wanted, auto &&enqueue) {
             event_handle event;
             CL_OK(enqueue(event.out()));
-            CHECK(info<cl_command_type>(clGetEventInfo, CL_EVENT_COMMAND_TYPE, event.get()) == wanted);
+            CHECK(info<cl_command_type>(clGetEventInfo, CL_EVENT_COMMAND_TYPE, event.get()) ==
+                  wanted);
             complete(event);
         };
         const unsigned char zero = 0;
@@ -124,34 +129,41 @@ TEST_CASE("the event of every command reports the command's type") {
         type_is(CL_COMMAND_WRITE_BUFFER, [&](cl_event *e) {
             return clEnqueueWriteBuffer(queue, a, CL_FALSE, 0, 10, host.data(), 0, nullptr, e);
         });
-        type_is(CL_COMMAND_FILL_BUFFER,
-                [&](cl_event *e) { return clEnqueueFillBuffer(queue, a, &zero, 1, 0, 10, 0, nullptr, e); });
-        type_is(CL_COMMAND_COPY_BUFFER,
-                [&](cl_event *e) { return clEnqueueCopyBuffer(queue, a, b, 0, 0, 10, 0, nullptr, e); });
+        type_is(CL_COMMAND_FILL_BUFFER, [&](cl_event *e) {
+            return clEnqueueFillBuffer(queue, a, &zero, 1, 0, 10, 0, nullptr, e);
+        });
+        type_is(CL_COMMAND_COPY_BUFFER, [&](cl_event *e) {
+            return clEnqueueCopyBuffer(queue, a, b, 0, 0, 10, 0, nullptr, e);
+        });
         type_is(CL_COMMAND_READ_BUFFER_RECT, [&](cl_event *e) {
-            return clEnqueueReadBufferRect(queue, a, CL_FALSE, origin.data(), origin.data(), region.data(), 0, 0, 0, 0,
-                                           host.data(), 0, nullptr, e);
+            return clEnqueueReadBufferRect(queue, a, CL_FALSE, origin.data(), origin.data(),
+                                           region.data(), 0, 0, 0, 0, host.data(), 0, nullptr, e);
         });
         type_is(CL_COMMAND_WRITE_BUFFER_RECT, [&](cl_event *e) {
-            return clEnqueueWriteBufferRect(queue, a, CL_FALSE, origin.data(), origin.data(), region.data(), 0, 0, 0, 0,
-                                            host.data(), 0, nullptr, e);
+            return clEnqueueWriteBufferRect(queue, a, CL_FALSE, origin.data(), origin.data(),
+                                            region.data(), 0, 0, 0, 0, host.data(), 0, nullptr, e);
         });
         type_is(CL_COMMAND_COPY_BUFFER_RECT, [&](cl_event *e) {
-            return clEnqueueCopyBufferRect(queue, a, b, origin.data(), origin.data(), region.data(), 0, 0, 0, 0, 0,
-                                           nullptr, e);
+            return clEnqueueCopyBufferRect(queue, a, b, origin.data(), origin.data(), region.data(),
+                                           0, 0, 0, 0, 0, nullptr, e);
         });
-        type_is(CL_COMMAND_MIGRATE_MEM_OBJECTS,
-                [&](cl_event *e) { return clEnqueueMigrateMemObjects(queue, 1, &memory, 0, 0, nullptr, e); });
+        type_is(CL_COMMAND_MIGRATE_MEM_OBJECTS, [&](cl_event *e) {
+            return clEnqueueMigrateMemObjects(queue, 1, &memory, 0, 0, nullptr, e);
+        });
         void *mapped = nullptr;
         type_is(CL_COMMAND_MAP_BUFFER, [&](cl_event *e) {
             cl_int code = CL_SUCCESS;
-            mapped = clEnqueueMapBuffer(queue, a, CL_FALSE, CL_MAP_READ, 0, 100, 0, nullptr, e, &code);
+            mapped =
+                clEnqueueMapBuffer(queue, a, CL_FALSE, CL_MAP_READ, 0, 100, 0, nullptr, e, &code);
             return code;
         });
-        type_is(CL_COMMAND_UNMAP_MEM_OBJECT,
-                [&](cl_event *e) { return clEnqueueUnmapMemObject(queue, a, mapped, 0, nullptr, e); });
-        type_is(CL_COMMAND_MARKER, [&](cl_event *e) { return clEnqueueMarkerWithWaitList(queue, 0, nullptr, e); });
-        type_is(CL_COMMAND_BARRIER, [&](cl_event *e) { return clEnqueueBarrierWithWaitList(queue, 0, nullptr, e); });
+        type_is(CL_COMMAND_UNMAP_MEM_OBJECT, [&](cl_event *e) {
+            return clEnqueueUnmapMemObject(queue, a, mapped, 0, nullptr, e);
+        });
+        type_is(CL_COMMAND_MARKER,
+                [&](cl_event *e) { return clEnqueueMarkerWithWaitList(queue, 0, nullptr, e); });
+        type_is(CL_COMMAND_BARRIER,
+                [&](cl_event *e) { return clEnqueueBarrierWithWaitList(queue, 0, nullptr, e); });
     }
 }
 
@@ -159,7 +171,8 @@ TEST_CASE("wait lists order commands of all devices, in queues of both kinds") {
     setup cl;
     for (const bool in_order : {true, false}) {
         std::vector<queue_handle> queues;
-        for (std::size_t i = 0; i < cl.count(); ++i) queues.push_back(in_order ? cl.queue(i, 0) : cl.out_of_order(i));
+        for (std::size_t i = 0; i < cl.count(); ++i)
+            queues.push_back(in_order ? cl.queue(i, 0) : cl.out_of_order(i));
         const buffer_handle buffer = cl.buffer(1000);
         bytes model = pattern(4, 1000);
         write(cl.queues[0], buffer, 0, model);
@@ -169,8 +182,10 @@ TEST_CASE("wait lists order commands of all devices, in queues of both kinds") {
             // Each command waits for the last two, so that wait lists contain events of several
             // devices.
             std::vector<cl_event> waits;
-            for (std::size_t back = 1; back <= std::min<std::size_t>(n, 2); ++back) waits.push_back(events[n - back]);
-            events.push_back(add(cl, queues[n % cl.count()], buffer, 1000, static_cast<unsigned char>(n + 1), waits));
+            for (std::size_t back = 1; back <= std::min<std::size_t>(n, 2); ++back)
+                waits.push_back(events[n - back]);
+            events.push_back(add(cl, queues[n % cl.count()], buffer, 1000,
+                                 static_cast<unsigned char>(n + 1), waits));
             for (unsigned char &byte : model) byte = static_cast<unsigned char>(byte + n + 1);
         }
         std::vector<cl_event> all(events.begin(), events.end());
@@ -184,8 +199,10 @@ TEST_CASE("commands that depend on a user event wait for it, on all devices") {
     for (const bool in_order : {true, false}) {
         const event_handle gate = cl.user_event();
         CHECK(status_of(gate) == CL_SUBMITTED);
-        CHECK(info<cl_command_type>(clGetEventInfo, CL_EVENT_COMMAND_TYPE, gate.get()) == CL_COMMAND_USER);
-        CHECK(info<cl_command_queue>(clGetEventInfo, CL_EVENT_COMMAND_QUEUE, gate.get()) == nullptr);
+        CHECK(info<cl_command_type>(clGetEventInfo, CL_EVENT_COMMAND_TYPE, gate.get()) ==
+              CL_COMMAND_USER);
+        CHECK(info<cl_command_queue>(clGetEventInfo, CL_EVENT_COMMAND_QUEUE, gate.get()) ==
+              nullptr);
         std::vector<queue_handle> queues;
         std::vector<buffer_handle> buffers;
         std::vector<event_handle> events;
@@ -208,7 +225,8 @@ TEST_CASE("commands that depend on a user event wait for it, on all devices") {
     }
 }
 
-TEST_CASE("a thread waits while another thread sets the user event that it waits for, on all devices") {
+TEST_CASE(
+    "a thread waits while another thread sets the user event that it waits for, on all devices") {
     const setup cl;
     const buffer_handle buffer = cl.buffer(4096);
     const bytes data(4096, 1);
@@ -219,8 +237,8 @@ TEST_CASE("a thread waits while another thread sets the user event that it waits
         const cl_event wait = go;
         event_handle written;
         event_handle marked;
-        CL_OK(clEnqueueWriteBuffer(cl.queues[near], buffer, CL_FALSE, 0, data.size(), data.data(), 1, &wait,
-                                   written.out()));
+        CL_OK(clEnqueueWriteBuffer(cl.queues[near], buffer, CL_FALSE, 0, data.size(), data.data(),
+                                   1, &wait, written.out()));
         const cl_event after = written;
         CL_OK(clEnqueueMarkerWithWaitList(cl.queues[far], 1, &after, marked.out()));
         for (const queue_handle &queue : cl.queues) CL_OK(clFlush(queue));
@@ -241,7 +259,9 @@ TEST_CASE("a thread waits while another thread sets the user event that it waits
     }
 }
 
-TEST_CASE("while processes wait for an answer, a thread can set the user event that the answer depends on") {
+TEST_CASE(
+    "while processes wait for an answer, a thread can set the user event that the answer depends "
+    "on") {
     const setup cl;
     const char *const source = "kernel void k(global uchar *data) { data[0] = 1; }";
     const program_handle program = cl.program(source);
@@ -249,27 +269,33 @@ TEST_CASE("while processes wait for an answer, a thread can set the user event t
     const std::map<std::string, std::function<cl_int(cl_event)>> questions = {
         {"the status",
          [&](cl_event event) {
-             return clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(cl_int), answer.data(), nullptr);
+             return clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(cl_int),
+                                   answer.data(), nullptr);
          }},
         {"the times",
          [&](cl_event event) {
-             clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_END, sizeof(cl_ulong), answer.data(), nullptr);
+             clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_END, sizeof(cl_ulong),
+                                     answer.data(), nullptr);
              return CL_SUCCESS;  // native platforms may not know the kernels yet
          }},
         {"a kernel",
-         [&](cl_event) { return cl.kernel(program, "k").get() != nullptr ? CL_SUCCESS : CL_INVALID_KERNEL; }},
+         [&](cl_event) {
+             return cl.kernel(program, "k").get() != nullptr ? CL_SUCCESS : CL_INVALID_KERNEL;
+         }},
         {"a build",
-         [&](cl_event) { return cl.program(source, "-DA").get() != nullptr ? CL_SUCCESS : CL_INVALID_PROGRAM; }},
+         [&](cl_event) {
+             return cl.program(source, "-DA").get() != nullptr ? CL_SUCCESS : CL_INVALID_PROGRAM;
+         }},
         {"a log",
          [&](cl_event) {
-             return clGetProgramBuildInfo(program, devices().back(), CL_PROGRAM_BUILD_LOG, answer.size(), answer.data(),
-                                          nullptr);
+             return clGetProgramBuildInfo(program, devices().back(), CL_PROGRAM_BUILD_LOG,
+                                          answer.size(), answer.data(), nullptr);
          }},
         {"the sizes of binaries",
          [&](cl_event) {
              std::vector<std::size_t> sizes(cl.count());
-             return clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizes.size() * sizeof(std::size_t), sizes.data(),
-                                     nullptr);
+             return clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES,
+                                     sizes.size() * sizeof(std::size_t), sizes.data(), nullptr);
          }},
     };
     const buffer_handle buffer = cl.buffer(64);
@@ -282,9 +308,11 @@ TEST_CASE("while processes wait for an answer, a thread can set the user event t
         const cl_event gate = go;
         event_handle filled;
         event_handle copied;
-        CL_OK(clEnqueueFillBuffer(cl.queues.front(), buffer, data.data(), 1, 0, 64, 1, &gate, filled.out()));
+        CL_OK(clEnqueueFillBuffer(cl.queues.front(), buffer, data.data(), 1, 0, 64, 1, &gate,
+                                  filled.out()));
         const cl_event after = filled;
-        CL_OK(clEnqueueCopyBuffer(cl.queues.back(), buffer, copy, 0, 0, 64, 1, &after, copied.out()));
+        CL_OK(
+            clEnqueueCopyBuffer(cl.queues.back(), buffer, copy, 0, 0, 64, 1, &after, copied.out()));
         for (const queue_handle &queue : cl.queues) CL_OK(clFlush(queue));
         cl_int set = CL_INVALID_EVENT;
         std::thread setter([&] {
@@ -295,7 +323,8 @@ TEST_CASE("while processes wait for an answer, a thread can set the user event t
         });
         // The process with the last device waits here. Processes without it may continue to the
         // query.
-        CL_OK(clEnqueueWriteBuffer(cl.queues.back(), other, CL_TRUE, 0, 64, data.data(), 0, nullptr, nullptr));
+        CL_OK(clEnqueueWriteBuffer(cl.queues.back(), other, CL_TRUE, 0, 64, data.data(), 0, nullptr,
+                                   nullptr));
         CL_OK(ask(copied));
         setter.join();
         CL_OK(set);
@@ -321,7 +350,9 @@ TEST_CASE("repeated status queries see the end of a user event that another thre
     }
 }
 
-TEST_CASE("a thread that waited for a user event may release it while the setting thread is still in its call") {
+TEST_CASE(
+    "a thread that waited for a user event may release it while the setting thread is still in its "
+    "call") {
     const setup cl;
     const buffer_handle buffer = cl.buffer(64);
     std::atomic<bool> over = false;
@@ -391,13 +422,15 @@ TEST_CASE("several threads wait for one event and call clFinish for one queue") 
     for (const queue_handle &queue : cl.queues) {
         for (int round = 0; round < 20; ++round) {
             event_handle written;
-            CL_OK(clEnqueueWriteBuffer(queue, buffer, CL_FALSE, 0, MiB, data.data(), 0, nullptr, written.out()));
+            CL_OK(clEnqueueWriteBuffer(queue, buffer, CL_FALSE, 0, MiB, data.data(), 0, nullptr,
+                                       written.out()));
             CL_OK(clFlush(queue));
             const cl_event event = written;
             std::atomic<int> well = 0;
             in_threads([&] { well += clWaitForEvents(1, &event) == CL_SUCCESS ? 1 : 0; });
             CHECK(status_of(written) == CL_COMPLETE);
-            CL_OK(clEnqueueWriteBuffer(queue, buffer, CL_FALSE, 0, MiB, data.data(), 0, nullptr, written.out()));
+            CL_OK(clEnqueueWriteBuffer(queue, buffer, CL_FALSE, 0, MiB, data.data(), 0, nullptr,
+                                       written.out()));
             in_threads([&] { well += clFinish(queue) == CL_SUCCESS ? 1 : 0; });
             CHECK(status_of(written) == CL_COMPLETE);
             CHECK(well == 6);
@@ -422,7 +455,8 @@ TEST_CASE("a user event that fails ends its dependent commands, on all devices")
 }
 
 TEST_CASE("commands that wait for a failed read fail, on all devices") {
-    if (!has_several_processes()) return;  // PoCL 3.1 alone may abort where commands fail (decision 5)
+    // PoCL 3.1 alone may abort where commands fail (decision 5)
+    if (!has_several_processes()) return;
     setup cl;
     for (std::size_t first = 0; first < cl.count(); ++first) {
         for (std::size_t n = 0; n < 20 * cl.count(); ++n) {
@@ -437,12 +471,13 @@ TEST_CASE("commands that wait for a failed read fail, on all devices") {
             write(cl.queues[second], to, 0, pattern(1, 100));
             bytes found(100);
             event_handle read_end;
-            CL_OK(clEnqueueReadBuffer(cl.queues[first], from, CL_FALSE, 0, found.size(), found.data(), 1, &wait,
-                                      read_end.out()));
+            CL_OK(clEnqueueReadBuffer(cl.queues[first], from, CL_FALSE, 0, found.size(),
+                                      found.data(), 1, &wait, read_end.out()));
             const cl_event failed = read_end;
             const unsigned char nine = 9;
             event_handle fill_end;
-            CL_OK(clEnqueueFillBuffer(cl.queues[second], to, &nine, 1, 0, 100, 1, &failed, fill_end.out()));
+            CL_OK(clEnqueueFillBuffer(cl.queues[second], to, &nine, 1, 0, 100, 1, &failed,
+                                      fill_end.out()));
             const cl_event last = fill_end;
             CL_FAILS(CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST, clWaitForEvents(1, &last));
             CL_OK(clFinish(cl.queues[first]));
@@ -498,7 +533,8 @@ TEST_CASE("a callback queries its command's status and times, and sets a user ev
             const event_handle next = cl.user_event();
             event_handle event;
             if (reads)
-                CL_OK(clEnqueueReadBuffer(queue, buffer, CL_FALSE, 0, 300, data.data(), 0, nullptr, event.out()));
+                CL_OK(clEnqueueReadBuffer(queue, buffer, CL_FALSE, 0, 300, data.data(), 0, nullptr,
+                                          event.out()));
             else
                 event = add(cl, queue, buffer, 300, 1);
             answers got{next};
@@ -511,8 +547,9 @@ TEST_CASE("a callback queries its command's status and times, and sets a user ev
                     std::this_thread::sleep_for(std::chrono::milliseconds(getpid() % 16));
                     into.status = status_of(done);
                     for (cl_uint i = 0; i < into.times.size(); ++i)
-                        into.code |= clGetEventProfilingInfo(done, CL_PROFILING_COMMAND_QUEUED + i, sizeof(cl_ulong),
-                                                             &into.times[i], nullptr);
+                        into.code |=
+                            clGetEventProfilingInfo(done, CL_PROFILING_COMMAND_QUEUED + i,
+                                                    sizeof(cl_ulong), &into.times[i], nullptr);
                     // afterwards `into` belongs to the other thread
                     clSetUserEventStatus(into.next, CL_COMPLETE);
                 },
@@ -542,7 +579,8 @@ TEST_CASE("a callback may use the non-blocking functions of OpenCL") {
         event, CL_COMPLETE,
         [](cl_event done, cl_int, void *) {
             cl_context context = nullptr;
-            answer.set_value(clGetEventInfo(done, CL_EVENT_CONTEXT, sizeof context, &context, nullptr));
+            answer.set_value(
+                clGetEventInfo(done, CL_EVENT_CONTEXT, sizeof context, &context, nullptr));
         },
         nullptr));
     CL_OK(clFlush(cl.queues.back()));
@@ -603,14 +641,16 @@ TEST_CASE("in an out-of-order queue, a command waits only for its wait list") {
         desc.image_type = CL_MEM_OBJECT_IMAGE2D;
         desc.image_width = desc.image_height = 8;
         cl_int no_image = CL_SUCCESS;
-        const buffer_handle image(clCreateImage(cl.context, CL_MEM_READ_WRITE, &format, &desc, nullptr, &no_image));
+        const buffer_handle image(
+            clCreateImage(cl.context, CL_MEM_READ_WRITE, &format, &desc, nullptr, &no_image));
         const event_handle user = cl.user_event();
         const cl_event go = user;
         const cl_uchar value = 9;
         bytes read_later(4096);
         const queue_handle behind = cl.queue((i + 1) % cl.count(), 0);
         for (const cl_command_queue each : {queue.get(), behind.get()})
-            CL_OK(clEnqueueReadBuffer(each, first, CL_FALSE, 0, 4096, read_later.data(), 1, &go, nullptr));
+            CL_OK(clEnqueueReadBuffer(each, first, CL_FALSE, 0, 4096, read_later.data(), 1, &go,
+                                      nullptr));
         CL_OK(clEnqueueFillBuffer(queue, waiting, &value, 1, 0, 5000, 1, &go, nullptr));
         const queue_handle other = cl.queue((i + 1) % cl.count(), 0);
         const event_handle elsewhere = add(cl, other, mapped, 5000, 2);
@@ -628,8 +668,8 @@ TEST_CASE("in an out-of-order queue, a command waits only for its wait list") {
         CL_OK(clEnqueueMarkerWithWaitList(queue, 1, &wait, behind_ended.out()));
         ends("a marker for ended commands", behind_ended);
         cl_int error = CL_SUCCESS;
-        void *const memory =
-            clEnqueueMapBuffer(queue, mapped, CL_TRUE, CL_MAP_READ, 0, 5000, 0, nullptr, nullptr, &error);
+        void *const memory = clEnqueueMapBuffer(queue, mapped, CL_TRUE, CL_MAP_READ, 0, 5000, 0,
+                                                nullptr, nullptr, &error);
         CL_OK(error);
         CHECK(static_cast<unsigned char *>(memory)[4999] == 5);
         event_handle unmapped;
@@ -645,7 +685,8 @@ TEST_CASE("in an out-of-order queue, a command waits only for its wait list") {
         // Migrates a sub-buffer; a waiting command uses another sub-buffer.
         event_handle part_migrated;
         const cl_mem parts[] = {second};
-        CL_OK(clEnqueueMigrateMemObjects(cl.queues[i], 1, parts, 0, 0, nullptr, part_migrated.out()));
+        CL_OK(
+            clEnqueueMigrateMemObjects(cl.queues[i], 1, parts, 0, 0, nullptr, part_migrated.out()));
         CL_OK(clFlush(cl.queues[i]));
         complete(part_migrated);
         if (image) {
@@ -653,9 +694,9 @@ TEST_CASE("in an out-of-order queue, a command waits only for its wait list") {
             std::size_t pitch = 0;
             const std::array<std::size_t, 3> origin{};
             const std::array<std::size_t, 3> region{8, 8, 1};
-            void *const pixels =
-                clEnqueueMapImage(queue, image, CL_FALSE, CL_MAP_WRITE_INVALIDATE_REGION, origin.data(), region.data(),
-                                  &pitch, nullptr, 0, nullptr, &invalidated_event, &error);
+            void *const pixels = clEnqueueMapImage(
+                queue, image, CL_FALSE, CL_MAP_WRITE_INVALIDATE_REGION, origin.data(),
+                region.data(), &pitch, nullptr, 0, nullptr, &invalidated_event, &error);
             CL_OK(error);
             const event_handle invalidated(invalidated_event);
             ends("an image's mapping that reads nothing", invalidated);
@@ -679,8 +720,8 @@ TEST_CASE("when a marker has ended, the commands that it waited for have ended")
             event_handle mapped;
             event_handle marker;
             cl_int error = CL_SUCCESS;
-            void *const memory =
-                clEnqueueMapBuffer(queue, buffer, CL_FALSE, CL_MAP_READ, 0, 5000, 0, nullptr, mapped.out(), &error);
+            void *const memory = clEnqueueMapBuffer(queue, buffer, CL_FALSE, CL_MAP_READ, 0, 5000,
+                                                    0, nullptr, mapped.out(), &error);
             CL_OK(error);
             const cl_event wait = mapped;
             CL_OK(clEnqueueMarkerWithWaitList(queue, 1, &wait, marker.out()));
@@ -747,7 +788,8 @@ TEST_CASE("profiling times of commands are in order, on local and remote devices
     CL_OK(clSetUserEventStatus(gate, CL_COMPLETE));
     CL_FAILS(CL_PROFILING_INFO_NOT_AVAILABLE,
              clGetEventProfilingInfo(gate, CL_PROFILING_COMMAND_END, sizeof time, &time, nullptr));
-    CL_FAILS(CL_INVALID_EVENT, clGetEventProfilingInfo(nullptr, CL_PROFILING_COMMAND_END, sizeof time, &time, nullptr));
+    CL_FAILS(CL_INVALID_EVENT, clGetEventProfilingInfo(nullptr, CL_PROFILING_COMMAND_END,
+                                                       sizeof time, &time, nullptr));
 }
 
 TEST_CASE("functions of events refuse invalid arguments") {
@@ -773,9 +815,11 @@ TEST_CASE("functions of events refuse invalid arguments") {
         event_handle marker;
         CL_OK(clEnqueueMarkerWithWaitList(queue, 0, nullptr, marker.out()));
         CL_FAILS(CL_INVALID_EVENT, clSetUserEventStatus(marker, CL_COMPLETE));
-        CL_FAILS(CL_INVALID_EVENT_WAIT_LIST, clEnqueueMarkerWithWaitList(queue, 1, nullptr, nullptr));
+        CL_FAILS(CL_INVALID_EVENT_WAIT_LIST,
+                 clEnqueueMarkerWithWaitList(queue, 1, nullptr, nullptr));
         CL_FAILS(CL_INVALID_EVENT_WAIT_LIST, clEnqueueMarkerWithWaitList(queue, 0, &wait, nullptr));
-        CL_FAILS(CL_INVALID_EVENT_WAIT_LIST, clEnqueueBarrierWithWaitList(queue, 1, &none, nullptr));
+        CL_FAILS(CL_INVALID_EVENT_WAIT_LIST,
+                 clEnqueueBarrierWithWaitList(queue, 1, &none, nullptr));
         complete(marker);
     }
     CL_FAILS(CL_INVALID_COMMAND_QUEUE, clEnqueueMarkerWithWaitList(nullptr, 0, nullptr, nullptr));
@@ -785,7 +829,8 @@ TEST_CASE("functions of events refuse invalid arguments") {
     const event_handle foreign = other.user_event();
     CL_OK(clSetUserEventStatus(foreign, CL_COMPLETE));
     const cl_event foreign_wait = foreign;
-    CL_FAILS(CL_INVALID_CONTEXT, clEnqueueMarkerWithWaitList(cl.queues[0], 1, &foreign_wait, nullptr));
+    CL_FAILS(CL_INVALID_CONTEXT,
+             clEnqueueMarkerWithWaitList(cl.queues[0], 1, &foreign_wait, nullptr));
     const std::array<cl_event, 2> both = {gate, foreign};
     CL_FAILS(CL_INVALID_CONTEXT, clWaitForEvents(2, both.data()));
 }

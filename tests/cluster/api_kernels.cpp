@@ -61,7 +61,8 @@ cl_int set(cl_kernel kernel, cl_uint index, const buffer_handle &buffer) {
 }
 
 cl_int run(cl_command_queue queue, cl_kernel kernel, const std::vector<std::size_t> &global,
-           const std::vector<std::size_t> &local = {}, const std::vector<std::size_t> &offset = {}) {
+           const std::vector<std::size_t> &local = {},
+           const std::vector<std::size_t> &offset = {}) {
     return clEnqueueNDRangeKernel(queue, kernel, static_cast<cl_uint>(global.size()),
                                   offset.empty() ? nullptr : offset.data(), global.data(),
                                   local.empty() ? nullptr : local.data(), 0, nullptr, nullptr);
@@ -70,7 +71,8 @@ cl_int run(cl_command_queue queue, cl_kernel kernel, const std::vector<std::size
 template <typename T>
 std::vector<T> values(cl_command_queue queue, cl_mem buffer, std::size_t count) {
     std::vector<T> list(count);
-    CL_OK(clEnqueueReadBuffer(queue, buffer, CL_TRUE, 0, count * sizeof(T), list.data(), 0, nullptr, nullptr));
+    CL_OK(clEnqueueReadBuffer(queue, buffer, CL_TRUE, 0, count * sizeof(T), list.data(), 0, nullptr,
+                              nullptr));
     return list;
 }
 
@@ -97,8 +99,8 @@ TEST_CASE("values of all sizes reach the kernel on each device") {
         CL_OK(set(kernel, 6, cl_float4{{1, unused, unused, 4}}));
         CL_OK(set(kernel, 7, pack));
         CL_OK(run(cl.queues[i], kernel, {1}));
-        const std::vector<float> wanted = {-3,   40000, static_cast<float>(i), 1099511627776.0F, 0.5F, 1, 4, -7,
-                                           2.5F, 99};
+        const std::vector<float> wanted = {
+            -3, 40000, static_cast<float>(i), 1099511627776.0F, 0.5F, 1, 4, -7, 2.5F, 99};
         CHECK(values<float>(cl.queues[(i + 1) % cl.count()], out, 10) == wanted);
     }
 }
@@ -117,10 +119,11 @@ TEST_CASE("global, constant and local pointers reach the kernel on each device")
                 wanted[at] = in[mirrored] * table[mirrored % group % 4];
             }
             const buffer_handle out = cl.buffer(64 * sizeof(int), CL_MEM_WRITE_ONLY);
-            const buffer_handle from = cl.buffer(64 * sizeof(int), CL_MEM_COPY_HOST_PTR | CL_MEM_READ_ONLY, in.data());
+            const buffer_handle from =
+                cl.buffer(64 * sizeof(int), CL_MEM_COPY_HOST_PTR | CL_MEM_READ_ONLY, in.data());
             const buffer_handle constants = cl.buffer(sizeof table, CL_MEM_READ_ONLY);
-            CL_OK(clEnqueueWriteBuffer(cl.queues[0], constants, CL_TRUE, 0, sizeof table, table.data(), 0, nullptr,
-                                       nullptr));
+            CL_OK(clEnqueueWriteBuffer(cl.queues[0], constants, CL_TRUE, 0, sizeof table,
+                                       table.data(), 0, nullptr, nullptr));
             CL_OK(set(kernel, 0, out));
             CL_OK(set(kernel, 1, constants));
             CL_OK(clSetKernelArg(kernel, 2, group * sizeof(int), nullptr));
@@ -131,7 +134,9 @@ TEST_CASE("global, constant and local pointers reach the kernel on each device")
     }
 }
 
-TEST_CASE("kernels use overlapping sub-buffers while other bytes of the buffer arrive from another device") {
+TEST_CASE(
+    "kernels use overlapping sub-buffers while other bytes of the buffer arrive from another "
+    "device") {
     const kernels cl;
     const kernel_handle set_all = cl["set"];
     const kernel_handle copy = cl["copy"];
@@ -150,17 +155,20 @@ TEST_CASE("kernels use overlapping sub-buffers while other bytes of the buffer a
         CL_OK(set(set_all, 1, cl_int{-round}));
         event_handle other_half;
         event_handle half;
-        CL_OK(clEnqueueNDRangeKernel(others, set_all, 1, nullptr, &count, nullptr, 0, nullptr, other_half.out()));
+        CL_OK(clEnqueueNDRangeKernel(others, set_all, 1, nullptr, &count, nullptr, 0, nullptr,
+                                     other_half.out()));
         CL_OK(set(set_all, 0, written));
         CL_OK(set(set_all, 1, cl_int{round + 1}));
-        CL_OK(clEnqueueNDRangeKernel(queue, set_all, 1, nullptr, &count, nullptr, 0, nullptr, half.out()));
+        CL_OK(clEnqueueNDRangeKernel(queue, set_all, 1, nullptr, &count, nullptr, 0, nullptr,
+                                     half.out()));
         for (const cl_command_queue each : {queue, others}) CL_OK(clFlush(each));
         const queue_handle free = cl.out_of_order(static_cast<std::size_t>(round) % cl.count());
         const std::array<cl_event, 2> wait = {half, other_half};
         for (const std::size_t i : {0, 1}) {
             CL_OK(set(copy, 0, copies[i]));
             CL_OK(set(copy, 1, i == 0 ? read : rest));
-            CL_OK(clEnqueueNDRangeKernel(free, copy, 1, nullptr, &count, nullptr, 1, &wait[i], nullptr));
+            CL_OK(clEnqueueNDRangeKernel(free, copy, 1, nullptr, &count, nullptr, 1, &wait[i],
+                                         nullptr));
         }
         CL_OK(clFinish(free));
         const std::vector<cl_int> first(count, round + 1);
@@ -203,8 +211,8 @@ TEST_CASE("an argument has the value that it had at the enqueue") {
         buffers.push_back(cl.buffer(4 * sizeof(int)));
         CL_OK(set(kernel, 0, buffers.back()));
         CL_OK(set(kernel, 1, static_cast<cl_int>(n)));
-        CL_OK(clEnqueueNDRangeKernel(cl.queues[n % cl.count()], kernel, 1, nullptr, &four, nullptr, 1, &wait,
-                                     done[n].out()));
+        CL_OK(clEnqueueNDRangeKernel(cl.queues[n % cl.count()], kernel, 1, nullptr, &four, nullptr,
+                                     1, &wait, done[n].out()));
     }
     CL_OK(clSetUserEventStatus(gate, CL_COMPLETE));
     for (std::size_t n = 0; n < done.size(); ++n) {
@@ -219,17 +227,19 @@ TEST_CASE("a kernel works on sub-buffers, and on ranges that other devices wrote
     const std::size_t part = 4096;
     const buffer_handle buffer = cl.buffer(part * (cl.count() + 1));
     std::vector<int> model(part / sizeof(int) * (cl.count() + 1), -1);
-    CL_OK(clEnqueueWriteBuffer(cl.queues[0], buffer, CL_TRUE, 0, model.size() * sizeof(int), model.data(), 0, nullptr,
-                               nullptr));
+    CL_OK(clEnqueueWriteBuffer(cl.queues[0], buffer, CL_TRUE, 0, model.size() * sizeof(int),
+                               model.data(), 0, nullptr, nullptr));
     for (std::size_t i = 0; i < cl.count(); ++i) {
         const buffer_handle mine = cl.sub_buffer(buffer, i * part, part);
         CL_OK(set(kernel, 0, mine));
         CL_OK(set(kernel, 1, static_cast<cl_int>(i)));
         CL_OK(run(cl.queues[i], kernel, {100}));
-        std::fill_n(model.begin() + static_cast<std::ptrdiff_t>(i * part / sizeof(int)), 100, static_cast<int>(i));
+        std::fill_n(model.begin() + static_cast<std::ptrdiff_t>(i * part / sizeof(int)), 100,
+                    static_cast<int>(i));
     }
     for (const queue_handle &queue : cl.queues) CL_OK(clFinish(queue));
-    for (const queue_handle &queue : cl.queues) CHECK(values<int>(queue, buffer, model.size()) == model);
+    for (const queue_handle &queue : cl.queues)
+        CHECK(values<int>(queue, buffer, model.size()) == model);
 }
 
 TEST_CASE("ranges of one to three dimensions with offsets reach each device") {
@@ -237,13 +247,16 @@ TEST_CASE("ranges of one to three dimensions with offsets reach each device") {
     const kernel_handle kernel = cl["where"];
     for (std::size_t i = 0; i < cl.count(); ++i) {
         for (const std::vector<std::size_t> &global :
-             {std::vector<std::size_t>{12}, std::vector<std::size_t>{6, 4}, std::vector<std::size_t>{4, 2, 6}}) {
+             {std::vector<std::size_t>{12}, std::vector<std::size_t>{6, 4},
+              std::vector<std::size_t>{4, 2, 6}}) {
             const std::vector<std::size_t> offset = {3, 5, 7};
             const std::vector<std::size_t> local = {2, 2, 1};
             std::size_t items = 1;
             for (const std::size_t size : global) items *= size;
-            const std::vector<std::size_t> own_local(local.begin(), local.begin() + static_cast<int>(global.size()));
-            const std::vector<std::size_t> own_offset(offset.begin(), offset.begin() + static_cast<int>(global.size()));
+            const std::vector<std::size_t> own_local(
+                local.begin(), local.begin() + static_cast<int>(global.size()));
+            const std::vector<std::size_t> own_offset(
+                offset.begin(), offset.begin() + static_cast<int>(global.size()));
             const buffer_handle out = cl.buffer(items * sizeof(int));
             CL_OK(set(kernel, 0, out));
             CL_OK(run(cl.queues[i], kernel, global, own_local, own_offset));
@@ -251,8 +264,9 @@ TEST_CASE("ranges of one to three dimensions with offsets reach each device") {
             for (std::size_t z = 0; z < (global.size() > 2 ? global[2] : 1); ++z)
                 for (std::size_t y = 0; y < (global.size() > 1 ? global[1] : 1); ++y)
                     for (std::size_t x = 0; x < global[0]; ++x)
-                        wanted.push_back(static_cast<int>(x + 3 + (global.size() > 1 ? 100 * (y + 5) : 0) +
-                                                          (global.size() > 2 ? 10000 * (z + 7) : 0)));
+                        wanted.push_back(
+                            static_cast<int>(x + 3 + (global.size() > 1 ? 100 * (y + 5) : 0) +
+                                             (global.size() > 2 ? 10000 * (z + 7) : 0)));
             CHECK(values<int>(cl.queues[i], out, items) == wanted);
         }
     }
@@ -270,8 +284,8 @@ TEST_CASE("a kernel reports its name, arguments and work-group sizes") {
     CHECK(info<cl_uint>(clGetKernelInfo, CL_KERNEL_REFERENCE_COUNT, kernel.get()) == 2);
     CL_OK(clReleaseKernel(kernel));
     check_info_arguments(clGetKernelInfo, CL_KERNEL_FUNCTION_NAME, kernel.get());
-    CHECK(info_text(clGetKernelInfo, CL_KERNEL_ATTRIBUTES, cl["required"].get()).find("reqd_work_group_size") !=
-          std::string::npos);
+    CHECK(info_text(clGetKernelInfo, CL_KERNEL_ATTRIBUTES, cl["required"].get())
+              .find("reqd_work_group_size") != std::string::npos);
 
     struct {
         const char *name;
@@ -288,48 +302,62 @@ TEST_CASE("a kernel reports its name, arguments and work-group sizes") {
         CAPTURE(n);
         const auto &wanted = arguments[n];
         CHECK(info_text(clGetKernelArgInfo, CL_KERNEL_ARG_NAME, kernel.get(), n) == wanted.name);
-        CHECK(info_text(clGetKernelArgInfo, CL_KERNEL_ARG_TYPE_NAME, kernel.get(), n) == wanted.type);
-        CHECK(info<cl_kernel_arg_address_qualifier>(clGetKernelArgInfo, CL_KERNEL_ARG_ADDRESS_QUALIFIER, kernel.get(),
+        CHECK(info_text(clGetKernelArgInfo, CL_KERNEL_ARG_TYPE_NAME, kernel.get(), n) ==
+              wanted.type);
+        CHECK(info<cl_kernel_arg_address_qualifier>(clGetKernelArgInfo,
+                                                    CL_KERNEL_ARG_ADDRESS_QUALIFIER, kernel.get(),
                                                     n) == wanted.address);
         // PoCL 3.1 does not report constant arguments as const.
         if (wanted.address != CL_KERNEL_ARG_ADDRESS_CONSTANT)
-            CHECK(info<cl_kernel_arg_type_qualifier>(clGetKernelArgInfo, CL_KERNEL_ARG_TYPE_QUALIFIER, kernel.get(),
+            CHECK(info<cl_kernel_arg_type_qualifier>(clGetKernelArgInfo,
+                                                     CL_KERNEL_ARG_TYPE_QUALIFIER, kernel.get(),
                                                      n) == wanted.qualifier);
-        CHECK(info<cl_kernel_arg_access_qualifier>(clGetKernelArgInfo, CL_KERNEL_ARG_ACCESS_QUALIFIER, kernel.get(),
+        CHECK(info<cl_kernel_arg_access_qualifier>(clGetKernelArgInfo,
+                                                   CL_KERNEL_ARG_ACCESS_QUALIFIER, kernel.get(),
                                                    n) == CL_KERNEL_ARG_ACCESS_NONE);
     }
     const program_handle silent = cl.program("kernel void one(global int *out) { out[0] = 1; }");
-    CL_FAILS(CL_KERNEL_ARG_INFO_NOT_AVAILABLE,
-             clGetKernelArgInfo(cl.kernel(silent, "one"), 0, CL_KERNEL_ARG_NAME, 0, nullptr, nullptr));
-    CL_FAILS(CL_INVALID_ARG_INDEX, clGetKernelArgInfo(kernel, 4, CL_KERNEL_ARG_NAME, 0, nullptr, nullptr));
+    CL_FAILS(
+        CL_KERNEL_ARG_INFO_NOT_AVAILABLE,
+        clGetKernelArgInfo(cl.kernel(silent, "one"), 0, CL_KERNEL_ARG_NAME, 0, nullptr, nullptr));
+    CL_FAILS(CL_INVALID_ARG_INDEX,
+             clGetKernelArgInfo(kernel, 4, CL_KERNEL_ARG_NAME, 0, nullptr, nullptr));
     CL_FAILS(CL_INVALID_VALUE, clGetKernelArgInfo(kernel, 0, 0x7777, 0, nullptr, nullptr));
-    CL_FAILS(CL_INVALID_KERNEL, clGetKernelArgInfo(nullptr, 0, CL_KERNEL_ARG_NAME, 0, nullptr, nullptr));
+    CL_FAILS(CL_INVALID_KERNEL,
+             clGetKernelArgInfo(nullptr, 0, CL_KERNEL_ARG_NAME, 0, nullptr, nullptr));
 
     using triple = std::array<std::size_t, 3>;
     const kernel_handle required = cl["required"];
     const kernel_handle with_local = cl["uses_local"];
     CL_OK(clSetKernelArg(with_local, 1, 1024, nullptr));
     for (const cl_device_id device : devices()) {
-        CHECK(info<std::size_t>(clGetKernelWorkGroupInfo, CL_KERNEL_WORK_GROUP_SIZE, kernel.get(), device) >= 1);
-        CHECK(info<std::size_t>(clGetKernelWorkGroupInfo, CL_KERNEL_PREFERRED_WORK_GROUP_SIZE_MULTIPLE, kernel.get(),
+        CHECK(info<std::size_t>(clGetKernelWorkGroupInfo, CL_KERNEL_WORK_GROUP_SIZE, kernel.get(),
                                 device) >= 1);
-        CHECK(info<triple>(clGetKernelWorkGroupInfo, CL_KERNEL_COMPILE_WORK_GROUP_SIZE, kernel.get(), device) ==
-              triple{0, 0, 0});
-        CHECK(info<triple>(clGetKernelWorkGroupInfo, CL_KERNEL_COMPILE_WORK_GROUP_SIZE, required.get(), device) ==
-              triple{4, 2, 1});
+        CHECK(info<std::size_t>(clGetKernelWorkGroupInfo,
+                                CL_KERNEL_PREFERRED_WORK_GROUP_SIZE_MULTIPLE, kernel.get(),
+                                device) >= 1);
+        CHECK(info<triple>(clGetKernelWorkGroupInfo, CL_KERNEL_COMPILE_WORK_GROUP_SIZE,
+                           kernel.get(), device) == triple{0, 0, 0});
+        CHECK(info<triple>(clGetKernelWorkGroupInfo, CL_KERNEL_COMPILE_WORK_GROUP_SIZE,
+                           required.get(), device) == triple{4, 2, 1});
         info<cl_ulong>(clGetKernelWorkGroupInfo, CL_KERNEL_PRIVATE_MEM_SIZE, kernel.get(), device);
-        const auto local = info<cl_ulong>(clGetKernelWorkGroupInfo, CL_KERNEL_LOCAL_MEM_SIZE, with_local.get(), device);
+        const auto local = info<cl_ulong>(clGetKernelWorkGroupInfo, CL_KERNEL_LOCAL_MEM_SIZE,
+                                          with_local.get(), device);
         // PoCL 5 ignores the memory of local arguments
         if (is_cluster() || local != 0) CHECK(local >= 1024);
-        CL_FAILS(CL_INVALID_VALUE, clGetKernelWorkGroupInfo(kernel, device, 0x7777, 0, nullptr, nullptr));
-        CL_FAILS(CL_INVALID_VALUE, clGetKernelWorkGroupInfo(kernel, device, CL_KERNEL_GLOBAL_WORK_SIZE, sizeof(triple),
-                                                            nullptr, nullptr));
+        CL_FAILS(CL_INVALID_VALUE,
+                 clGetKernelWorkGroupInfo(kernel, device, 0x7777, 0, nullptr, nullptr));
+        CL_FAILS(CL_INVALID_VALUE,
+                 clGetKernelWorkGroupInfo(kernel, device, CL_KERNEL_GLOBAL_WORK_SIZE,
+                                          sizeof(triple), nullptr, nullptr));
     }
     CL_FAILS(CL_INVALID_KERNEL,
-             clGetKernelWorkGroupInfo(nullptr, devices()[0], CL_KERNEL_WORK_GROUP_SIZE, 0, nullptr, nullptr));
+             clGetKernelWorkGroupInfo(nullptr, devices()[0], CL_KERNEL_WORK_GROUP_SIZE, 0, nullptr,
+                                      nullptr));
     if (devices().size() > 1)
         CL_FAILS(CL_INVALID_DEVICE,
-                 clGetKernelWorkGroupInfo(kernel, nullptr, CL_KERNEL_WORK_GROUP_SIZE, 0, nullptr, nullptr));
+                 clGetKernelWorkGroupInfo(kernel, nullptr, CL_KERNEL_WORK_GROUP_SIZE, 0, nullptr,
+                                          nullptr));
 }
 
 TEST_CASE("a kernel with a required work-group size runs only with that size") {
@@ -358,16 +386,19 @@ TEST_CASE("a range without sizes, or with a size of 0, only waits for its wait l
         CL_OK(set(kernel, 1, cl_int{3}));
         CL_OK(run(queue, kernel, {1}));
         CL_OK(set(kernel, 1, cl_int{4}));
-        CL_OK(clEnqueueNDRangeKernel(queue, kernel, 2, nullptr, nullptr, nullptr, 0, nullptr, nullptr));
+        CL_OK(clEnqueueNDRangeKernel(queue, kernel, 2, nullptr, nullptr, nullptr, 0, nullptr,
+                                     nullptr));
         event_handle event;
         const std::array<std::size_t, 2> none{1, 0};
-        CL_OK(clEnqueueNDRangeKernel(queue, kernel, 2, nullptr, none.data(), nullptr, 0, nullptr, event.out()));
+        CL_OK(clEnqueueNDRangeKernel(queue, kernel, 2, nullptr, none.data(), nullptr, 0, nullptr,
+                                     event.out()));
         complete(event);
         CHECK(values<int>(queue, out, 1) == std::vector<int>{3});
     }
 }
 
-TEST_CASE("after an argument was released a kernel refuses to run, and runs again with a new argument") {
+TEST_CASE(
+    "after an argument was released a kernel refuses to run, and runs again with a new argument") {
     const kernels cl;
     const kernel_handle kernel = cl["set"];
     CL_OK(set(kernel, 1, cl_int{5}));
@@ -375,7 +406,9 @@ TEST_CASE("after an argument was released a kernel refuses to run, and runs agai
     {
         const buffer_handle out = cl.buffer(sizeof(int));
         CL_OK(clSetMemObjectDestructorCallback(
-            out, [](cl_mem, void *promise) { static_cast<std::promise<void> *>(promise)->set_value(); }, &gone));
+            out,
+            [](cl_mem, void *promise) { static_cast<std::promise<void> *>(promise)->set_value(); },
+            &gone));
         CL_OK(set(kernel, 0, out));
         for (const queue_handle &queue : cl.queues) CL_OK(run(queue, kernel, {1}));
     }
@@ -391,12 +424,13 @@ TEST_CASE("after an argument was released a kernel refuses to run, and runs agai
 TEST_CASE("a kernel may require the largest work-group of its device") {
     const setup cl;
     for (std::size_t i = 0; i < cl.count(); ++i) {
-        const auto items =
-            std::min(info<std::size_t>(clGetDeviceInfo, CL_DEVICE_MAX_WORK_GROUP_SIZE, devices()[i]),
-                     info_list<std::size_t>(clGetDeviceInfo, CL_DEVICE_MAX_WORK_ITEM_SIZES, devices()[i]).front());
-        const program_handle program =
-            cl.program("kernel __attribute__((reqd_work_group_size(" + std::to_string(items) +
-                       ", 1, 1))) void number(global int *out) { out[get_global_id(0)] = get_local_id(0); }");
+        const auto items = std::min(
+            info<std::size_t>(clGetDeviceInfo, CL_DEVICE_MAX_WORK_GROUP_SIZE, devices()[i]),
+            info_list<std::size_t>(clGetDeviceInfo, CL_DEVICE_MAX_WORK_ITEM_SIZES, devices()[i])
+                .front());
+        const program_handle program = cl.program(
+            "kernel __attribute__((reqd_work_group_size(" + std::to_string(items) +
+            ", 1, 1))) void number(global int *out) { out[get_global_id(0)] = get_local_id(0); }");
         const kernel_handle kernel = cl.kernel(program, "number");
         const buffer_handle out = cl.buffer(2 * items * sizeof(int));
         CL_OK(set(kernel, 0, out));
@@ -497,14 +531,16 @@ TEST_CASE("functions of kernels refuse invalid arguments") {
     CL_FAILS(CL_INVALID_WORK_DIMENSION,
              clEnqueueNDRangeKernel(queue, kernel, 0, nullptr, &one, nullptr, 0, nullptr, nullptr));
     if (!is_cluster()) return;  // PoCL 3.1 crashes in some of these calls
-    CL_FAILS(CL_INVALID_WORK_ITEM_SIZE, run(queue, kernel, {std::size_t{1} << 24U}, {std::size_t{1} << 24U}));
+    CL_FAILS(CL_INVALID_WORK_ITEM_SIZE,
+             run(queue, kernel, {std::size_t{1} << 24U}, {std::size_t{1} << 24U}));
     CL_FAILS(CL_INVALID_EVENT_WAIT_LIST,
              clEnqueueNDRangeKernel(queue, kernel, 1, nullptr, &one, nullptr, 1, nullptr, nullptr));
     const setup other(setup::of::its_own);
     CL_FAILS(CL_INVALID_CONTEXT, run(other.queues.back(), kernel, {1}));
     const event_handle event = other.user_event();
     const cl_event wait = event;
-    CL_FAILS(CL_INVALID_CONTEXT, clEnqueueNDRangeKernel(queue, kernel, 1, nullptr, &one, nullptr, 1, &wait, nullptr));
+    CL_FAILS(CL_INVALID_CONTEXT,
+             clEnqueueNDRangeKernel(queue, kernel, 1, nullptr, &one, nullptr, 1, &wait, nullptr));
     CL_OK(clSetUserEventStatus(event, CL_COMPLETE));
     CL_FAILS(CL_INVALID_WORK_GROUP_SIZE, run(queue, kernel, {1}, {0}));
     CL_FAILS(CL_INVALID_KERNEL, run(queue, nullptr, {1}));

@@ -40,20 +40,24 @@ struct kind {
 std::vector<kind> kinds() {
     std::vector<kind> all;
     for (const std::size_t size : {std::size_t{16}, std::size_t{4096}, std::size_t{3} << 20U})
-        all.push_back({"a write", size, [size](const place &at, cl_mem buffer, void *memory, cl_event *event) {
-                           return clEnqueueWriteBuffer(at.queue, buffer, CL_FALSE, 0, size, memory, at.count(),
-                                                       at.list(), event);
+        all.push_back({"a write", size,
+                       [size](const place &at, cl_mem buffer, void *memory, cl_event *event) {
+                           return clEnqueueWriteBuffer(at.queue, buffer, CL_FALSE, 0, size, memory,
+                                                       at.count(), at.list(), event);
                        }});
     // On other devices it depends on the driver when boxes and images are read.
     if (!are_cpus(devices())) return all;
-    all.push_back({"a box", 4 * side * side, [](const place &at, cl_mem buffer, void *memory, cl_event *event) {
-                       return clEnqueueWriteBufferRect(at.queue, buffer, CL_FALSE, origin.data(), origin.data(),
-                                                       box.data(), 0, 0, 0, 0, memory, at.count(), at.list(), event);
+    all.push_back({"a box", 4 * side * side,
+                   [](const place &at, cl_mem buffer, void *memory, cl_event *event) {
+                       return clEnqueueWriteBufferRect(at.queue, buffer, CL_FALSE, origin.data(),
+                                                       origin.data(), box.data(), 0, 0, 0, 0,
+                                                       memory, at.count(), at.list(), event);
                    }});
     all.push_back({"an image", 4 * side * side,
                    [](const place &at, cl_mem image, void *memory, cl_event *event) {
-                       return clEnqueueWriteImage(at.queue, image, CL_FALSE, origin.data(), region.data(), 0, 0, memory,
-                                                  at.count(), at.list(), event);
+                       return clEnqueueWriteImage(at.queue, image, CL_FALSE, origin.data(),
+                                                  region.data(), 0, 0, memory, at.count(),
+                                                  at.list(), event);
                    },
                    true});
     return all;
@@ -66,7 +70,8 @@ buffer_handle make_object(const setup &cl, const kind &each) {
     desc.image_type = CL_MEM_OBJECT_IMAGE2D;
     desc.image_width = desc.image_height = side;
     cl_int code = CL_SUCCESS;
-    buffer_handle image(clCreateImage(cl.context, CL_MEM_READ_WRITE, &format, &desc, nullptr, &code));
+    buffer_handle image(
+        clCreateImage(cl.context, CL_MEM_READ_WRITE, &format, &desc, nullptr, &code));
     CL_OK(code);
     return image;
 }
@@ -80,19 +85,22 @@ bool is_first() {
 bytes contents(cl_command_queue queue, cl_mem object, const kind &each) {
     if (!each.of_image) return read(queue, object, 0, each.size);
     bytes data(each.size);
-    CL_OK(clEnqueueReadImage(queue, object, CL_TRUE, origin.data(), region.data(), 0, 0, data.data(), 0, nullptr,
-                             nullptr));
+    CL_OK(clEnqueueReadImage(queue, object, CL_TRUE, origin.data(), region.data(), 0, 0,
+                             data.data(), 0, nullptr, nullptr));
     return data;
 }
 
 }  // namespace
 
-TEST_CASE("a command that waits for a user event reads the program's memory once the event is set, on all devices") {
+TEST_CASE(
+    "a command that waits for a user event reads the program's memory once the event is set, on "
+    "all devices") {
     const setup cl;
     for (std::size_t i = 0; i < cl.count(); ++i) {
         for (const kind &each : kinds()) {
-            for (const std::string way : {"the user event", "a marker behind it", "a command before it in the queue",
-                                          "a barrier before it in a queue out of order"}) {
+            for (const std::string way :
+                 {"the user event", "a marker behind it", "a command before it in the queue",
+                  "a barrier before it in a queue out of order"}) {
                 CAPTURE(i);
                 CAPTURE(each.name);
                 CAPTURE(each.size);
@@ -130,7 +138,9 @@ TEST_CASE("a command that waits for a user event reads the program's memory once
     }
 }
 
-TEST_CASE("a command that waits for a user event writes the program's memory once the event is set, on all devices") {
+TEST_CASE(
+    "a command that waits for a user event writes the program's memory once the event is set, on "
+    "all devices") {
     const setup cl;
     for (std::size_t i = 0; i < cl.count(); ++i) {
         for (const bool by_marker : {false, true}) {
@@ -141,11 +151,13 @@ TEST_CASE("a command that waits for a user event writes the program's memory onc
             const event_handle user = cl.user_event();
             const cl_event wait = user;
             event_handle marker;
-            CL_OK(clEnqueueMarkerWithWaitList(cl.queues[(i + 1) % cl.count()], 1, &wait, marker.out()));
+            CL_OK(clEnqueueMarkerWithWaitList(cl.queues[(i + 1) % cl.count()], 1, &wait,
+                                              marker.out()));
             const cl_event behind = by_marker ? marker.get() : wait;
             bytes memory(4096, 1);
             event_handle end;
-            CL_OK(clEnqueueReadBuffer(cl.queues[i], buffer, CL_FALSE, 0, 4096, memory.data(), 1, &behind, end.out()));
+            CL_OK(clEnqueueReadBuffer(cl.queues[i], buffer, CL_FALSE, 0, 4096, memory.data(), 1,
+                                      &behind, end.out()));
             CL_OK(clFlush(cl.queues[i]));
             // The other processes set their event without this delay.
             if (is_first()) usleep(10'000);
@@ -157,15 +169,19 @@ TEST_CASE("a command that waits for a user event writes the program's memory onc
     }
 }
 
-TEST_CASE("memory that a waiting command copies during the call has the contents of that moment, on all devices") {
+TEST_CASE(
+    "memory that a waiting command copies during the call has the contents of that moment, on all "
+    "devices") {
     const setup cl;
     for (std::size_t i = 0; i < cl.count(); ++i) {
         const event_handle user = cl.user_event();
         const cl_event wait = user;
         const buffer_handle filled = cl.buffer(4096);
         bytes memory(4096, 1);
-        CL_OK(clEnqueueFillBuffer(cl.queues[i], filled, memory.data(), 16, 0, 4096, 1, &wait, nullptr));
-        const buffer_handle copied = cl.buffer(4096, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, memory.data());
+        CL_OK(clEnqueueFillBuffer(cl.queues[i], filled, memory.data(), 16, 0, 4096, 1, &wait,
+                                  nullptr));
+        const buffer_handle copied =
+            cl.buffer(4096, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, memory.data());
         std::fill(memory.begin(), memory.end(), static_cast<unsigned char>(7));
         CL_OK(clSetUserEventStatus(user, CL_COMPLETE));
         check_equal(read(cl.queues[i], filled, 0, 4096), bytes(4096, 1));
@@ -180,8 +196,9 @@ TEST_CASE("data written into a mapping reaches all devices, whatever the unmap w
         const cl_event wait = user;
         const buffer_handle buffer = cl.buffer(4096);
         cl_int code = CL_SUCCESS;
-        void *const mapped = clEnqueueMapBuffer(cl.queues[i], buffer, CL_TRUE, CL_MAP_WRITE_INVALIDATE_REGION, 0, 4096,
-                                                0, nullptr, nullptr, &code);
+        void *const mapped =
+            clEnqueueMapBuffer(cl.queues[i], buffer, CL_TRUE, CL_MAP_WRITE_INVALIDATE_REGION, 0,
+                               4096, 0, nullptr, nullptr, &code);
         CL_OK(code);
         std::memset(mapped, 5, 4096);
         CL_OK(clEnqueueUnmapMemObject(cl.queues[i], buffer, mapped, 1, &wait, nullptr));
@@ -193,7 +210,8 @@ TEST_CASE("data written into a mapping reaches all devices, whatever the unmap w
 }
 
 TEST_CASE("a command whose user event fails does not read the program's memory, on all devices") {
-    if (!has_several_processes()) return;  // PoCL 3.1 alone may abort where commands fail (decision 5)
+    // PoCL 3.1 alone may abort where commands fail (decision 5)
+    if (!has_several_processes()) return;
     const setup cl;
     for (std::size_t i = 0; i < cl.count(); ++i) {
         for (const kind &each : kinds()) {
@@ -202,8 +220,8 @@ TEST_CASE("a command whose user event fails does not read the program's memory, 
                 CAPTURE(i);
                 CAPTURE(each.name);
                 CAPTURE(round);
-                void *const memory =
-                    mmap(nullptr, each.size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+                void *const memory = mmap(nullptr, each.size, PROT_READ | PROT_WRITE,
+                                          MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
                 REQUIRE(memory != MAP_FAILED);
                 const event_handle user = cl.user_event();
                 const queue_handle queue = cl.out_of_order(i);

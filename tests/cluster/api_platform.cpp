@@ -151,17 +151,20 @@ TEST_CASE("clGetPlatformIDs counts and lists platforms, and refuses invalid argu
 }
 
 TEST_CASE("the platform answers all queries") {
-    for (const cl_platform_info param : {CL_PLATFORM_PROFILE, CL_PLATFORM_VERSION, CL_PLATFORM_NAME, CL_PLATFORM_VENDOR,
-                                         CL_PLATFORM_EXTENSIONS, CL_PLATFORM_ICD_SUFFIX_KHR}) {
+    for (const cl_platform_info param :
+         {CL_PLATFORM_PROFILE, CL_PLATFORM_VERSION, CL_PLATFORM_NAME, CL_PLATFORM_VENDOR,
+          CL_PLATFORM_EXTENSIONS, CL_PLATFORM_ICD_SUFFIX_KHR}) {
         CAPTURE(param);
         CHECK_FALSE(info_text(clGetPlatformInfo, param, platform()).empty());
         check_info_arguments(clGetPlatformInfo, param, platform());
     }
-    CHECK(info_text(clGetPlatformInfo, CL_PLATFORM_VERSION, platform()).rfind("OpenCL 3.0 ", 0) == 0);
-    CHECK(CL_VERSION_MAJOR(info<cl_version>(clGetPlatformInfo, CL_PLATFORM_NUMERIC_VERSION, platform())) == 3);
+    CHECK(info_text(clGetPlatformInfo, CL_PLATFORM_VERSION, platform()).rfind("OpenCL 3.0 ", 0) ==
+          0);
+    CHECK(CL_VERSION_MAJOR(
+              info<cl_version>(clGetPlatformInfo, CL_PLATFORM_NUMERIC_VERSION, platform())) == 3);
     info<cl_ulong>(clGetPlatformInfo, CL_PLATFORM_HOST_TIMER_RESOLUTION, platform());
-    const auto extensions =
-        info_list<cl_name_version>(clGetPlatformInfo, CL_PLATFORM_EXTENSIONS_WITH_VERSION, platform());
+    const auto extensions = info_list<cl_name_version>(
+        clGetPlatformInfo, CL_PLATFORM_EXTENSIONS_WITH_VERSION, platform());
     std::string names;
     for (const cl_name_version &extension : extensions)
         names += (names.empty() ? "" : " ") + std::string(extension.name);
@@ -189,7 +192,8 @@ TEST_CASE("devices are found by their types") {
     CL_FAILS(CL_INVALID_VALUE, clGetDeviceIDs(platform(), CL_DEVICE_TYPE_ALL, 0, nullptr, nullptr));
     if (!is_cluster()) return;  // PoCL 3.1 returns CL_DEVICE_NOT_FOUND
     CL_FAILS(CL_INVALID_DEVICE_TYPE, clGetDeviceIDs(platform(), 0, 0, nullptr, &count));
-    CL_FAILS(CL_INVALID_DEVICE_TYPE, clGetDeviceIDs(platform(), cl_device_type{1} << 20U, 0, nullptr, &count));
+    CL_FAILS(CL_INVALID_DEVICE_TYPE,
+             clGetDeviceIDs(platform(), cl_device_type{1} << 20U, 0, nullptr, &count));
 }
 
 TEST_CASE("each device answers all queries of OpenCL 3.0") {
@@ -202,8 +206,10 @@ TEST_CASE("each device answers all queries of OpenCL 3.0") {
             CHECK(clGetDeviceInfo(device, each.param, 0, nullptr, &size) == CL_SUCCESS);
             CHECK(size == each.size);
             bytes value(each.size);
-            CHECK(clGetDeviceInfo(device, each.param, value.size(), value.data(), nullptr) == CL_SUCCESS);
-            CHECK(clGetDeviceInfo(device, each.param, value.size() - 1, value.data(), nullptr) == CL_INVALID_VALUE);
+            CHECK(clGetDeviceInfo(device, each.param, value.size(), value.data(), nullptr) ==
+                  CL_SUCCESS);
+            CHECK(clGetDeviceInfo(device, each.param, value.size() - 1, value.data(), nullptr) ==
+                  CL_INVALID_VALUE);
         }
         for (const cl_device_info param : text_params) {
             CAPTURE(param);
@@ -216,8 +222,9 @@ TEST_CASE("each device answers all queries of OpenCL 3.0") {
         check_info_arguments(clGetDeviceInfo, CL_DEVICE_NAME, device);
         CHECK(info<cl_platform_id>(clGetDeviceInfo, CL_DEVICE_PLATFORM, device) == platform());
         CHECK(info<cl_device_id>(clGetDeviceInfo, CL_DEVICE_PARENT_DEVICE, device) == nullptr);
-        CHECK(info_list<std::size_t>(clGetDeviceInfo, CL_DEVICE_MAX_WORK_ITEM_SIZES, device).size() ==
-              info<cl_uint>(clGetDeviceInfo, CL_DEVICE_MAX_WORK_ITEM_DIMENSIONS, device));
+        CHECK(
+            info_list<std::size_t>(clGetDeviceInfo, CL_DEVICE_MAX_WORK_ITEM_SIZES, device).size() ==
+            info<cl_uint>(clGetDeviceInfo, CL_DEVICE_MAX_WORK_ITEM_DIMENSIONS, device));
         CHECK(info_text(clGetDeviceInfo, CL_DEVICE_VERSION, device).rfind("OpenCL ", 0) == 0);
     }
     CL_FAILS(CL_INVALID_DEVICE, clGetDeviceInfo(nullptr, CL_DEVICE_NAME, 0, nullptr, nullptr));
@@ -237,7 +244,8 @@ TEST_CASE("root devices have no reference count") {
 
 TEST_CASE("a device's sub-devices have reference counts, report their parent and run commands") {
     for (const cl_device_id device : devices()) {
-        const std::array<cl_device_partition_property, 3> equally = {CL_DEVICE_PARTITION_EQUALLY, 1, 0};
+        const std::array<cl_device_partition_property, 3> equally = {CL_DEVICE_PARTITION_EQUALLY, 1,
+                                                                     0};
         const cl_uint units = info<cl_uint>(clGetDeviceInfo, CL_DEVICE_MAX_COMPUTE_UNITS, device);
         cl_uint count = 0;
         const cl_int code = clCreateSubDevices(device, equally.data(), 0, nullptr, &count);
@@ -256,16 +264,20 @@ TEST_CASE("a device's sub-devices have reference counts, report their parent and
             CL_OK(clRetainDevice(part));
             CHECK(info<cl_uint>(clGetDeviceInfo, CL_DEVICE_REFERENCE_COUNT, part) == 2);
             CL_OK(clReleaseDevice(part));
-            const auto type = info_list<cl_device_partition_property>(clGetDeviceInfo, CL_DEVICE_PARTITION_TYPE, part);
-            CHECK(type == std::vector<cl_device_partition_property>(equally.begin(), equally.end()));
+            const auto type = info_list<cl_device_partition_property>(
+                clGetDeviceInfo, CL_DEVICE_PARTITION_TYPE, part);
+            CHECK(type ==
+                  std::vector<cl_device_partition_property>(equally.begin(), equally.end()));
         }
         cl_int error = CL_SUCCESS;
         {
-            const context_handle context(clCreateContext(nullptr, count, parts.data(), nullptr, nullptr, &error));
+            const context_handle context(
+                clCreateContext(nullptr, count, parts.data(), nullptr, nullptr, &error));
             CL_OK(error);
             const queue_handle queue(clCreateCommandQueue(context, parts.back(), 0, &error));
             CL_OK(error);
-            const buffer_handle buffer(clCreateBuffer(context, CL_MEM_READ_WRITE, 1000, nullptr, &error));
+            const buffer_handle buffer(
+                clCreateBuffer(context, CL_MEM_READ_WRITE, 1000, nullptr, &error));
             CL_OK(error);
             const bytes data = pattern(4, 1000);
             write(queue, buffer, 0, data);
@@ -292,7 +304,9 @@ TEST_CASE("clCreateSubDevices refuses invalid arguments") {
         CL_FAILS(CL_INVALID_VALUE, clCreateSubDevices(device, unknown.data(), 0, nullptr, &count));
         cl_device_id part = nullptr;
         const cl_uint units = info<cl_uint>(clGetDeviceInfo, CL_DEVICE_MAX_COMPUTE_UNITS, device);
-        if (units > 1) CL_FAILS(CL_INVALID_VALUE, clCreateSubDevices(device, equally.data(), 1, &part, nullptr));
+        if (units > 1)
+            CL_FAILS(CL_INVALID_VALUE,
+                     clCreateSubDevices(device, equally.data(), 1, &part, nullptr));
     }
 }
 
@@ -301,7 +315,8 @@ TEST_CASE("unloading the compiler is allowed") {
     CL_OK(clUnloadCompiler());
 }
 
-TEST_CASE("functions of unsupported features return their error, after the checks of their objects") {
+TEST_CASE(
+    "functions of unsupported features return their error, after the checks of their objects") {
     if (!is_cluster()) return;
     const setup cl;
     const cl_device_id device = devices().back();
@@ -309,9 +324,11 @@ TEST_CASE("functions of unsupported features return their error, after the check
     CL_FAILS(CL_INVALID_OPERATION, clGetHostTimer(device, &time));
     CL_FAILS(CL_INVALID_OPERATION, clGetDeviceAndHostTimer(device, &time, &time));
     CL_FAILS(CL_INVALID_OPERATION, clSetDefaultDeviceCommandQueue(cl.context, device, nullptr));
-    CL_FAILS(CL_INVALID_OPERATION, clSetDefaultDeviceCommandQueue(cl.context, device, cl.queues.back()));
+    CL_FAILS(CL_INVALID_OPERATION,
+             clSetDefaultDeviceCommandQueue(cl.context, device, cl.queues.back()));
     cl_uint packet = 0;
-    CL_FAILS(CL_INVALID_MEM_OBJECT, clGetPipeInfo(cl.buffer(16), CL_PIPE_PACKET_SIZE, sizeof packet, &packet, nullptr));
+    CL_FAILS(CL_INVALID_MEM_OBJECT,
+             clGetPipeInfo(cl.buffer(16), CL_PIPE_PACKET_SIZE, sizeof packet, &packet, nullptr));
     const auto no_device = reinterpret_cast<cl_device_id>(cl.context.get());
     CL_FAILS(CL_INVALID_DEVICE, clGetHostTimer(no_device, &time));
     CL_FAILS(CL_INVALID_DEVICE, clSetDefaultDeviceCommandQueue(cl.context, no_device, nullptr));

@@ -26,7 +26,8 @@ std::size_t garbage() {
 class edge {
 public:
     edge() : page_(static_cast<std::size_t>(sysconf(_SC_PAGESIZE))) {
-        void *const begin = mmap(nullptr, 2 * page_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        void *const begin =
+            mmap(nullptr, 2 * page_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         REQUIRE(begin != MAP_FAILED);
         begin_ = static_cast<char *>(begin);
         REQUIRE(mprotect(end(), page_, PROT_NONE) == 0);
@@ -88,12 +89,13 @@ TEST_CASE("a call that creates an image reads only the fields that its type has"
         cl_mem_object_type type;
         bool height, depth, layers, slices;
     };
-    constexpr std::array<shape, 6> shapes{{{CL_MEM_OBJECT_IMAGE1D, false, false, false, false},
-                                           {CL_MEM_OBJECT_IMAGE1D_BUFFER, false, false, false, false},
-                                           {CL_MEM_OBJECT_IMAGE1D_ARRAY, false, false, true, true},
-                                           {CL_MEM_OBJECT_IMAGE2D, true, false, false, false},
-                                           {CL_MEM_OBJECT_IMAGE2D_ARRAY, true, false, true, true},
-                                           {CL_MEM_OBJECT_IMAGE3D, true, true, false, true}}};
+    constexpr std::array<shape, 6> shapes{
+        {{CL_MEM_OBJECT_IMAGE1D, false, false, false, false},
+         {CL_MEM_OBJECT_IMAGE1D_BUFFER, false, false, false, false},
+         {CL_MEM_OBJECT_IMAGE1D_ARRAY, false, false, true, true},
+         {CL_MEM_OBJECT_IMAGE2D, true, false, false, false},
+         {CL_MEM_OBJECT_IMAGE2D_ARRAY, true, false, true, true},
+         {CL_MEM_OBJECT_IMAGE3D, true, true, false, true}}};
     edge desc_edge;
     edge format_edge;
     const auto *const format = format_edge.copy({rgba});
@@ -109,14 +111,17 @@ TEST_CASE("a call that creates an image reads only the fields that its type has"
         if (each.slices || !is_cluster()) desc.image_slice_pitch = 0;
         if (each.type == CL_MEM_OBJECT_IMAGE1D_BUFFER) desc.buffer = buffer;
         cl_int code = CL_SUCCESS;
-        const buffer_handle image(
-            clCreateImage(cl.context, CL_MEM_READ_WRITE, format, desc_edge.copy({desc}), nullptr, &code));
+        const buffer_handle image(clCreateImage(cl.context, CL_MEM_READ_WRITE, format,
+                                                desc_edge.copy({desc}), nullptr, &code));
         CL_OK(code);
         CHECK(info<std::size_t>(clGetImageInfo, CL_IMAGE_WIDTH, image.get()) == 8);
         if (is_cluster()) {  // PoCL 3.1 returns the ignored values
-            CHECK(info<std::size_t>(clGetImageInfo, CL_IMAGE_HEIGHT, image.get()) == (each.height ? 4 : 0));
-            CHECK(info<std::size_t>(clGetImageInfo, CL_IMAGE_DEPTH, image.get()) == (each.depth ? 2 : 0));
-            CHECK(info<std::size_t>(clGetImageInfo, CL_IMAGE_ARRAY_SIZE, image.get()) == (each.layers ? 2 : 0));
+            CHECK(info<std::size_t>(clGetImageInfo, CL_IMAGE_HEIGHT, image.get()) ==
+                  (each.height ? 4 : 0));
+            CHECK(info<std::size_t>(clGetImageInfo, CL_IMAGE_DEPTH, image.get()) ==
+                  (each.depth ? 2 : 0));
+            CHECK(info<std::size_t>(clGetImageInfo, CL_IMAGE_ARRAY_SIZE, image.get()) ==
+                  (each.layers ? 2 : 0));
         }
         const std::array<std::size_t, 3> origin{};
         std::array<std::size_t, 3> region{8, 1, 1};
@@ -126,10 +131,10 @@ TEST_CASE("a call that creates an image reads only the fields that its type has"
         bytes wanted(region[0] * region[1] * region[2] * 4);
         for (std::size_t i = 0; i < wanted.size(); ++i) wanted[i] = static_cast<unsigned char>(i);
         bytes found(wanted.size());
-        CL_OK(clEnqueueWriteImage(cl.queues.front(), image, CL_TRUE, origin.data(), region.data(), 0, 0, wanted.data(),
-                                  0, nullptr, nullptr));
-        CL_OK(clEnqueueReadImage(cl.queues.back(), image, CL_TRUE, origin.data(), region.data(), 0, 0, found.data(), 0,
-                                 nullptr, nullptr));
+        CL_OK(clEnqueueWriteImage(cl.queues.front(), image, CL_TRUE, origin.data(), region.data(),
+                                  0, 0, wanted.data(), 0, nullptr, nullptr));
+        CL_OK(clEnqueueReadImage(cl.queues.back(), image, CL_TRUE, origin.data(), region.data(), 0,
+                                 0, found.data(), 0, nullptr, nullptr));
         check_equal(found, wanted);
     }
 }
@@ -166,13 +171,14 @@ TEST_CASE("an image with depths is filled with one number") {
     desc.image_type = CL_MEM_OBJECT_IMAGE2D;
     desc.image_width = desc.image_height = 4;
     cl_int code = CL_SUCCESS;
-    const buffer_handle image(clCreateImage(cl.context, CL_MEM_READ_WRITE, &depth, &desc, nullptr, &code));
+    const buffer_handle image(
+        clCreateImage(cl.context, CL_MEM_READ_WRITE, &depth, &desc, nullptr, &code));
     if (code != CL_SUCCESS) return;  // some drivers have no such images
     edge color;
     const std::array<std::size_t, 3> origin{};
     const std::array<std::size_t, 3> region{4, 4, 1};
-    CL_OK(clEnqueueFillImage(cl.queues.back(), image, color.copy({0.5F}), origin.data(), region.data(), 0, nullptr,
-                             nullptr));
+    CL_OK(clEnqueueFillImage(cl.queues.back(), image, color.copy({0.5F}), origin.data(),
+                             region.data(), 0, nullptr, nullptr));
     CL_OK(clFinish(cl.queues.back()));
 }
 
@@ -182,37 +188,46 @@ TEST_CASE("property lists are read up to their end, without the values of unknow
     edge list;
     cl_int code = CL_SUCCESS;
     const context_handle context(clCreateContext(
-        list.copy<cl_context_properties>({CL_CONTEXT_PLATFORM, reinterpret_cast<cl_context_properties>(platform()), 0}),
+        list.copy<cl_context_properties>(
+            {CL_CONTEXT_PLATFORM, reinterpret_cast<cl_context_properties>(platform()), 0}),
         1, &device, nullptr, nullptr, &code));
     CL_OK(code);
     const queue_handle queue(clCreateCommandQueueWithProperties(
-        cl.context, device, list.copy<cl_queue_properties>({CL_QUEUE_PROPERTIES, CL_QUEUE_PROFILING_ENABLE, 0}),
+        cl.context, device,
+        list.copy<cl_queue_properties>({CL_QUEUE_PROPERTIES, CL_QUEUE_PROFILING_ENABLE, 0}),
         &code));
     CL_OK(code);
-    CL_FAILS_TO_MAKE(CL_INVALID_VALUE,
-                     clCreateCommandQueueWithProperties(
-                         cl.context, device, list.copy<cl_queue_properties>({0x7777, garbage(), 0}), &error));
+    CL_FAILS_TO_MAKE(
+        CL_INVALID_VALUE,
+        clCreateCommandQueueWithProperties(
+            cl.context, device, list.copy<cl_queue_properties>({0x7777, garbage(), 0}), &error));
     cl_uint count = 0;
-    const auto *const equally = list.copy<cl_device_partition_property>({CL_DEVICE_PARTITION_EQUALLY, 1, 0});
-    const cl_int parted = clCreateSubDevices(device, equally, static_cast<cl_uint>(garbage()), nullptr, &count);
-    CHECK((parted == CL_SUCCESS || parted == CL_DEVICE_PARTITION_FAILED || parted == CL_INVALID_VALUE));
+    const auto *const equally =
+        list.copy<cl_device_partition_property>({CL_DEVICE_PARTITION_EQUALLY, 1, 0});
+    const cl_int parted =
+        clCreateSubDevices(device, equally, static_cast<cl_uint>(garbage()), nullptr, &count);
+    CHECK((parted == CL_SUCCESS || parted == CL_DEVICE_PARTITION_FAILED ||
+           parted == CL_INVALID_VALUE));
     if (!is_cluster()) return;  // PoCL 3.1 ignores unknown names
     // like the handle of an OpenGL context
     const auto address = static_cast<cl_context_properties>(garbage());
-    CL_FAILS_TO_MAKE(CL_INVALID_PROPERTY, clCreateContext(list.copy<cl_context_properties>({0x2008, address, 0}), 1,
-                                                          &device, nullptr, nullptr, &error));
+    CL_FAILS_TO_MAKE(CL_INVALID_PROPERTY,
+                     clCreateContext(list.copy<cl_context_properties>({0x2008, address, 0}), 1,
+                                     &device, nullptr, nullptr, &error));
     if (has_images()) {
         const cl_sampler sampler = clCreateSamplerWithProperties(
-            cl.context, list.copy<cl_sampler_properties>({CL_SAMPLER_FILTER_MODE, CL_FILTER_LINEAR, 0}), &code);
+            cl.context,
+            list.copy<cl_sampler_properties>({CL_SAMPLER_FILTER_MODE, CL_FILTER_LINEAR, 0}), &code);
         CL_OK(code);
         CL_OK(clReleaseSampler(sampler));
     }
     // An unknown name may be followed by any number of values.
     CL_FAILS_TO_MAKE(CL_INVALID_VALUE,
-                     clCreateSamplerWithProperties(cl.context, list.copy<cl_sampler_properties>({0x7777}), &error));
-    CL_FAILS_TO_MAKE(CL_INVALID_PROPERTY,
-                     clCreateBufferWithProperties(cl.context, list.copy<cl_mem_properties>({0x7777}), CL_MEM_READ_WRITE,
-                                                  100, nullptr, &error));
+                     clCreateSamplerWithProperties(
+                         cl.context, list.copy<cl_sampler_properties>({0x7777}), &error));
+    CL_FAILS_TO_MAKE(CL_INVALID_PROPERTY, clCreateBufferWithProperties(
+                                              cl.context, list.copy<cl_mem_properties>({0x7777}),
+                                              CL_MEM_READ_WRITE, 100, nullptr, &error));
 }
 
 TEST_CASE("the size of an unwanted answer may be anything") {
@@ -222,10 +237,12 @@ TEST_CASE("the size of an unwanted answer may be anything") {
     std::size_t size = 0;
     CL_OK(clGetProgramInfo(program, CL_PROGRAM_KERNEL_NAMES, garbage(), nullptr, &size));
     CHECK(size == sizeof "add;copy");
-    CL_OK(clGetProgramBuildInfo(program, devices().back(), CL_PROGRAM_BUILD_LOG, garbage(), nullptr, &size));
+    CL_OK(clGetProgramBuildInfo(program, devices().back(), CL_PROGRAM_BUILD_LOG, garbage(), nullptr,
+                                &size));
     cl_uint count = 0;
     // PoCL 3.1 checks it.
-    CL_OK(clCreateKernelsInProgram(program, is_cluster() ? static_cast<cl_uint>(garbage()) : 0, nullptr, &count));
+    CL_OK(clCreateKernelsInProgram(program, is_cluster() ? static_cast<cl_uint>(garbage()) : 0,
+                                   nullptr, &count));
     CHECK(count == 2);
     if (has_images())
         CL_OK(clGetSupportedImageFormats(cl.context, CL_MEM_READ_ONLY, CL_MEM_OBJECT_IMAGE2D,
@@ -244,20 +261,21 @@ TEST_CASE("the user data of a callback may be anything") {
         void *const data = (garbage() >> 20U & 1U) != 0 ? &cl : nullptr;
         cl_int code = CL_SUCCESS;
         const cl_device_id device = devices().back();
-        const context_handle context(clCreateContext(nullptr, 1, &device, note_no_error, data, &code));
+        const context_handle context(
+            clCreateContext(nullptr, 1, &device, note_no_error, data, &code));
         CL_OK(code);
         event_handle event;
         CL_OK(clEnqueueMarkerWithWaitList(cl.queues.back(), 0, nullptr, event.out()));
         CL_OK(clSetEventCallback(event, CL_COMPLETE, note_nothing, data));
         complete(event);
         const char *const text = "kernel void k(global int *a) { a[0] = 1; }";
-        const program_handle program(
-            clCreateProgramWithSource(cl.context, 1, const_cast<const char **>(&text), nullptr, &code));
+        const program_handle program(clCreateProgramWithSource(
+            cl.context, 1, const_cast<const char **>(&text), nullptr, &code));
         CL_OK(code);
         CL_OK(clBuildProgram(program, 1, &device, "", note_no_build, data));
         // The build may end after the call.
-        while (info<cl_build_status>(clGetProgramBuildInfo, CL_PROGRAM_BUILD_STATUS, program.get(), device) ==
-               CL_BUILD_IN_PROGRESS)
+        while (info<cl_build_status>(clGetProgramBuildInfo, CL_PROGRAM_BUILD_STATUS, program.get(),
+                                     device) == CL_BUILD_IN_PROGRESS)
             usleep(1000);
     }
 }
@@ -269,28 +287,32 @@ TEST_CASE("patterns, regions, texts, lists and values are read up to their end")
     edge all;
     for (std::size_t size = 1; size <= 128; size *= 2) {
         const bytes pattern(size, static_cast<unsigned char>(size));
-        CL_OK(clEnqueueFillBuffer(queue, buffer, all.copy(pattern.data(), size), size, 0, 4096, 0, nullptr, nullptr));
+        CL_OK(clEnqueueFillBuffer(queue, buffer, all.copy(pattern.data(), size), size, 0, 4096, 0,
+                                  nullptr, nullptr));
     }
     CL_OK(clFinish(queue));
     expect(cl, buffer, bytes(4096, 128));
 
     cl_int code = CL_SUCCESS;
-    const buffer_handle part(
-        clCreateSubBuffer(buffer, 0, CL_BUFFER_CREATE_TYPE_REGION, all.copy({cl_buffer_region{0, 128}}), &code));
+    const buffer_handle part(clCreateSubBuffer(buffer, 0, CL_BUFFER_CREATE_TYPE_REGION,
+                                               all.copy({cl_buffer_region{0, 128}}), &code));
     CL_OK(code);
     if (is_cluster()) {
-        CL_FAILS(CL_INVALID_VALUE,
-                 clEnqueueFillBuffer(queue, buffer, all.copy({'x'}), 100, 0, 100, 0, nullptr, nullptr));
-        CL_FAILS_TO_MAKE(CL_INVALID_VALUE, clCreateSubBuffer(buffer, 0, 0x7777, all.copy({garbage()}), &error));
+        CL_FAILS(CL_INVALID_VALUE, clEnqueueFillBuffer(queue, buffer, all.copy({'x'}), 100, 0, 100,
+                                                       0, nullptr, nullptr));
+        CL_FAILS_TO_MAKE(CL_INVALID_VALUE,
+                         clCreateSubBuffer(buffer, 0, 0x7777, all.copy({garbage()}), &error));
     }
 
     // Two texts, one with a length, and their list.
-    const std::string source = "kernel void set(global uchar *a, uchar value) { a[get_global_id(0)] = value; }";
+    const std::string source =
+        "kernel void set(global uchar *a, uchar value) { a[get_global_id(0)] = value; }";
     edge text;
     edge lengths;
     const std::array<const char *, 2> texts{text.copy(source.data(), source.size()), "\n"};
-    const program_handle program(clCreateProgramWithSource(cl.context, 2, all.copy(texts.data(), texts.size()),
-                                                           lengths.copy<std::size_t>({source.size(), 0}), &code));
+    const program_handle program(
+        clCreateProgramWithSource(cl.context, 2, all.copy(texts.data(), texts.size()),
+                                  lengths.copy<std::size_t>({source.size(), 0}), &code));
     CL_OK(code);
     CL_OK(clBuildProgram(program, 1, all.copy(&devices().back(), 1), "", nullptr, nullptr));
     const kernel_handle set = cl.kernel(program, "set");
@@ -298,12 +320,13 @@ TEST_CASE("patterns, regions, texts, lists and values are read up to their end")
     CL_OK(clSetKernelArg(set, 1, 1, all.copy<cl_uchar>({7})));
     CL_FAILS(CL_INVALID_ARG_SIZE, clSetKernelArg(set, 1, 4, all.copy<cl_uchar>({9})));
     const event_handle user = cl.user_event();
-    CL_OK(clEnqueueNDRangeKernel(queue, set, 1, lengths.copy<std::size_t>({0}), text.copy<std::size_t>({4096}), nullptr,
-                                 1, all.copy({user.get()}), nullptr));
+    CL_OK(clEnqueueNDRangeKernel(queue, set, 1, lengths.copy<std::size_t>({0}),
+                                 text.copy<std::size_t>({4096}), nullptr, 1, all.copy({user.get()}),
+                                 nullptr));
     if (is_cluster())
         CL_FAILS(CL_INVALID_WORK_DIMENSION,
-                 clEnqueueNDRangeKernel(queue, set, 4, nullptr, text.copy<std::size_t>({4096}), nullptr, 0, nullptr,
-                                        nullptr));
+                 clEnqueueNDRangeKernel(queue, set, 4, nullptr, text.copy<std::size_t>({4096}),
+                                        nullptr, 0, nullptr, nullptr));
     CL_OK(clSetUserEventStatus(user, CL_COMPLETE));
     CL_OK(clFinish(queue));
     expect(cl, buffer, bytes(4096, 7));
@@ -311,8 +334,9 @@ TEST_CASE("patterns, regions, texts, lists and values are read up to their end")
     edge region;
     bytes found(16);
     CL_OK(clEnqueueReadBufferRect(queue, buffer, CL_TRUE, origin.copy<std::size_t>({0, 0, 0}),
-                                  lengths.copy<std::size_t>({0, 0, 0}), region.copy<std::size_t>({4, 4, 1}), 0, 0, 0, 0,
-                                  found.data(), 0, nullptr, nullptr));
+                                  lengths.copy<std::size_t>({0, 0, 0}),
+                                  region.copy<std::size_t>({4, 4, 1}), 0, 0, 0, 0, found.data(), 0,
+                                  nullptr, nullptr));
     check_equal(found, bytes(16, 7));
 }
 
@@ -320,7 +344,8 @@ TEST_CASE("a structure argument of a kernel may contain padding") {
     setup cl;
     const program_handle program = cl.program(
         "struct pair { char small; int large; };"
-        "kernel void k(global int *a, struct pair p, int3 v) { a[0] = p.small + p.large + v.x + v.y + v.z; }");
+        "kernel void k(global int *a, struct pair p, int3 v) { a[0] = p.small + p.large + v.x + "
+        "v.y + v.z; }");
     const kernel_handle kernel = cl.kernel(program, "k");
     const buffer_handle buffer = cl.buffer(sizeof(cl_int));
     struct pair {
@@ -337,8 +362,10 @@ TEST_CASE("a structure argument of a kernel may contain padding") {
     CL_OK(clSetKernelArg(kernel, 1, sizeof value, &value));
     CL_OK(clSetKernelArg(kernel, 2, sizeof vector, vector.data()));
     const std::size_t one = 1;
-    CL_OK(clEnqueueNDRangeKernel(cl.queues.back(), kernel, 1, nullptr, &one, nullptr, 0, nullptr, nullptr));
+    CL_OK(clEnqueueNDRangeKernel(cl.queues.back(), kernel, 1, nullptr, &one, nullptr, 0, nullptr,
+                                 nullptr));
     cl_int sum = 0;
-    CL_OK(clEnqueueReadBuffer(cl.queues.back(), buffer, CL_TRUE, 0, sizeof sum, &sum, 0, nullptr, nullptr));
+    CL_OK(clEnqueueReadBuffer(cl.queues.back(), buffer, CL_TRUE, 0, sizeof sum, &sum, 0, nullptr,
+                              nullptr));
     CHECK(sum == 54321);
 }

@@ -30,11 +30,13 @@ void add(cl_command_queue queue, cl_kernel kernel, std::size_t items) {
 template <typename... Arguments>
 void set_args(cl_kernel kernel, const Arguments &...arguments) {
     cl_uint index = 0;
-    for (const cl_int code : {clSetKernelArg(kernel, index++, sizeof arguments, &arguments)...}) CL_OK(code);
+    for (const cl_int code : {clSetKernelArg(kernel, index++, sizeof arguments, &arguments)...})
+        CL_OK(code);
 }
 
 bytes plus(bytes data, unsigned value) {
-    for (auto &byte : data) byte = static_cast<std::remove_reference_t<decltype(byte)>>(unsigned(byte) + value);
+    for (auto &byte : data)
+        byte = static_cast<std::remove_reference_t<decltype(byte)>>(unsigned(byte) + value);
     return data;
 }
 
@@ -53,7 +55,8 @@ TEST_CASE("an invalid attachment is refused") {
     CL_OK(clDetachBuffer(buffer));
     if (devices().size() > 1) {
         cl_int code = CL_SUCCESS;
-        const context_handle other(clCreateContext(nullptr, 1, devices().data(), nullptr, nullptr, &code));
+        const context_handle other(
+            clCreateContext(nullptr, 1, devices().data(), nullptr, nullptr, &code));
         CL_OK(code);
         const buffer_handle elsewhere(clCreateBuffer(other, CL_MEM_READ_WRITE, 64, nullptr, &code));
         CL_OK(code);
@@ -68,7 +71,8 @@ TEST_CASE("an invalid attachment is refused") {
         desc.image_type = CL_MEM_OBJECT_IMAGE2D;
         desc.image_width = desc.image_height = 8;
         cl_int code = CL_SUCCESS;
-        const buffer_handle image(clCreateImage(cl.context, CL_MEM_READ_WRITE, &format, &desc, nullptr, &code));
+        const buffer_handle image(
+            clCreateImage(cl.context, CL_MEM_READ_WRITE, &format, &desc, nullptr, &code));
         CL_OK(code);
         CL_FAILS(CL_INVALID_MEM_OBJECT, clAttachBufferToDevice(image, device));
         CL_FAILS(CL_INVALID_MEM_OBJECT, clDetachBuffer(image));
@@ -78,8 +82,8 @@ TEST_CASE("an invalid attachment is refused") {
 TEST_CASE("the cluster platform's extension functions can be looked up") {
     const auto attach = reinterpret_cast<clAttachBufferToDevice_fn>(
         clGetExtensionFunctionAddressForPlatform(platform(), "clAttachBufferToDevice"));
-    const auto detach =
-        reinterpret_cast<clDetachBuffer_fn>(clGetExtensionFunctionAddressForPlatform(platform(), "clDetachBuffer"));
+    const auto detach = reinterpret_cast<clDetachBuffer_fn>(
+        clGetExtensionFunctionAddressForPlatform(platform(), "clDetachBuffer"));
     REQUIRE((attach != nullptr) == is_cluster());
     REQUIRE((detach != nullptr) == is_cluster());
     if (!is_cluster()) return;
@@ -107,7 +111,8 @@ TEST_CASE("a buffer keeps its contents when it is attached and detached") {
     expect(cl, buffer, data);
     // Contents that all processes have need not move.
     bytes copy = data;
-    const buffer_handle everywhere = cl.buffer(size, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, copy.data());
+    const buffer_handle everywhere =
+        cl.buffer(size, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, copy.data());
     CL_OK(clAttachBufferToDevice(everywhere, devices().back()));
     expect(cl, everywhere, data);
 }
@@ -125,7 +130,8 @@ TEST_CASE("bytes written by another device return to the device that the buffer 
             for (std::size_t i = 0; i < 200; ++i) data[100 + i] = i % 2 == 0 ? 'a' : 'b';
             set_args(kernel, memory, static_cast<unsigned char>(writer + 1));
             add(queue, kernel, size / 2);
-            for (std::size_t i = 0; i < size / 2; ++i) data[i] = static_cast<unsigned char>(data[i] + writer + 1);
+            for (std::size_t i = 0; i < size / 2; ++i)
+                data[i] = static_cast<unsigned char>(data[i] + writer + 1);
             CL_OK(clEnqueueCopyBuffer(queue, buffer, buffer, 0, 700, 100, 0, nullptr, nullptr));
             std::copy_n(data.begin(), 100, data.begin() + 700);
             CL_OK(clFinish(queue));
@@ -150,7 +156,8 @@ TEST_CASE("each device works on its own attached buffer, and no result is lost")
         for (std::size_t d = 0; d < cl.count(); ++d) add(cl.queues[d], kernels[d], size);
     SUBCASE("read one after the other") {
         for (std::size_t d = 0; d < cl.count(); ++d)
-            check_equal(read(cl.queues[d], buffers[d], 0, size), plus(pattern(d, size), rounds * unsigned(d + 1)));
+            check_equal(read(cl.queues[d], buffers[d], 0, size),
+                        plus(pattern(d, size), rounds * unsigned(d + 1)));
     }
     SUBCASE("behind clFinish and detached") {
         for (std::size_t d = 0; d < cl.count(); ++d) {
@@ -161,7 +168,8 @@ TEST_CASE("each device works on its own attached buffer, and no result is lost")
     }
     SUBCASE("with an event behind them") {
         std::vector<event_handle> events(cl.count());
-        for (std::size_t d = 0; d < cl.count(); ++d) CL_OK(clEnqueueMarker(cl.queues[d], events[d].out()));
+        for (std::size_t d = 0; d < cl.count(); ++d)
+            CL_OK(clEnqueueMarker(cl.queues[d], events[d].out()));
         for (std::size_t d = 0; d < cl.count(); ++d) {
             complete(events[d]);
             expect(cl, buffers[d], plus(pattern(d, size), rounds * unsigned(d + 1)));
@@ -170,7 +178,8 @@ TEST_CASE("each device works on its own attached buffer, and no result is lost")
     SUBCASE("passed on from device to device") {
         for (std::size_t d = 0; d + 1 < cl.count(); ++d) {
             CL_OK(clFinish(cl.queues[d + 1]));
-            CL_OK(clEnqueueCopyBuffer(cl.queues[d], buffers[d], buffers[d + 1], 0, 0, size, 0, nullptr, nullptr));
+            CL_OK(clEnqueueCopyBuffer(cl.queues[d], buffers[d], buffers[d + 1], 0, 0, size, 0,
+                                      nullptr, nullptr));
             CL_OK(clFinish(cl.queues[d]));
         }
         expect(cl, buffers.back(), plus(pattern(0, size), rounds));
@@ -206,7 +215,8 @@ TEST_CASE("invalid commands on attached buffers are refused in all processes") {
         const kernel_handle kernel = cl.kernel("copy");
         const std::size_t items = 10;
         const auto launch = [&](cl_uint dimensions) {
-            return clEnqueueNDRangeKernel(queue, kernel, dimensions, nullptr, &items, nullptr, 0, nullptr, nullptr);
+            return clEnqueueNDRangeKernel(queue, kernel, dimensions, nullptr, &items, nullptr, 0,
+                                          nullptr, nullptr);
         };
         CL_FAILS(CL_INVALID_KERNEL_ARGS, launch(1));
         const cl_mem to = buffer;
@@ -214,10 +224,14 @@ TEST_CASE("invalid commands on attached buffers are refused in all processes") {
         set_args(kernel, to, from);
         CL_OK(launch(1));
         CL_FAILS(CL_INVALID_WORK_DIMENSION, launch(0));
-        CL_FAILS(CL_INVALID_VALUE, clEnqueueCopyBuffer(queue, buffer, second, 0, 1, size, 0, nullptr, nullptr));
-        CL_FAILS(CL_MEM_COPY_OVERLAP, clEnqueueCopyBuffer(queue, buffer, buffer, 0, 1, 10, 0, nullptr, nullptr));
-        CL_FAILS(CL_INVALID_VALUE, clEnqueueFillBuffer(queue, buffer, "abc", 3, 0, 9, 0, nullptr, nullptr));
-        CL_FAILS(CL_INVALID_VALUE, clEnqueueWriteBuffer(queue, buffer, CL_FALSE, 0, 1, nullptr, 0, nullptr, nullptr));
+        CL_FAILS(CL_INVALID_VALUE,
+                 clEnqueueCopyBuffer(queue, buffer, second, 0, 1, size, 0, nullptr, nullptr));
+        CL_FAILS(CL_MEM_COPY_OVERLAP,
+                 clEnqueueCopyBuffer(queue, buffer, buffer, 0, 1, 10, 0, nullptr, nullptr));
+        CL_FAILS(CL_INVALID_VALUE,
+                 clEnqueueFillBuffer(queue, buffer, "abc", 3, 0, 9, 0, nullptr, nullptr));
+        CL_FAILS(CL_INVALID_VALUE,
+                 clEnqueueWriteBuffer(queue, buffer, CL_FALSE, 0, 1, nullptr, 0, nullptr, nullptr));
         CL_FAILS(CL_INVALID_COMMAND_QUEUE,
                  clEnqueueCopyBuffer(nullptr, buffer, second, 0, 0, size, 0, nullptr, nullptr));
         CL_OK(clFinish(queue));
@@ -232,14 +246,17 @@ TEST_CASE("invalid commands on attached buffers are refused in all processes") {
         part = {};
         CL_FAILS(CL_INVALID_KERNEL_ARGS, launch(1));
         const program_handle program =
-            cl.program("kernel void sampled(global uchar *data, sampler_t s) { data[0] = 1; }", "-cl-kernel-arg-info");
+            cl.program("kernel void sampled(global uchar *data, sampler_t s) { data[0] = 1; }",
+                       "-cl-kernel-arg-info");
         const kernel_handle sampled = cl.kernel(program, "sampled");
         cl_int code = CL_SUCCESS;
-        const cl_sampler sampler = clCreateSampler(cl.context, CL_FALSE, CL_ADDRESS_CLAMP, CL_FILTER_NEAREST, &code);
+        const cl_sampler sampler =
+            clCreateSampler(cl.context, CL_FALSE, CL_ADDRESS_CLAMP, CL_FILTER_NEAREST, &code);
         CL_OK(code);
         set_args(sampled, to, sampler);
         const auto launch_sampled = [&] {
-            return clEnqueueNDRangeKernel(queue, sampled, 1, nullptr, &items, nullptr, 0, nullptr, nullptr);
+            return clEnqueueNDRangeKernel(queue, sampled, 1, nullptr, &items, nullptr, 0, nullptr,
+                                          nullptr);
         };
         CL_OK(launch_sampled());
         CL_OK(clFinish(queue));
@@ -251,7 +268,18 @@ TEST_CASE("invalid commands on attached buffers are refused in all processes") {
 TEST_CASE("events of commands on attached buffers support every way of waiting") {
     setup cl;
     constexpr unsigned rounds = 20;
-    enum class Way { one_by_one, together, status, copy, circle, marker, callback, times, not_at_all, end };
+    enum class Way {
+        one_by_one,
+        together,
+        status,
+        copy,
+        circle,
+        marker,
+        callback,
+        times,
+        not_at_all,
+        end
+    };
     for (std::size_t home = 0; home < cl.count(); ++home)
         for (Way way{}; way != Way::end; way = Way(int(way) + 1)) {
             CAPTURE(home);
@@ -265,15 +293,18 @@ TEST_CASE("events of commands on attached buffers support every way of waiting")
             set_args(kernel, memory, static_cast<unsigned char>(1));
             const std::size_t items = size;
             const auto launch = [&](cl_uint count, const cl_event *waits, cl_event *event) {
-                CL_OK(clEnqueueNDRangeKernel(queue, kernel, 1, nullptr, &items, nullptr, count, waits, event));
+                CL_OK(clEnqueueNDRangeKernel(queue, kernel, 1, nullptr, &items, nullptr, count,
+                                             waits, event));
             };
             std::vector<event_handle> events(rounds);
             for (event_handle &event : events) launch(0, nullptr, event.out());
             const cl_event first = events.front();
             const cl_event last = events.back();
-            CHECK(info<cl_command_type>(clGetEventInfo, CL_EVENT_COMMAND_TYPE, last) == CL_COMMAND_NDRANGE_KERNEL);
+            CHECK(info<cl_command_type>(clGetEventInfo, CL_EVENT_COMMAND_TYPE, last) ==
+                  CL_COMMAND_NDRANGE_KERNEL);
             CHECK(info<cl_command_queue>(clGetEventInfo, CL_EVENT_COMMAND_QUEUE, last) == queue);
-            if (is_cluster()) CHECK(info<cl_uint>(clGetEventInfo, CL_EVENT_REFERENCE_COUNT, last) == 1);
+            if (is_cluster())
+                CHECK(info<cl_uint>(clGetEventInfo, CL_EVENT_REFERENCE_COUNT, last) == 1);
             bytes wanted = plus(pattern(home, size), rounds);
             event_handle event;
             switch (way) {
@@ -293,12 +324,14 @@ TEST_CASE("events of commands on attached buffers support every way of waiting")
                     CHECK(status_of(first) == CL_COMPLETE);
                     break;
                 case Way::copy:
-                    CL_OK(clEnqueueCopyBuffer(other, buffer, target, 0, 0, size, 1, &last, event.out()));
+                    CL_OK(clEnqueueCopyBuffer(other, buffer, target, 0, 0, size, 1, &last,
+                                              event.out()));
                     complete(event);
                     expect(cl, target, wanted);
                     break;
                 case Way::circle: {  // to another device and back
-                    CL_OK(clEnqueueFillBuffer(other, buffer, "x", 1, 0, size, 1, &last, event.out()));
+                    CL_OK(
+                        clEnqueueFillBuffer(other, buffer, "x", 1, 0, size, 1, &last, event.out()));
                     const cl_event wait = event;
                     event_handle added;
                     launch(1, &wait, added.out());
@@ -323,9 +356,12 @@ TEST_CASE("events of commands on attached buffers support every way of waiting")
                 }
                 case Way::times: {
                     complete(last);
-                    const auto start = info<cl_ulong>(clGetEventProfilingInfo, CL_PROFILING_COMMAND_START, last);
-                    CHECK(info<cl_ulong>(clGetEventProfilingInfo, CL_PROFILING_COMMAND_END, last) >= start);
-                    CHECK(start >= info<cl_ulong>(clGetEventProfilingInfo, CL_PROFILING_COMMAND_END, first));
+                    const auto start =
+                        info<cl_ulong>(clGetEventProfilingInfo, CL_PROFILING_COMMAND_START, last);
+                    CHECK(info<cl_ulong>(clGetEventProfilingInfo, CL_PROFILING_COMMAND_END, last) >=
+                          start);
+                    CHECK(start >=
+                          info<cl_ulong>(clGetEventProfilingInfo, CL_PROFILING_COMMAND_END, first));
                     break;
                 }
                 default: events.clear();
@@ -335,7 +371,9 @@ TEST_CASE("events of commands on attached buffers support every way of waiting")
         }
 }
 
-TEST_CASE("a buffer that one device has used alone for a while is correct when other devices use it, repeatedly") {
+TEST_CASE(
+    "a buffer that one device has used alone for a while is correct when other devices use it, "
+    "repeatedly") {
     setup cl;
     enum class Use { read, write, fill, attach, migrate, map, copy, end };
     for (Use use{}; use != Use::end; use = Use(int(use) + 1)) {
@@ -343,7 +381,8 @@ TEST_CASE("a buffer that one device has used alone for a while is correct when o
         const kernel_handle kernel = cl.kernel("add");
         const buffer_handle buffer = cl.buffer(size);
         bytes data(size, 3);
-        CL_OK(clEnqueueFillBuffer(cl.queues[0], buffer, data.data(), 1, 0, size, 0, nullptr, nullptr));
+        CL_OK(clEnqueueFillBuffer(cl.queues[0], buffer, data.data(), 1, 0, size, 0, nullptr,
+                                  nullptr));
         CL_OK(clFinish(cl.queues[0]));
         const cl_mem memory = buffer;
         const auto use_alone = [&](std::size_t device, unsigned times) {
@@ -363,11 +402,13 @@ TEST_CASE("a buffer that one device has used alone for a while is correct when o
                 switch (use) {
                     case Use::read: check_equal(read(other, buffer, 0, size), data); break;
                     case Use::write:
-                        CL_OK(clEnqueueWriteBuffer(other, buffer, CL_FALSE, 10, 1, "z", 0, nullptr, nullptr));
+                        CL_OK(clEnqueueWriteBuffer(other, buffer, CL_FALSE, 10, 1, "z", 0, nullptr,
+                                                   nullptr));
                         data[10] = 'z';
                         break;
                     case Use::fill:
-                        CL_OK(clEnqueueFillBuffer(other, buffer, "q", 1, 0, size / 2, 0, nullptr, nullptr));
+                        CL_OK(clEnqueueFillBuffer(other, buffer, "q", 1, 0, size / 2, 0, nullptr,
+                                                  nullptr));
                         CL_OK(clFinish(other));
                         std::fill_n(data.begin(), size / 2, static_cast<unsigned char>('q'));
                         use_alone(device, 2 * times);
@@ -379,12 +420,14 @@ TEST_CASE("a buffer that one device has used alone for a while is correct when o
                         use_alone(device, times);
                         break;
                     case Use::migrate:
-                        CL_OK(clEnqueueMigrateMemObjects(other, 1, &memory, 0, 0, nullptr, nullptr));
+                        CL_OK(
+                            clEnqueueMigrateMemObjects(other, 1, &memory, 0, 0, nullptr, nullptr));
                         break;
                     case Use::map: {
                         cl_int code = CL_SUCCESS;
-                        void *const mapped = clEnqueueMapBuffer(other, buffer, CL_TRUE, CL_MAP_WRITE_INVALIDATE_REGION,
-                                                                5, 7, 0, nullptr, nullptr, &code);
+                        void *const mapped = clEnqueueMapBuffer(other, buffer, CL_TRUE,
+                                                                CL_MAP_WRITE_INVALIDATE_REGION, 5,
+                                                                7, 0, nullptr, nullptr, &code);
                         CL_OK(code);
                         std::memset(mapped, 'm', 7);
                         CL_OK(clEnqueueUnmapMemObject(other, buffer, mapped, 0, nullptr, nullptr));
@@ -392,9 +435,11 @@ TEST_CASE("a buffer that one device has used alone for a while is correct when o
                         break;
                     }
                     default:
-                        CL_OK(clEnqueueCopyBuffer(own, buffer, buffer, 0, 500, 100, 0, nullptr, nullptr));
+                        CL_OK(clEnqueueCopyBuffer(own, buffer, buffer, 0, 500, 100, 0, nullptr,
+                                                  nullptr));
                         CL_OK(clFinish(own));
-                        CL_OK(clEnqueueCopyBuffer(other, buffer, buffer, 500, 700, 100, 0, nullptr, nullptr));
+                        CL_OK(clEnqueueCopyBuffer(other, buffer, buffer, 500, 700, 100, 0, nullptr,
+                                                  nullptr));
                         std::copy_n(data.begin(), 100, data.begin() + 500);
                         std::copy_n(data.begin() + 500, 100, data.begin() + 700);
                 }
@@ -420,7 +465,8 @@ TEST_CASE("buffers may be released while commands that some processes leave out 
             set_args(kernel, target, source);
             add(queue, kernel, size);
             event_handle event;
-            CL_OK(clEnqueueCopyBuffer(queue, between, to, 0, 0, size, 0, nullptr, n % 2 == 0 ? event.out() : nullptr));
+            CL_OK(clEnqueueCopyBuffer(queue, between, to, 0, 0, size, 0, nullptr,
+                                      n % 2 == 0 ? event.out() : nullptr));
         }
         CL_OK(clEnqueueFillBuffer(queue, from, "x", 1, 0, size, 0, nullptr, nullptr));
         from = {};

@@ -37,8 +37,8 @@ bytes bytes_of(const std::vector<T> &all) {
 /// Buffers with offsets, one for each device, as the calls expect them.
 class buffers {
 public:
-    buffers(const setup &cl, std::size_t step, std::size_t first, const std::function<bytes(std::size_t)> &contents,
-            std::size_t count)
+    buffers(const setup &cl, std::size_t step, std::size_t first,
+            const std::function<bytes(std::size_t)> &contents, std::size_t count)
         : cl_(cl) {
         for (std::size_t i = 0; i < count; ++i) {
             const bytes data = contents(i);
@@ -53,7 +53,8 @@ public:
     /// Checks the contents of a buffer, and that no other byte was written.
     void expect(std::size_t i, const bytes &data) const {
         CAPTURE(i);
-        check_equal(read(cl_.queues[i % cl_.count()], list[i], 0, offsets[i] + sizes_[i] + margin), around(i, data));
+        check_equal(read(cl_.queues[i % cl_.count()], list[i], 0, offsets[i] + sizes_[i] + margin),
+                    around(i, data));
     }
 
     std::vector<cl_mem> list;
@@ -71,9 +72,10 @@ private:
     std::vector<buffer_handle> owned_;
 };
 
-/// Three lists of queues: an in-order queue of each device, an out-of-order queue of each device, and
-/// the first device's queue for all.
-std::vector<std::vector<cl_command_queue>> queue_lists(const setup &cl, std::vector<queue_handle> &others) {
+/// Three lists of queues: an in-order queue of each device, an out-of-order queue of each device,
+/// and the first device's queue for all.
+std::vector<std::vector<cl_command_queue>> queue_lists(const setup &cl,
+                                                       std::vector<queue_handle> &others) {
     std::vector<std::vector<cl_command_queue>> all(3);
     for (std::size_t i = 0; i < cl.count(); ++i) {
         others.push_back(cl.out_of_order(i));
@@ -100,14 +102,16 @@ void move_bytes(const setup &cl, const std::vector<cl_command_queue> &queues, st
     const std::size_t n = cl.count();
     const auto count = static_cast<cl_uint>(n);
     CAPTURE(size);
-    const auto blank = [&](std::size_t bytes_each) { return [=](std::size_t) { return bytes(bytes_each, 99); }; };
+    const auto blank = [&](std::size_t bytes_each) {
+        return [=](std::size_t) { return bytes(bytes_each, 99); };
+    };
     {
         const buffers in(
             cl, 0, 3, [&](std::size_t) { return numbers(0, size); }, 1);
         const buffers out(cl, 5, 1, blank(size), n);
         run([&](cl_event *event) {
-            return clEnqueueBroadcastBuffer(queues.data(), in.list[0], count, out.list.data(), 3, out.offsets.data(),
-                                            size, 0, nullptr, event);
+            return clEnqueueBroadcastBuffer(queues.data(), in.list[0], count, out.list.data(), 3,
+                                            out.offsets.data(), size, 0, nullptr, event);
         });
         for (std::size_t i = 0; i < n; ++i) {
             out.expect(i, numbers(0, size));
@@ -120,8 +124,8 @@ void move_bytes(const setup &cl, const std::vector<cl_command_queue> &queues, st
             cl, 0, 7, [&](std::size_t) { return given; }, 1);
         const buffers out(cl, 5, 1, blank(size), n);
         run([&](cl_event *event) {
-            return clEnqueueScatterBuffer(queues.data(), in.list[0], count, out.list.data(), 7, out.offsets.data(),
-                                          size, 0, nullptr, event);
+            return clEnqueueScatterBuffer(queues.data(), in.list[0], count, out.list.data(), 7,
+                                          out.offsets.data(), size, 0, nullptr, event);
         });
         for (std::size_t i = 0; i < n; ++i) {
             out.expect(i, part(given, i, size));
@@ -137,8 +141,8 @@ void move_bytes(const setup &cl, const std::vector<cl_command_queue> &queues, st
             cl, 4, 0, [&](std::size_t i) { return numbers(i, size); }, n);
         const buffers out(cl, 0, 9, blank(size * n), 1);
         run([&](cl_event *event) {
-            return clEnqueueGatherBuffer(queues[0], count, in.list.data(), out.list[0], in.offsets.data(), 9, size, 0,
-                                         nullptr, event);
+            return clEnqueueGatherBuffer(queues[0], count, in.list.data(), out.list[0],
+                                         in.offsets.data(), 9, size, 0, nullptr, event);
         });
         out.expect(0, gathered);
     }
@@ -151,7 +155,8 @@ void move_bytes(const setup &cl, const std::vector<cl_command_queue> &queues, st
             [&](std::size_t i) {
                 bytes own(size * n, 99);
                 const bytes mine = numbers(i, size);
-                std::copy(mine.begin(), mine.end(), own.begin() + static_cast<std::ptrdiff_t>(i * size));
+                std::copy(mine.begin(), mine.end(),
+                          own.begin() + static_cast<std::ptrdiff_t>(i * size));
                 return own;
             },
             n);
@@ -160,9 +165,9 @@ void move_bytes(const setup &cl, const std::vector<cl_command_queue> &queues, st
             places[i] = out.offsets[i] + i * size;
         }
         run([&](cl_event *event) {
-            return clEnqueueAllGatherBuffer(queues.data(), count, in_place ? out.list.data() : in.list.data(),
-                                            out.list.data(), places.data(), out.offsets.data(), size, 0, nullptr,
-                                            event);
+            return clEnqueueAllGatherBuffer(
+                queues.data(), count, in_place ? out.list.data() : in.list.data(), out.list.data(),
+                places.data(), out.offsets.data(), size, 0, nullptr, event);
         });
         for (std::size_t i = 0; i < n; ++i) {
             out.expect(i, gathered);
@@ -175,8 +180,9 @@ void move_bytes(const setup &cl, const std::vector<cl_command_queue> &queues, st
         const buffers out(cl, 8, 9, blank(size * n), n);
         const buffers &into = in_place ? in : out;
         run([&](cl_event *event) {
-            return clEnqueueAlltoAllBuffer(queues.data(), count, in.list.data(), into.list.data(), in.offsets.data(),
-                                           into.offsets.data(), size, 0, nullptr, event);
+            return clEnqueueAlltoAllBuffer(queues.data(), count, in.list.data(), into.list.data(),
+                                           in.offsets.data(), into.offsets.data(), size, 0, nullptr,
+                                           event);
         });
         for (std::size_t i = 0; i < n; ++i) {
             bytes wanted;
@@ -195,8 +201,10 @@ struct operator_of {
 };
 template <typename T>
 std::vector<operator_of> operators() {
-    std::vector<operator_of> all{
-        {"sum", CL_REDUCTION_SUM}, {"prod", CL_REDUCTION_PROD}, {"min", CL_REDUCTION_MIN}, {"max", CL_REDUCTION_MAX}};
+    std::vector<operator_of> all{{"sum", CL_REDUCTION_SUM},
+                                 {"prod", CL_REDUCTION_PROD},
+                                 {"min", CL_REDUCTION_MIN},
+                                 {"max", CL_REDUCTION_MAX}};
     if (std::numeric_limits<T>::is_integer) {
         all.insert(all.end(), {{"band", CL_REDUCTION_BAND},
                                {"bor", CL_REDUCTION_BOR},
@@ -246,8 +254,8 @@ std::vector<T> combined(cl_reduction_op op, std::size_t last, std::size_t count)
 }
 
 template <typename T>
-void reduce(const setup &cl, const std::vector<cl_command_queue> &queues, cl_channel_type type, cl_reduction_op op,
-            std::size_t count) {
+void reduce(const setup &cl, const std::vector<cl_command_queue> &queues, cl_channel_type type,
+            cl_reduction_op op, std::size_t count) {
     const std::size_t n = cl.count();
     const auto number = static_cast<cl_uint>(n);
     const std::size_t size = count * sizeof(T);
@@ -262,9 +270,10 @@ void reduce(const setup &cl, const std::vector<cl_command_queue> &queues, cl_cha
             const buffers out(cl, 0, 2 * sizeof(T), blank, 1);
             cl_mem const to = in_place ? in.list[n - 1] : out.list[0];
             run([&](cl_event *event) {
-                return clEnqueueReduceBufferWithOp(queues[0], number, in.list.data(), to, in.offsets.data(),
-                                                   in_place ? in.offsets[n - 1] : out.offsets[0], size, type, op, 0,
-                                                   nullptr, event);
+                return clEnqueueReduceBufferWithOp(queues[0], number, in.list.data(), to,
+                                                   in.offsets.data(),
+                                                   in_place ? in.offsets[n - 1] : out.offsets[0],
+                                                   size, type, op, 0, nullptr, event);
             });
             (in_place ? in : out).expect(in_place ? n - 1 : 0, all);
         }
@@ -273,9 +282,9 @@ void reduce(const setup &cl, const std::vector<cl_command_queue> &queues, cl_cha
             const buffers out(cl, 0, 0, blank, n);
             const buffers &into = in_place ? in : out;
             run([&](cl_event *event) {
-                return clEnqueueAllReduceBufferWithOp(queues.data(), number, in.list.data(), into.list.data(),
-                                                      in.offsets.data(), in_place ? in.offsets.data() : nullptr, size,
-                                                      type, op, 0, nullptr, event);
+                return clEnqueueAllReduceBufferWithOp(
+                    queues.data(), number, in.list.data(), into.list.data(), in.offsets.data(),
+                    in_place ? in.offsets.data() : nullptr, size, type, op, 0, nullptr, event);
             });
             for (std::size_t i = 0; i < n; ++i) {
                 into.expect(i, all);
@@ -286,9 +295,9 @@ void reduce(const setup &cl, const std::vector<cl_command_queue> &queues, cl_cha
             const buffers out(cl, 0, sizeof(T), blank, n);
             const buffers &into = in_place ? in : out;
             run([&](cl_event *event) {
-                return clEnqueueScanBufferWithOp(queues.data(), number, in.list.data(), into.list.data(),
-                                                 in.offsets.data(), into.offsets.data(), size, type, op, 0, nullptr,
-                                                 event);
+                return clEnqueueScanBufferWithOp(
+                    queues.data(), number, in.list.data(), into.list.data(), in.offsets.data(),
+                    into.offsets.data(), size, type, op, 0, nullptr, event);
             });
             for (std::size_t i = 0; i < n; ++i) {
                 into.expect(i, bytes_of(combined<T>(op, i, count)));
@@ -297,19 +306,21 @@ void reduce(const setup &cl, const std::vector<cl_command_queue> &queues, cl_cha
         {
             const bytes whole = bytes_of(combined<T>(op, n - 1, count * n));
             const buffers in(
-                cl, sizeof(T), sizeof(T), [&](std::size_t i) { return bytes_of(values<T>(i, count * n)); }, n);
+                cl, sizeof(T), sizeof(T),
+                [&](std::size_t i) { return bytes_of(values<T>(i, count * n)); }, n);
             const buffers out(cl, 0, sizeof(T), blank, n);
             const buffers &into = in_place ? in : out;
             run([&](cl_event *event) {
-                return clEnqueueReduceScatterBufferWithOp(queues.data(), number, in.list.data(), into.list.data(),
-                                                          in.offsets.data(), into.offsets.data(), size, type, op, 0,
-                                                          nullptr, event);
+                return clEnqueueReduceScatterBufferWithOp(
+                    queues.data(), number, in.list.data(), into.list.data(), in.offsets.data(),
+                    into.offsets.data(), size, type, op, 0, nullptr, event);
             });
             for (std::size_t i = 0; i < n; ++i) {
                 bytes wanted = part(whole, i, size);
                 if (in_place) {
                     const bytes before = bytes_of(values<T>(i, count * n));
-                    wanted.insert(wanted.end(), before.begin() + static_cast<std::ptrdiff_t>(size), before.end());
+                    wanted.insert(wanted.end(), before.begin() + static_cast<std::ptrdiff_t>(size),
+                                  before.end());
                 }
                 into.expect(i, wanted);
             }
@@ -342,8 +353,8 @@ struct half {
         for (unsigned exponent = 15; left != 0; ++exponent, left >>= 1U) {
             if (left == 1) {
                 const unsigned shift = exponent - 15;
-                bits = static_cast<cl_ushort>(exponent << 10U |
-                                              ((static_cast<unsigned>(number) << 10U >> shift) & 0x3ffU));
+                bits = static_cast<cl_ushort>(
+                    exponent << 10U | ((static_cast<unsigned>(number) << 10U >> shift) & 0x3ffU));
             }
         }
     }
@@ -371,7 +382,9 @@ TEST_CASE("collectives deliver the bytes, on all kinds of queues") {
     move_bytes(cl, queue_lists(cl, others)[0], 600001);
 }
 
-TEST_CASE("reductions of signed bytes by all operators") { reduce_type<cl_char>("int8", CL_SIGNED_INT8); }
+TEST_CASE("reductions of signed bytes by all operators") {
+    reduce_type<cl_char>("int8", CL_SIGNED_INT8);
+}
 
 TEST_CASE("reductions of 8 and 16 bit integers") {
     reduce_type<cl_uchar>("uint8", CL_UNSIGNED_INT8);
@@ -379,7 +392,9 @@ TEST_CASE("reductions of 8 and 16 bit integers") {
     reduce_type<cl_ushort>("uint16", CL_UNSIGNED_INT16);
 }
 
-TEST_CASE("reductions of unsigned integers by all operators") { reduce_type<cl_uint>("uint32", CL_UNSIGNED_INT32); }
+TEST_CASE("reductions of unsigned integers by all operators") {
+    reduce_type<cl_uint>("uint32", CL_UNSIGNED_INT32);
+}
 
 TEST_CASE("reductions of 32 bit integers and float") {
     reduce_type<cl_int>("int32", CL_SIGNED_INT32);
@@ -403,10 +418,11 @@ TEST_CASE("halves are added as floats and rounded") {
     const buffers out(
         cl, 0, 0, [](std::size_t) { return bytes(18, 99); }, 1);
     run([&](cl_event *event) {
-        return clEnqueueReduceBuffer(cl.queues[0], static_cast<cl_uint>(n), in.list.data(), out.list[0], nullptr, 0, 18,
-                                     CL_HALF_FLOAT, 0, nullptr, event);
+        return clEnqueueReduceBuffer(cl.queues[0], static_cast<cl_uint>(n), in.list.data(),
+                                     out.list[0], nullptr, 0, 18, CL_HALF_FLOAT, 0, nullptr, event);
     });
-    const std::vector<cl_ushort> multiples{0x3e00, 0x4200, 0x4480, 0x4600, 0x4780, 0x4880, 0x4940, 0x4a00};
+    const std::vector<cl_ushort> multiples{0x3e00, 0x4200, 0x4480, 0x4600,
+                                           0x4780, 0x4880, 0x4940, 0x4a00};
     REQUIRE(n <= multiples.size());
     out.expect(0, bytes_of(std::vector<cl_ushort>(9, multiples[n - 1])));
 }
@@ -417,7 +433,8 @@ TEST_CASE("a program's own operator is applied in the order of the sources") {
     const std::vector<cl_command_queue> queues(cl.queues.begin(), cl.queues.end());
     // Affine maps x -> a x + b modulo 2^32 are not commutative.
     const program_handle program = cl.program(
-        "kernel void combine(global uint *a, ulong first_a, const global uint *b, ulong first_b, ulong count) {\n"
+        "kernel void combine(global uint *a, ulong first_a, const global uint *b, ulong first_b, "
+        "ulong count) {\n"
         "    for (ulong k = get_global_id(0); k < count; k += get_global_size(0)) {\n"
         "        const uint2 x = vload2(first_a + k, a);\n"
         "        const uint2 y = vload2(first_b + k, b);\n"
@@ -454,29 +471,31 @@ TEST_CASE("a program's own operator is applied in the order of the sources") {
     const buffers out(
         cl, 0, 16, [](std::size_t) { return bytes(size, 99); }, n);
     run([&](cl_event *event) {
-        return clEnqueueReduceBufferWithKernel(cl.queues[0], number, in.list.data(), out.list[0], in.offsets.data(), 16,
-                                               size, 8, kernel, 0, nullptr, event);
+        return clEnqueueReduceBufferWithKernel(cl.queues[0], number, in.list.data(), out.list[0],
+                                               in.offsets.data(), 16, size, 8, kernel, 0, nullptr,
+                                               event);
     });
     out.expect(0, wanted(n - 1, count));
     run([&](cl_event *event) {
-        return clEnqueueAllReduceBufferWithKernel(queues.data(), number, in.list.data(), out.list.data(),
-                                                  in.offsets.data(), out.offsets.data(), size, 8, kernel, 0, nullptr,
-                                                  event);
+        return clEnqueueAllReduceBufferWithKernel(
+            queues.data(), number, in.list.data(), out.list.data(), in.offsets.data(),
+            out.offsets.data(), size, 8, kernel, 0, nullptr, event);
     });
     for (std::size_t i = 0; i < n; ++i) {
         out.expect(i, wanted(n - 1, count));
     }
     run([&](cl_event *event) {
-        return clEnqueueScanBufferWithKernel(queues.data(), number, in.list.data(), out.list.data(), in.offsets.data(),
-                                             out.offsets.data(), size, 8, kernel, 0, nullptr, event);
+        return clEnqueueScanBufferWithKernel(queues.data(), number, in.list.data(), out.list.data(),
+                                             in.offsets.data(), out.offsets.data(), size, 8, kernel,
+                                             0, nullptr, event);
     });
     for (std::size_t i = 0; i < n; ++i) {
         out.expect(i, wanted(i, count));
     }
     run([&](cl_event *event) {
-        return clEnqueueReduceScatterBufferWithKernel(queues.data(), number, blocks.list.data(), out.list.data(),
-                                                      blocks.offsets.data(), out.offsets.data(), size, 8, kernel, 0,
-                                                      nullptr, event);
+        return clEnqueueReduceScatterBufferWithKernel(
+            queues.data(), number, blocks.list.data(), out.list.data(), blocks.offsets.data(),
+            out.offsets.data(), size, 8, kernel, 0, nullptr, event);
     });
     for (std::size_t i = 0; i < n; ++i) {
         out.expect(i, part(wanted(n - 1, count * n), i, size));
@@ -501,8 +520,9 @@ TEST_CASE("sums of floating-point numbers have the same bits each time and on ev
         const buffers out(
             cl, 0, 0, [&](std::size_t) { return bytes(size, 99); }, n);
         run([&](cl_event *event) {
-            return clEnqueueAllReduceBuffer(queues.data(), static_cast<cl_uint>(n), in.list.data(), out.list.data(),
-                                            nullptr, nullptr, size, CL_FLOAT, 0, nullptr, event);
+            return clEnqueueAllReduceBuffer(queues.data(), static_cast<cl_uint>(n), in.list.data(),
+                                            out.list.data(), nullptr, nullptr, size, CL_FLOAT, 0,
+                                            nullptr, event);
         });
         for (std::size_t i = 0; i < n; ++i) {
             const bytes found = read(queues[i], out.list[i], 0, size);
@@ -533,8 +553,9 @@ TEST_CASE("an all-to-all may have a different size for each block") {
     const buffers out(
         cl, 0, 0, [&](std::size_t) { return bytes(320 * n + 2, 99); }, n);
     run([&](cl_event *event) {
-        return clEnqueueAlltoAllVBuffer(queues.data(), static_cast<cl_uint>(n), in.list.data(), out.list.data(),
-                                        from.data(), to.data(), sizes.data(), 0, nullptr, event);
+        return clEnqueueAlltoAllVBuffer(queues.data(), static_cast<cl_uint>(n), in.list.data(),
+                                        out.list.data(), from.data(), to.data(), sizes.data(), 0,
+                                        nullptr, event);
     });
     for (std::size_t j = 0; j < n; ++j) {
         bytes wanted(320 * n + 2, 99);
@@ -561,7 +582,8 @@ TEST_CASE("a collective keeps the order of every in-order queue in its list") {
     const auto add_to = [&](std::size_t i, cl_mem buffer, cl_uchar value) {
         CL_OK(clSetKernelArg(add, 0, sizeof(cl_mem), &buffer));
         CL_OK(clSetKernelArg(add, 1, sizeof value, &value));
-        CL_OK(clEnqueueNDRangeKernel(queues[i], add, 1, nullptr, &size, nullptr, 0, nullptr, nullptr));
+        CL_OK(clEnqueueNDRangeKernel(queues[i], add, 1, nullptr, &size, nullptr, 0, nullptr,
+                                     nullptr));
     };
     // Each round adds 1 to all sources, sums them, adds 1 to all sums, and overwrites the sources
     // of this round.
@@ -569,8 +591,9 @@ TEST_CASE("a collective keeps the order of every in-order queue in its list") {
         for (std::size_t i = 0; i < n; ++i) {
             add_to(i, in.list[i], 1);
         }
-        CL_OK(clEnqueueAllReduceBuffer(queues.data(), static_cast<cl_uint>(n), in.list.data(), out.list.data(), nullptr,
-                                       nullptr, size, CL_UNSIGNED_INT8, 0, nullptr, nullptr));
+        CL_OK(clEnqueueAllReduceBuffer(queues.data(), static_cast<cl_uint>(n), in.list.data(),
+                                       out.list.data(), nullptr, nullptr, size, CL_UNSIGNED_INT8, 0,
+                                       nullptr, nullptr));
         for (std::size_t i = 0; i < n; ++i) {
             add_to(i, out.list[i], 1);
             add_to(i, in.list[i], 1);
@@ -593,8 +616,8 @@ TEST_CASE("a collective waits for its wait list") {
     const event_handle gate = cl.user_event();
     const cl_event list[] = {gate};
     event_handle event;
-    CL_OK(clEnqueueBroadcastBuffer(queues.data(), in.list[0], static_cast<cl_uint>(n), out.list.data(), 0, nullptr, 100,
-                                   1, list, event.out()));
+    CL_OK(clEnqueueBroadcastBuffer(queues.data(), in.list[0], static_cast<cl_uint>(n),
+                                   out.list.data(), 0, nullptr, 100, 1, list, event.out()));
     CHECK(status_of(event) > CL_COMPLETE);
     CL_OK(clSetUserEventStatus(gate, CL_COMPLETE));
     complete(event);
@@ -620,11 +643,13 @@ TEST_CASE("queues, buffers, offsets and wait lists may be released once a collec
                 queues.push_back(round == 1 ? owned.back() : owned.front());
             }
             const buffers in(
-                cl, 3, 0, [&](std::size_t i) { return bytes(size, static_cast<unsigned char>(i + 1)); }, n);
+                cl, 3, 0,
+                [&](std::size_t i) { return bytes(size, static_cast<unsigned char>(i + 1)); }, n);
             const event_handle gate = cl.user_event();
             const cl_event list[] = {gate};
-            CL_OK(clEnqueueAllReduceBuffer(queues.data(), count, in.list.data(), kept.list.data(), in.offsets.data(),
-                                           nullptr, size, CL_UNSIGNED_INT8, 1, list, event.out()));
+            CL_OK(clEnqueueAllReduceBuffer(queues.data(), count, in.list.data(), kept.list.data(),
+                                           in.offsets.data(), nullptr, size, CL_UNSIGNED_INT8, 1,
+                                           list, event.out()));
             CL_OK(clSetUserEventStatus(gate, CL_COMPLETE));
         }
         complete(event);
@@ -642,8 +667,8 @@ TEST_CASE("collectives accept profiling queues and sub-buffers of one buffer") {
     std::vector<queue_handle> owned;
     std::vector<cl_command_queue> queues;
     for (std::size_t i = 0; i < n; ++i) {
-        owned.push_back(
-            cl.queue(i, CL_QUEUE_PROFILING_ENABLE | (i % 2 == 0 ? CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE : 0)));
+        owned.push_back(cl.queue(i, CL_QUEUE_PROFILING_ENABLE |
+                                        (i % 2 == 0 ? CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE : 0)));
         queues.push_back(owned.back());
     }
     // Sources and destinations alternate in one buffer.
@@ -657,8 +682,8 @@ TEST_CASE("collectives accept profiling queues and sub-buffers of one buffer") {
         (i % 2 == 0 ? from : to).push_back(parts.back());
     }
     event_handle event;
-    CL_OK(clEnqueueScanBuffer(queues.data(), count, from.data(), to.data(), nullptr, nullptr, size, CL_UNSIGNED_INT8, 0,
-                              nullptr, event.out()));
+    CL_OK(clEnqueueScanBuffer(queues.data(), count, from.data(), to.data(), nullptr, nullptr, size,
+                              CL_UNSIGNED_INT8, 0, nullptr, event.out()));
     complete(event);
     cl_ulong ended = 0;
     CL_OK(clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_END, sizeof ended, &ended, nullptr));
@@ -671,8 +696,9 @@ TEST_CASE("collectives accept profiling queues and sub-buffers of one buffer") {
     check_equal(read(cl.queues[0], all, 0, 2 * n * size), wanted);
     // A source's second half may not be a destination.
     if (n > 1) {
-        CHECK(clEnqueueAllGatherBuffer(queues.data(), count, from.data(), from.data(), nullptr, nullptr, size / n, 0,
-                                       nullptr, nullptr) == CL_MEM_COPY_OVERLAP);
+        CHECK(clEnqueueAllGatherBuffer(queues.data(), count, from.data(), from.data(), nullptr,
+                                       nullptr, size / n, 0, nullptr,
+                                       nullptr) == CL_MEM_COPY_OVERLAP);
     }
 }
 
@@ -684,11 +710,12 @@ TEST_CASE("invalid arguments of collectives return their error codes") {
         cl, 0, 0, [&](std::size_t) { return bytes(8 * cl.count(), 1); }, cl.count());
     const buffers out(
         cl, 0, 0, [&](std::size_t) { return bytes(8 * cl.count(), 99); }, cl.count());
-    const auto all_reduce = [&](const cl_command_queue *queue_list, cl_uint count, const cl_mem *from, const cl_mem *to,
-                                const std::size_t *from_offsets, std::size_t size, cl_channel_type type,
-                                cl_reduction_op op) {
-        return clEnqueueAllReduceBufferWithOp(queue_list, count, from, to, from_offsets, nullptr, size, type, op, 0,
-                                              nullptr, nullptr);
+    const auto all_reduce = [&](const cl_command_queue *queue_list, cl_uint count,
+                                const cl_mem *from, const cl_mem *to,
+                                const std::size_t *from_offsets, std::size_t size,
+                                cl_channel_type type, cl_reduction_op op) {
+        return clEnqueueAllReduceBufferWithOp(queue_list, count, from, to, from_offsets, nullptr,
+                                              size, type, op, 0, nullptr, nullptr);
     };
     const auto *const q = queues.data();
     const auto *const a = in.list.data();
@@ -698,9 +725,11 @@ TEST_CASE("invalid arguments of collectives return their error codes") {
     CHECK(all_reduce(q, n, nullptr, b, nullptr, 8, CL_FLOAT, CL_REDUCTION_SUM) == CL_INVALID_VALUE);
     CHECK(all_reduce(q, n, a, nullptr, nullptr, 8, CL_FLOAT, CL_REDUCTION_SUM) == CL_INVALID_VALUE);
     const std::vector<cl_command_queue> no_queues(cl.count(), nullptr);
-    CHECK(all_reduce(no_queues.data(), n, a, b, nullptr, 8, CL_FLOAT, CL_REDUCTION_SUM) == CL_INVALID_COMMAND_QUEUE);
+    CHECK(all_reduce(no_queues.data(), n, a, b, nullptr, 8, CL_FLOAT, CL_REDUCTION_SUM) ==
+          CL_INVALID_COMMAND_QUEUE);
     const std::vector<cl_mem> no_buffers(cl.count(), nullptr);
-    CHECK(all_reduce(q, n, no_buffers.data(), b, nullptr, 8, CL_FLOAT, CL_REDUCTION_SUM) == CL_INVALID_MEM_OBJECT);
+    CHECK(all_reduce(q, n, no_buffers.data(), b, nullptr, 8, CL_FLOAT, CL_REDUCTION_SUM) ==
+          CL_INVALID_MEM_OBJECT);
     CHECK(all_reduce(q, n, a, b, nullptr, 4096, CL_FLOAT, CL_REDUCTION_SUM) == CL_INVALID_VALUE);
     CHECK(all_reduce(q, n, a, b, nullptr, 6, CL_FLOAT, CL_REDUCTION_SUM) == CL_INVALID_VALUE);
     const std::vector<std::size_t> odd(cl.count(), 2);
@@ -709,28 +738,34 @@ TEST_CASE("invalid arguments of collectives return their error codes") {
     CHECK(all_reduce(q, n, a, b, nullptr, 8, CL_FLOAT, 0x1234) == CL_INVALID_VALUE);
     CHECK(all_reduce(q, n, a, b, nullptr, 8, CL_FLOAT, CL_REDUCTION_BXOR) == CL_INVALID_OPERATION);
     const std::vector<std::size_t> shifted(cl.count(), 4);
-    CHECK(all_reduce(q, n, a, a, shifted.data(), 8, CL_FLOAT, CL_REDUCTION_SUM) == CL_MEM_COPY_OVERLAP);
+    CHECK(all_reduce(q, n, a, a, shifted.data(), 8, CL_FLOAT, CL_REDUCTION_SUM) ==
+          CL_MEM_COPY_OVERLAP);
     if (n > 1) {
         const std::vector<cl_mem> one(cl.count(), out.list[0]);
-        CHECK(all_reduce(q, n, a, one.data(), nullptr, 8, CL_FLOAT, CL_REDUCTION_SUM) == CL_MEM_COPY_OVERLAP);
+        CHECK(all_reduce(q, n, a, one.data(), nullptr, 8, CL_FLOAT, CL_REDUCTION_SUM) ==
+              CL_MEM_COPY_OVERLAP);
     }
     CHECK(clEnqueueScanBuffer(q, n, a, b, nullptr, nullptr, 8, CL_FLOAT, 1, nullptr, nullptr) ==
           CL_INVALID_EVENT_WAIT_LIST);
-    CHECK(clEnqueueScanBufferWithKernel(q, n, a, b, nullptr, nullptr, 8, 4, nullptr, 0, nullptr, nullptr) ==
-          CL_INVALID_KERNEL);
-    CHECK(clEnqueueAlltoAllVBuffer(q, n, a, b, nullptr, nullptr, nullptr, 0, nullptr, nullptr) == CL_INVALID_VALUE);
+    CHECK(clEnqueueScanBufferWithKernel(q, n, a, b, nullptr, nullptr, 8, 4, nullptr, 0, nullptr,
+                                        nullptr) == CL_INVALID_KERNEL);
+    CHECK(clEnqueueAlltoAllVBuffer(q, n, a, b, nullptr, nullptr, nullptr, 0, nullptr, nullptr) ==
+          CL_INVALID_VALUE);
     // With two wrong arguments, the code is that of the first check.
     CHECK(clEnqueueScanBuffer(q, n, a, b, nullptr, nullptr, 8, 0x1234, 1, nullptr, nullptr) ==
           CL_INVALID_EVENT_WAIT_LIST);
-    CHECK(all_reduce(no_queues.data(), n, a, b, nullptr, 8, 0x1234, CL_REDUCTION_SUM) == CL_INVALID_COMMAND_QUEUE);
-    CHECK(all_reduce(q, n, a, a, shifted.data(), 8, CL_FLOAT, CL_REDUCTION_BXOR) == CL_INVALID_OPERATION);
+    CHECK(all_reduce(no_queues.data(), n, a, b, nullptr, 8, 0x1234, CL_REDUCTION_SUM) ==
+          CL_INVALID_COMMAND_QUEUE);
+    CHECK(all_reduce(q, n, a, a, shifted.data(), 8, CL_FLOAT, CL_REDUCTION_BXOR) ==
+          CL_INVALID_OPERATION);
     const setup other;
     const buffers foreign(
         other, 0, 0, [&](std::size_t) { return bytes(8, 1); }, 1);
     const std::vector<cl_mem> elsewhere(cl.count(), foreign.list[0]);
-    CHECK(all_reduce(q, n, elsewhere.data(), b, nullptr, 8, CL_FLOAT, CL_REDUCTION_SUM) == CL_INVALID_CONTEXT);
-    CHECK(all_reduce(q, n, elsewhere.data(), no_buffers.data(), nullptr, 8, CL_FLOAT, CL_REDUCTION_SUM) ==
-          CL_INVALID_MEM_OBJECT);
+    CHECK(all_reduce(q, n, elsewhere.data(), b, nullptr, 8, CL_FLOAT, CL_REDUCTION_SUM) ==
+          CL_INVALID_CONTEXT);
+    CHECK(all_reduce(q, n, elsewhere.data(), no_buffers.data(), nullptr, 8, CL_FLOAT,
+                     CL_REDUCTION_SUM) == CL_INVALID_MEM_OBJECT);
     for (std::size_t i = 0; i < cl.count(); ++i) {
         out.expect(i, bytes(8 * cl.count(), 99));
     }
@@ -761,18 +796,33 @@ TEST_CASE("a collective whose wait list fails ends with an error" * doctest::ski
             const cl_command_queue *const q = queues.data();
             const cl_channel_type type = CL_UNSIGNED_INT8;
             switch (kind) {
-                case 0: return clEnqueueBroadcastBuffer(q, a[0], count, b, 0, nullptr, size, number, list, event);
-                case 1: return clEnqueueScatterBuffer(q, a[0], count, b, 0, nullptr, size, number, list, event);
-                case 2: return clEnqueueGatherBuffer(q[0], count, a, b[0], nullptr, 0, size, number, list, event);
-                case 3: return clEnqueueAllGatherBuffer(q, count, a, b, nullptr, nullptr, size, number, list, event);
-                case 4: return clEnqueueAlltoAllBuffer(q, count, a, b, nullptr, nullptr, size, number, list, event);
-                case 5: return clEnqueueReduceBuffer(q[0], count, a, b[0], nullptr, 0, size, type, number, list, event);
+                case 0:
+                    return clEnqueueBroadcastBuffer(q, a[0], count, b, 0, nullptr, size, number,
+                                                    list, event);
+                case 1:
+                    return clEnqueueScatterBuffer(q, a[0], count, b, 0, nullptr, size, number, list,
+                                                  event);
+                case 2:
+                    return clEnqueueGatherBuffer(q[0], count, a, b[0], nullptr, 0, size, number,
+                                                 list, event);
+                case 3:
+                    return clEnqueueAllGatherBuffer(q, count, a, b, nullptr, nullptr, size, number,
+                                                    list, event);
+                case 4:
+                    return clEnqueueAlltoAllBuffer(q, count, a, b, nullptr, nullptr, size, number,
+                                                   list, event);
+                case 5:
+                    return clEnqueueReduceBuffer(q[0], count, a, b[0], nullptr, 0, size, type,
+                                                 number, list, event);
                 case 6:
-                    return clEnqueueAllReduceBuffer(q, count, a, b, nullptr, nullptr, size, type, number, list, event);
+                    return clEnqueueAllReduceBuffer(q, count, a, b, nullptr, nullptr, size, type,
+                                                    number, list, event);
                 case 7:
-                    return clEnqueueReduceScatterBuffer(q, count, a, b, nullptr, nullptr, size, type, number, list,
-                                                        event);
-                default: return clEnqueueScanBuffer(q, count, a, b, nullptr, nullptr, size, type, number, list, event);
+                    return clEnqueueReduceScatterBuffer(q, count, a, b, nullptr, nullptr, size,
+                                                        type, number, list, event);
+                default:
+                    return clEnqueueScanBuffer(q, count, a, b, nullptr, nullptr, size, type, number,
+                                               list, event);
             }
         };
         const event_handle gate = cl.user_event();
@@ -809,9 +859,11 @@ TEST_CASE("more than 4 GiB are broadcast and added up" * doctest::skip()) {
     const auto filled_with = [&](std::size_t device, cl_mem buffer, cl_uint seed) {
         CL_OK(clSetKernelArg(fill, 0, sizeof buffer, &buffer));
         CL_OK(clSetKernelArg(fill, 1, sizeof seed, &seed));
-        CL_OK(clEnqueueNDRangeKernel(cl.queues[device], fill, 1, nullptr, &count, nullptr, 0, nullptr, nullptr));
+        CL_OK(clEnqueueNDRangeKernel(cl.queues[device], fill, 1, nullptr, &count, nullptr, 0,
+                                     nullptr, nullptr));
     };
-    const auto expect_values = [&](std::size_t device, cl_mem buffer, cl_uint seed, cl_uint factor) {
+    const auto expect_values = [&](std::size_t device, cl_mem buffer, cl_uint seed,
+                                   cl_uint factor) {
         const buffer_handle wrong = cl.buffer(4);
         const cl_mem counter = wrong;
         write(cl.queues[device], wrong, 0, bytes(4, 0));
@@ -819,7 +871,8 @@ TEST_CASE("more than 4 GiB are broadcast and added up" * doctest::skip()) {
         CL_OK(clSetKernelArg(compare, 1, sizeof seed, &seed));
         CL_OK(clSetKernelArg(compare, 2, sizeof factor, &factor));
         CL_OK(clSetKernelArg(compare, 3, sizeof counter, &counter));
-        CL_OK(clEnqueueNDRangeKernel(cl.queues[device], compare, 1, nullptr, &count, nullptr, 0, nullptr, nullptr));
+        CL_OK(clEnqueueNDRangeKernel(cl.queues[device], compare, 1, nullptr, &count, nullptr, 0,
+                                     nullptr, nullptr));
         check_equal(read(cl.queues[device], wrong, 0, 4), bytes(4, 0));
     };
     std::vector<cl_command_queue> queues;
@@ -834,15 +887,15 @@ TEST_CASE("more than 4 GiB are broadcast and added up" * doctest::skip()) {
     {
         const buffer_handle source = cl.buffer(size);
         filled_with(0, source, 7);
-        CL_OK(
-            clEnqueueBroadcastBuffer(queues.data(), source, n, targets.data(), 0, nullptr, size, 0, nullptr, nullptr));
+        CL_OK(clEnqueueBroadcastBuffer(queues.data(), source, n, targets.data(), 0, nullptr, size,
+                                       0, nullptr, nullptr));
         for (std::size_t i = 0; i < n; ++i) CL_OK(clFinish(queues[i]));
     }
     for (cl_uint i = 0; i < n; ++i) {
         expect_values(i, targets[i], 7, 1);
         filled_with(i, targets[i], i);
     }
-    CL_OK(clEnqueueAllReduceBuffer(queues.data(), n, targets.data(), targets.data(), nullptr, nullptr, size,
-                                   CL_UNSIGNED_INT32, 0, nullptr, nullptr));
+    CL_OK(clEnqueueAllReduceBuffer(queues.data(), n, targets.data(), targets.data(), nullptr,
+                                   nullptr, size, CL_UNSIGNED_INT32, 0, nullptr, nullptr));
     for (cl_uint i = 0; i < n; ++i) expect_values(i, targets[i], n * (n - 1) / 2, n);
 }

@@ -30,7 +30,8 @@ public:
     void add(cl_context context) {
         const std::lock_guard lock(mutex_);
         const cl_int code = clSetContextDestructorCallback(
-            context, [](cl_context, void *natives) { static_cast<Natives *>(natives)->remove(); }, this);
+            context, [](cl_context, void *natives) { static_cast<Natives *>(natives)->remove(); },
+            this);
         expect(code == CL_SUCCESS, "clSetContextDestructorCallback", code);
         ++alive_;
         ++made_;
@@ -40,7 +41,9 @@ public:
     void expect_none(const char *after) {
         std::unique_lock lock(mutex_);
         changed_.wait_for(lock, std::chrono::seconds(6), [&] { return alive_ == 0; });
-        if (alive_ != 0) std::fprintf(stderr, "UNEXPECTED: %d native contexts are left after %s\n", alive_, after);
+        if (alive_ != 0)
+            std::fprintf(stderr, "UNEXPECTED: %d native contexts are left after %s\n", alive_,
+                         after);
         expect(made_ >= contexts, "the native contexts that were made", made_);
         failures += alive_ != 0 ? 1 : 0;
     }
@@ -65,7 +68,8 @@ Natives *natives = nullptr;
 // The platform's own calls arrive here too, nested in the program's call.
 extern "C" CL_API_ENTRY cl_context CL_API_CALL
 clCreateContext(const cl_context_properties *properties, cl_uint count, const cl_device_id *devices,
-                void(CL_CALLBACK *notify)(const char *, const void *, size_t, void *), void *data, cl_int *code) {
+                void(CL_CALLBACK *notify)(const char *, const void *, size_t, void *), void *data,
+                cl_int *code) {
     static thread_local bool within = false;
     decltype(&clCreateContext) next = nullptr;
     void *const symbol = dlsym(RTLD_NEXT, "clCreateContext");
@@ -87,8 +91,8 @@ constexpr std::size_t most = 3'000'000;  // bytes
 struct Objects {
     explicit Objects(const std::vector<cl_device_id> &devices) {
         cl_int code = CL_SUCCESS;
-        context =
-            clCreateContext(nullptr, static_cast<cl_uint>(devices.size()), devices.data(), nullptr, nullptr, &code);
+        context = clCreateContext(nullptr, static_cast<cl_uint>(devices.size()), devices.data(),
+                                  nullptr, nullptr, &code);
         expect(code == CL_SUCCESS, "clCreateContext", code);
         first = clCreateCommandQueue(context, devices.front(), 0, &code);
         last = clCreateCommandQueue(context, devices.back(), 0, &code);
@@ -103,13 +107,16 @@ struct Objects {
         clReleaseCommandQueue(last);
         clReleaseContext(context);
     }
-    void write(cl_bool blocking, std::size_t size, cl_event gate = nullptr, cl_event *event = nullptr) const {
-        const cl_int code = clEnqueueWriteBuffer(first, buffer, blocking, 0, size, memory().data(),
-                                                 gate != nullptr ? 1 : 0, gate != nullptr ? &gate : nullptr, event);
+    void write(cl_bool blocking, std::size_t size, cl_event gate = nullptr,
+               cl_event *event = nullptr) const {
+        const cl_int code =
+            clEnqueueWriteBuffer(first, buffer, blocking, 0, size, memory().data(),
+                                 gate != nullptr ? 1 : 0, gate != nullptr ? &gate : nullptr, event);
         expect(code == CL_SUCCESS, "clEnqueueWriteBuffer", code);
     }
     cl_int read(cl_bool blocking, std::size_t size) const {
-        return clEnqueueReadBuffer(last, buffer, blocking, 0, size, memory().data(), 0, nullptr, nullptr);
+        return clEnqueueReadBuffer(last, buffer, blocking, 0, size, memory().data(), 0, nullptr,
+                                   nullptr);
     }
     static std::vector<char> &memory() {
         static std::vector<char> all(most);
@@ -150,10 +157,11 @@ void many_commands(const Objects &o) {
 void map(const Objects &o) {
     o.write(CL_FALSE, most);
     cl_int code = CL_SUCCESS;
-    void *const mapped =
-        clEnqueueMapBuffer(o.last, o.buffer, CL_TRUE, CL_MAP_READ | CL_MAP_WRITE, 0, most, 0, nullptr, nullptr, &code);
+    void *const mapped = clEnqueueMapBuffer(o.last, o.buffer, CL_TRUE, CL_MAP_READ | CL_MAP_WRITE,
+                                            0, most, 0, nullptr, nullptr, &code);
     expect(code == CL_SUCCESS, "clEnqueueMapBuffer", code);
-    expect(clEnqueueUnmapMemObject(o.last, o.buffer, mapped, 0, nullptr, nullptr) == CL_SUCCESS, "the unmapping");
+    expect(clEnqueueUnmapMemObject(o.last, o.buffer, mapped, 0, nullptr, nullptr) == CL_SUCCESS,
+           "the unmapping");
     expect(o.read(CL_FALSE, 64) == CL_SUCCESS, "clEnqueueReadBuffer");
 }
 
@@ -161,14 +169,16 @@ void kernel(const Objects &o) {
     const char *source = "kernel void increase(global int *a) { ++a[get_global_id(0)]; }";
     cl_int code = CL_SUCCESS;
     const cl_program program = clCreateProgramWithSource(o.context, 1, &source, nullptr, &code);
-    expect(clBuildProgram(program, 0, nullptr, "", nullptr, nullptr) == CL_SUCCESS, "clBuildProgram");
+    expect(clBuildProgram(program, 0, nullptr, "", nullptr, nullptr) == CL_SUCCESS,
+           "clBuildProgram");
     const cl_kernel increase = clCreateKernel(program, "increase", &code);
     expect(code == CL_SUCCESS, "clCreateKernel", code);
     clSetKernelArg(increase, 0, sizeof o.buffer, &o.buffer);
     const std::size_t items = 16;
     o.write(CL_FALSE, most);
     for (const cl_command_queue queue : {o.first, o.last, o.first}) {
-        code = clEnqueueNDRangeKernel(queue, increase, 1, nullptr, &items, nullptr, 0, nullptr, nullptr);
+        code = clEnqueueNDRangeKernel(queue, increase, 1, nullptr, &items, nullptr, 0, nullptr,
+                                      nullptr);
         expect(code == CL_SUCCESS, "clEnqueueNDRangeKernel", code);
     }
     clReleaseKernel(increase);
@@ -201,7 +211,8 @@ void failure(const Objects &o) {
 void sub_buffers(const Objects &o) {
     const cl_buffer_region region{4096, 4096};
     cl_int code = CL_SUCCESS;
-    const cl_mem part = clCreateSubBuffer(o.buffer, CL_MEM_READ_WRITE, CL_BUFFER_CREATE_TYPE_REGION, &region, &code);
+    const cl_mem part = clCreateSubBuffer(o.buffer, CL_MEM_READ_WRITE, CL_BUFFER_CREATE_TYPE_REGION,
+                                          &region, &code);
     expect(code == CL_SUCCESS, "clCreateSubBuffer", code);
     o.write(CL_FALSE, most);
     const char zero = 0;
@@ -225,7 +236,9 @@ int main() {
     char vendor[256] = "";
     clGetDeviceInfo(devices.front(), CL_DEVICE_VENDOR, sizeof vendor - 1, vendor, nullptr);
     if (std::strstr(vendor, "NVIDIA") != nullptr) {
-        std::printf("SKIP: native contexts: NVIDIA's driver (580) does not end the release of some contexts\n");
+        std::printf(
+            "SKIP: native contexts: NVIDIA's driver (580) does not end the release of some "
+            "contexts\n");
         return 77;
     }
     const std::pair<const char *, void (*)(const Objects &)> uses[] = {

@@ -23,8 +23,8 @@ constexpr std::size_t size = 4096;
 struct objects {
     objects() {
         cl_int code = CL_SUCCESS;
-        context =
-            clCreateContext(nullptr, static_cast<cl_uint>(devices.size()), devices.data(), nullptr, nullptr, &code);
+        context = clCreateContext(nullptr, static_cast<cl_uint>(devices.size()), devices.data(),
+                                  nullptr, nullptr, &code);
         check(code, "clCreateContext");
         first = clCreateCommandQueue(context, devices.front(), CL_QUEUE_PROFILING_ENABLE, &code);
         check(code, "clCreateCommandQueue");
@@ -41,8 +41,8 @@ struct objects {
         check(code, "clCreateKernel");
         check(clSetKernelArg(kernel, 0, sizeof(cl_mem), buffers.data()), "clSetKernelArg");
         for (std::size_t i = 0; i < events.size(); ++i)
-            check(clEnqueueWriteBuffer(i == 0 ? first : last, buffers.at(i), CL_TRUE, 0, size, host.data(), 0, nullptr,
-                                       &events.at(i)),
+            check(clEnqueueWriteBuffer(i == 0 ? first : last, buffers.at(i), CL_TRUE, 0, size,
+                                       host.data(), 0, nullptr, &events.at(i)),
                   "clEnqueueWriteBuffer");
     }
 
@@ -70,8 +70,8 @@ constexpr std::size_t items = 256;
 
 // Results are ignored, because some calls depend on calls that the other ranks never make.
 void fill(objects &cl, const cl_event *wait_list, std::size_t offset = 0) {
-    clEnqueueFillBuffer(cl.last, cl.buffers[0], "1234", 4, offset, size / 2, wait_list != nullptr ? 1 : 0, wait_list,
-                        nullptr);
+    clEnqueueFillBuffer(cl.last, cl.buffers[0], "1234", 4, offset, size / 2,
+                        wait_list != nullptr ? 1 : 0, wait_list, nullptr);
 }
 // A command that the first process leaves out.
 void fill_attached(objects &cl, std::size_t offset) {
@@ -81,11 +81,13 @@ void fill_attached(objects &cl, std::size_t offset) {
 }
 void read_rect(objects &cl, std::size_t buffer_pitch, std::size_t host_pitch) {
     const std::array<std::size_t, 3> region{64, 8, 1};
-    clEnqueueReadBufferRect(cl.last, cl.buffers[0], CL_TRUE, zeros.data(), zeros.data(), region.data(), buffer_pitch, 0,
-                            host_pitch, 0, cl.host.data(), 0, nullptr, nullptr);
+    clEnqueueReadBufferRect(cl.last, cl.buffers[0], CL_TRUE, zeros.data(), zeros.data(),
+                            region.data(), buffer_pitch, 0, host_pitch, 0, cl.host.data(), 0,
+                            nullptr, nullptr);
 }
 void launch(objects &cl, std::size_t offset, std::size_t local) {
-    clEnqueueNDRangeKernel(cl.last, cl.kernel, 1, &offset, &items, local != 0 ? &local : nullptr, 0, nullptr, nullptr);
+    clEnqueueNDRangeKernel(cl.last, cl.kernel, 1, &offset, &items, local != 0 ? &local : nullptr, 0,
+                           nullptr, nullptr);
 }
 void sub_buffer(objects &cl, std::size_t origin, std::size_t bytes) {
     const cl_buffer_region region{origin, bytes};
@@ -97,8 +99,8 @@ void build(objects &cl, cl_uint count, const cl_device_id *devices, const char *
 void map_and_unmap(objects &cl, std::size_t which) {
     std::array<void *, 2> mapped{};
     for (std::size_t i = 0; i < 2; ++i)
-        mapped.at(i) = clEnqueueMapBuffer(cl.last, cl.buffers[0], CL_TRUE, CL_MAP_READ, i * size / 2, size / 2, 0,
-                                          nullptr, nullptr, nullptr);
+        mapped.at(i) = clEnqueueMapBuffer(cl.last, cl.buffers[0], CL_TRUE, CL_MAP_READ,
+                                          i * size / 2, size / 2, 0, nullptr, nullptr, nullptr);
     clEnqueueUnmapMemObject(cl.last, cl.buffers[0], mapped.at(which), 0, nullptr, nullptr);
 }
 void event_info(objects &cl, std::size_t which, cl_event_info param) {
@@ -113,38 +115,46 @@ const std::map<std::string, std::function<void(objects &)>> ways = {
     {"build", [](objects &cl) { build(cl, 0, nullptr); }},
     {"log",
      [](objects &cl) {
-         clGetProgramBuildInfo(cl.program, cl.devices.back(), CL_PROGRAM_BUILD_LOG, cl.host.size(), cl.host.data(),
-                               nullptr);
+         clGetProgramBuildInfo(cl.program, cl.devices.back(), CL_PROGRAM_BUILD_LOG, cl.host.size(),
+                               cl.host.data(), nullptr);
      }},
     {"names",
      [](objects &cl) {
-         clGetProgramInfo(cl.program, CL_PROGRAM_KERNEL_NAMES, cl.host.size(), cl.host.data(), nullptr);
+         clGetProgramInfo(cl.program, CL_PROGRAM_KERNEL_NAMES, cl.host.size(), cl.host.data(),
+                          nullptr);
      }},
     {"binary-sizes",
      [](objects &cl) {
-         clGetProgramInfo(cl.program, CL_PROGRAM_BINARY_SIZES, cl.host.size(), cl.host.data(), nullptr);
+         clGetProgramInfo(cl.program, CL_PROGRAM_BINARY_SIZES, cl.host.size(), cl.host.data(),
+                          nullptr);
      }},
-    {"buffer", [](objects &cl) { clCreateBuffer(cl.context, CL_MEM_READ_WRITE, 64, nullptr, nullptr); }},
-    {"queue", [](objects &cl) { clCreateCommandQueue(cl.context, cl.devices.front(), 0, nullptr); }},
+    {"buffer",
+     [](objects &cl) { clCreateBuffer(cl.context, CL_MEM_READ_WRITE, 64, nullptr, nullptr); }},
+    {"queue",
+     [](objects &cl) { clCreateCommandQueue(cl.context, cl.devices.front(), 0, nullptr); }},
     {"read",
      [](objects &cl) {
-         clEnqueueReadBuffer(cl.last, cl.buffers[0], CL_TRUE, 0, size, cl.host.data(), 0, nullptr, nullptr);
+         clEnqueueReadBuffer(cl.last, cl.buffers[0], CL_TRUE, 0, size, cl.host.data(), 0, nullptr,
+                             nullptr);
      }},
     {"status", [](objects &cl) { event_info(cl, 1, CL_EVENT_COMMAND_EXECUTION_STATUS); }},
     {"times",
      [](objects &cl) {
          cl_ulong time = 0;
-         clGetEventProfilingInfo(cl.events[1], CL_PROFILING_COMMAND_END, sizeof time, &time, nullptr);
+         clGetEventProfilingInfo(cl.events[1], CL_PROFILING_COMMAND_END, sizeof time, &time,
+                                 nullptr);
      }},
     {"wait", [](objects &cl) { clWaitForEvents(1, &cl.events[1]); }},
     {"finish", [](objects &cl) { clFinish(cl.last); }},
     {"formats",
      [](objects &cl) {
-         clGetSupportedImageFormats(cl.context, CL_MEM_READ_ONLY, CL_MEM_OBJECT_IMAGE2D, 0, nullptr, nullptr);
+         clGetSupportedImageFormats(cl.context, CL_MEM_READ_ONLY, CL_MEM_OBJECT_IMAGE2D, 0, nullptr,
+                                    nullptr);
      }},
     {"sub-devices",
      [](objects &cl) {
-         constexpr std::array<cl_device_partition_property, 3> one_each{CL_DEVICE_PARTITION_EQUALLY, 1, 0};
+         constexpr std::array<cl_device_partition_property, 3> one_each{CL_DEVICE_PARTITION_EQUALLY,
+                                                                        1, 0};
          clCreateSubDevices(cl.devices.back(), one_each.data(), 0, nullptr, nullptr);
      }},
 
@@ -159,10 +169,16 @@ const std::map<std::string, std::function<void(objects &)>> ways = {
     {"fill-attached", [](objects &cl) { fill_attached(cl, 0); }},
     {"fill-attached-elsewhere", [](objects &cl) { fill_attached(cl, 4); }},
     {"source", [](objects &cl) { cl.make_program("kernel void k(global int *a) { a[0] = 1; }"); }},
-    {"source-2", [](objects &cl) { cl.make_program("kernel void k(global int *a) { a[0] = 2; }"); }},
-    {"migration", [](objects &cl) { clEnqueueMigrateMemObjects(cl.last, 1, &cl.buffers[0], 0, 0, nullptr, nullptr); }},
+    {"source-2",
+     [](objects &cl) { cl.make_program("kernel void k(global int *a) { a[0] = 2; }"); }},
+    {"migration",
+     [](objects &cl) {
+         clEnqueueMigrateMemObjects(cl.last, 1, &cl.buffers[0], 0, 0, nullptr, nullptr);
+     }},
     {"migration-2",
-     [](objects &cl) { clEnqueueMigrateMemObjects(cl.last, 1, &cl.buffers[1], 0, 0, nullptr, nullptr); }},
+     [](objects &cl) {
+         clEnqueueMigrateMemObjects(cl.last, 1, &cl.buffers[1], 0, 0, nullptr, nullptr);
+     }},
     {"rect", [](objects &cl) { read_rect(cl, 64, 64); }},
     {"rect-2", [](objects &cl) { read_rect(cl, 128, 64); }},
     {"rect-3", [](objects &cl) { read_rect(cl, 64, 128); }},

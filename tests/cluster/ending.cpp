@@ -33,8 +33,8 @@ struct objects {
     void make() {
         const std::vector<cl_device_id> devices = all_devices();
         cl_int code = CL_SUCCESS;
-        context =
-            clCreateContext(nullptr, static_cast<cl_uint>(devices.size()), devices.data(), nullptr, nullptr, &code);
+        context = clCreateContext(nullptr, static_cast<cl_uint>(devices.size()), devices.data(),
+                                  nullptr, nullptr, &code);
         check(code, "clCreateContext");
         for (const cl_device_id device : devices) {
             queues.push_back(clCreateCommandQueue(context, device, 0, &code));
@@ -46,10 +46,12 @@ struct objects {
 
     /// The last device writes and all other devices read, so that each process gets messages.
     void use() {
-        check(clEnqueueWriteBuffer(queues.back(), buffer, CL_FALSE, 0, size, host.data(), 0, nullptr, &event),
+        check(clEnqueueWriteBuffer(queues.back(), buffer, CL_FALSE, 0, size, host.data(), 0,
+                                   nullptr, &event),
               "clEnqueueWriteBuffer");
         for (const cl_command_queue queue : queues)
-            check(clEnqueueReadBuffer(queue, buffer, CL_FALSE, 0, size, host.data(), 1, &event, nullptr),
+            check(clEnqueueReadBuffer(queue, buffer, CL_FALSE, 0, size, host.data(), 1, &event,
+                                      nullptr),
                   "clEnqueueReadBuffer");
         for (const cl_command_queue queue : queues) check(clFlush(queue), "clFlush");
     }
@@ -57,7 +59,8 @@ struct objects {
     void release() {
         if (event != nullptr) check(clReleaseEvent(event), "clReleaseEvent");
         check(clReleaseMemObject(buffer), "clReleaseMemObject");
-        for (const cl_command_queue queue : queues) check(clReleaseCommandQueue(queue), "clReleaseCommandQueue");
+        for (const cl_command_queue queue : queues)
+            check(clReleaseCommandQueue(queue), "clReleaseCommandQueue");
         check(clReleaseContext(context), "clReleaseContext");
         std::fprintf(stderr, "released\n");
     }
@@ -90,7 +93,8 @@ struct used_late : objects {
     void launch() const {
         const std::size_t global = 64;
         for (const cl_command_queue queue : queues)
-            expect_no_process(clEnqueueNDRangeKernel(queue, kernel, 1, nullptr, &global, nullptr, 0, nullptr, nullptr),
+            expect_no_process(clEnqueueNDRangeKernel(queue, kernel, 1, nullptr, &global, nullptr, 0,
+                                                     nullptr, nullptr),
                               "kernel");
     }
 
@@ -103,18 +107,22 @@ struct used_late : objects {
         std::vector<char> bytes(64);
         launch();
         for (const cl_command_queue queue : queues) {
-            expect_no_process(clEnqueueWriteBuffer(queue, buffer, CL_TRUE, 0, 64, bytes.data(), 0, nullptr, nullptr),
+            expect_no_process(clEnqueueWriteBuffer(queue, buffer, CL_TRUE, 0, 64, bytes.data(), 0,
+                                                   nullptr, nullptr),
                               "write");
-            expect_no_process(clEnqueueReadBuffer(queue, buffer, CL_TRUE, 0, 64, bytes.data(), 0, nullptr, nullptr),
+            expect_no_process(clEnqueueReadBuffer(queue, buffer, CL_TRUE, 0, 64, bytes.data(), 0,
+                                                  nullptr, nullptr),
                               "read");
             cl_int code = CL_SUCCESS;
-            clEnqueueMapBuffer(queue, buffer, CL_TRUE, CL_MAP_READ, 0, 64, 0, nullptr, nullptr, &code);
+            clEnqueueMapBuffer(queue, buffer, CL_TRUE, CL_MAP_READ, 0, 64, 0, nullptr, nullptr,
+                               &code);
             expect_no_process(code, "map");
             expect_no_process(clFinish(queue), "clFinish");
         }
         expect_no_process(clWaitForEvents(1, &event), "clWaitForEvents");
         cl_uint count = 0;
-        check(clGetMemObjectInfo(buffer, CL_MEM_REFERENCE_COUNT, sizeof count, &count, nullptr), "clGetMemObjectInfo");
+        check(clGetMemObjectInfo(buffer, CL_MEM_REFERENCE_COUNT, sizeof count, &count, nullptr),
+              "clGetMemObjectInfo");
         release();
     }
 } used;
@@ -130,8 +138,8 @@ void sizes_differ() {
     cl.make();
     cl.use();
     for (const cl_command_queue queue : cl.queues) check(clFinish(queue), "clFinish");
-    clEnqueueReadBuffer(cl.queues.back(), cl.buffer, CL_TRUE, 0, is_rank("0") ? size / 2 : size, cl.host.data(), 0,
-                        nullptr, nullptr);
+    clEnqueueReadBuffer(cl.queues.back(), cl.buffer, CL_TRUE, 0, is_rank("0") ? size / 2 : size,
+                        cl.host.data(), 0, nullptr, nullptr);
 }
 
 /// Only rank 0 sets a user event that commands of all ranks wait for.
@@ -143,7 +151,8 @@ void user_event_differs() {
     const cl_event event = clCreateUserEvent(cl.context, &error);
     check(error, "clCreateUserEvent");
     for (const cl_command_queue queue : cl.queues)
-        check(clEnqueueMarkerWithWaitList(queue, 1, &event, nullptr), "clEnqueueMarkerWithWaitList");
+        check(clEnqueueMarkerWithWaitList(queue, 1, &event, nullptr),
+              "clEnqueueMarkerWithWaitList");
     if (is_rank("0")) check(clSetUserEventStatus(event, CL_COMPLETE), "clSetUserEventStatus");
     for (const cl_command_queue queue : cl.queues) clFinish(queue);
 }
@@ -158,9 +167,15 @@ void user_event_unset() {
     check(error, "clCreateUserEvent");
     for (const cl_command_queue queue : cl.queues) {
         cl_event event = nullptr;
-        check(clEnqueueReadBuffer(queue, cl.buffer, CL_FALSE, 0, size, cl.host.data(), 1, &user, &event), "read");
-        check(clEnqueueCopyBuffer(queue, cl.buffer, cl.buffer, 0, size / 2, size / 2, 1, &event, nullptr), "copy");
-        check(clEnqueueWriteBuffer(queue, cl.buffer, CL_FALSE, 0, size, cl.host.data(), 1, &user, nullptr), "write");
+        check(clEnqueueReadBuffer(queue, cl.buffer, CL_FALSE, 0, size, cl.host.data(), 1, &user,
+                                  &event),
+              "read");
+        check(clEnqueueCopyBuffer(queue, cl.buffer, cl.buffer, 0, size / 2, size / 2, 1, &event,
+                                  nullptr),
+              "copy");
+        check(clEnqueueWriteBuffer(queue, cl.buffer, CL_FALSE, 0, size, cl.host.data(), 1, &user,
+                                   nullptr),
+              "write");
         check(clFlush(queue), "clFlush");
     }
 }
@@ -172,17 +187,19 @@ void host_memory_unseen() {
     cl.make();
     cl_int error = CL_SUCCESS;
     for (const std::size_t bytes : {std::size_t{4096}, std::size_t{8192}}) {
-        const cl_mem memory =
-            clCreateBuffer(cl.context, CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR, bytes, cl.host.data(), &error);
+        const cl_mem memory = clCreateBuffer(cl.context, CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR,
+                                             bytes, cl.host.data(), &error);
         check(error, "clCreateBuffer");
         const int value = 7;
-        check(clEnqueueFillBuffer(cl.queues.back(), memory, &value, sizeof value, 0, bytes, 0, nullptr, nullptr),
+        check(clEnqueueFillBuffer(cl.queues.back(), memory, &value, sizeof value, 0, bytes, 0,
+                                  nullptr, nullptr),
               "fill");
         if (bytes != 4096) {
-            void *const mapped = clEnqueueMapBuffer(cl.queues.back(), memory, CL_TRUE, CL_MAP_READ, 0, bytes, 0,
-                                                    nullptr, nullptr, &error);
+            void *const mapped = clEnqueueMapBuffer(cl.queues.back(), memory, CL_TRUE, CL_MAP_READ,
+                                                    0, bytes, 0, nullptr, nullptr, &error);
             check(error, "clEnqueueMapBuffer");
-            check(clEnqueueUnmapMemObject(cl.queues.back(), memory, mapped, 0, nullptr, nullptr), "unmap");
+            check(clEnqueueUnmapMemObject(cl.queues.back(), memory, mapped, 0, nullptr, nullptr),
+                  "unmap");
         }
         check(clFinish(cl.queues.back()), "clFinish");
         check(clReleaseMemObject(memory), "clReleaseMemObject");
@@ -218,14 +235,16 @@ void children_end() {
             if (waitpid(child, &status, 0) != child || status != 0)
                 std::fprintf(stderr, "UNEXPECTED: a child ended with %d\n", status);
         }
-    if (execl(missing, missing, nullptr) != -1 || execlp("no-such-program", missing, nullptr) != -1) std::_Exit(9);
+    if (execl(missing, missing, nullptr) != -1 || execlp("no-such-program", missing, nullptr) != -1)
+        std::_Exit(9);
     cl.use();
     for (const cl_command_queue queue : cl.queues) check(clFinish(queue), "clFinish");
     cl.release();
     std::puts("fine");
 }
 
-/// Continues in a child with its own session, like daemon(). The parent ends at once, or after the child has joined.
+/// Continues in a child with its own session, like daemon(). The parent ends at once, or after the
+/// child has joined.
 int become_daemon(bool parent_waits) {
     std::array<int, 2> joined{};
     if (pipe(joined.data()) != 0) return 9;
@@ -299,12 +318,17 @@ void killed(const std::string &where) {
     if (is_rank("1")) die();
     const cl_command_queue theirs = cl.queues.at(1);
     cl_event event = nullptr;
-    check(clEnqueueWriteBuffer(theirs, cl.buffer, CL_FALSE, 0, size, cl.host.data(), 0, nullptr, &event), "write");
+    check(clEnqueueWriteBuffer(theirs, cl.buffer, CL_FALSE, 0, size, cl.host.data(), 0, nullptr,
+                               &event),
+          "write");
     if (where == "in-finish") {
-        check(clEnqueueReadBuffer(theirs, cl.buffer, CL_FALSE, 0, size, cl.host.data(), 0, nullptr, nullptr), "read");
+        check(clEnqueueReadBuffer(theirs, cl.buffer, CL_FALSE, 0, size, cl.host.data(), 0, nullptr,
+                                  nullptr),
+              "read");
         clFinish(theirs);
     } else if (where == "in-read") {
-        clEnqueueReadBuffer(theirs, cl.buffer, CL_TRUE, 0, size, cl.host.data(), 0, nullptr, nullptr);
+        clEnqueueReadBuffer(theirs, cl.buffer, CL_TRUE, 0, size, cl.host.data(), 0, nullptr,
+                            nullptr);
     } else {
         clWaitForEvents(1, &event);
     }
@@ -312,39 +336,45 @@ void killed(const std::string &where) {
     std::_Exit(9);
 }
 
-/// Writes beyond the end of two maps, of a buffer and of an image. Natively those bytes belong to the
-/// buffer and the image.
+/// Writes beyond the end of two maps, of a buffer and of an image. Natively those bytes belong to
+/// the buffer and the image.
 void write_beyond_maps() {
     objects cl;
     cl.make();
     const cl_command_queue queue = cl.queues.back();
     cl_int code = CL_SUCCESS;
-    auto *mapped = static_cast<char *>(
-        clEnqueueMapBuffer(queue, cl.buffer, CL_TRUE, CL_MAP_WRITE, 64, 100, 0, nullptr, nullptr, &code));
+    auto *mapped = static_cast<char *>(clEnqueueMapBuffer(queue, cl.buffer, CL_TRUE, CL_MAP_WRITE,
+                                                          64, 100, 0, nullptr, nullptr, &code));
     check(code, "clEnqueueMapBuffer");
     std::fill_n(mapped, 140, 'y');
-    check(clEnqueueUnmapMemObject(queue, cl.buffer, mapped, 0, nullptr, nullptr), "clEnqueueUnmapMemObject");
+    check(clEnqueueUnmapMemObject(queue, cl.buffer, mapped, 0, nullptr, nullptr),
+          "clEnqueueUnmapMemObject");
     // All mapped bytes may be read.
-    mapped = static_cast<char *>(
-        clEnqueueMapBuffer(queue, cl.buffer, CL_TRUE, CL_MAP_READ, 0, 200, 0, nullptr, nullptr, &code));
+    mapped = static_cast<char *>(clEnqueueMapBuffer(queue, cl.buffer, CL_TRUE, CL_MAP_READ, 0, 200,
+                                                    0, nullptr, nullptr, &code));
     check(code, "clEnqueueMapBuffer");
-    if (std::count(mapped + 64, mapped + 164, 'y') != 100) check(CL_INVALID_VALUE, "what is mapped");
-    check(clEnqueueUnmapMemObject(queue, cl.buffer, mapped, 0, nullptr, nullptr), "clEnqueueUnmapMemObject");
+    if (std::count(mapped + 64, mapped + 164, 'y') != 100)
+        check(CL_INVALID_VALUE, "what is mapped");
+    check(clEnqueueUnmapMemObject(queue, cl.buffer, mapped, 0, nullptr, nullptr),
+          "clEnqueueUnmapMemObject");
 
     const cl_image_format format{CL_RGBA, CL_UNSIGNED_INT8};
     cl_image_desc desc{};
     desc.image_type = CL_MEM_OBJECT_IMAGE2D;
     desc.image_width = desc.image_height = 64;
-    const cl_mem image = clCreateImage(cl.context, CL_MEM_READ_WRITE, &format, &desc, nullptr, &code);
+    const cl_mem image =
+        clCreateImage(cl.context, CL_MEM_READ_WRITE, &format, &desc, nullptr, &code);
     check(code, "clCreateImage");
     const std::array<std::size_t, 3> origin{};
     const std::array<std::size_t, 3> region{64, 2, 1};
     std::size_t pitch = 0;
-    mapped = static_cast<char *>(clEnqueueMapImage(queue, image, CL_TRUE, CL_MAP_WRITE, origin.data(), region.data(),
-                                                   &pitch, nullptr, 0, nullptr, nullptr, &code));
+    mapped = static_cast<char *>(clEnqueueMapImage(queue, image, CL_TRUE, CL_MAP_WRITE,
+                                                   origin.data(), region.data(), &pitch, nullptr, 0,
+                                                   nullptr, nullptr, &code));
     check(code, "clEnqueueMapImage");
     std::fill_n(mapped, 3 * pitch, 'z');
-    check(clEnqueueUnmapMemObject(queue, image, mapped, 0, nullptr, nullptr), "clEnqueueUnmapMemObject");
+    check(clEnqueueUnmapMemObject(queue, image, mapped, 0, nullptr, nullptr),
+          "clEnqueueUnmapMemObject");
     check(clFinish(queue), "clFinish");
     check(clReleaseMemObject(image), "clReleaseMemObject");
     cl.release();

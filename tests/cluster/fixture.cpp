@@ -19,7 +19,8 @@ kernel void copy(global uchar *to, const global uchar *from) {
 context_handle context_of_all_devices() {
     cl_int code = CL_SUCCESS;
     const auto count = static_cast<cl_uint>(devices().size());
-    context_handle context(clCreateContext(nullptr, count, devices().data(), nullptr, nullptr, &code));
+    context_handle context(
+        clCreateContext(nullptr, count, devices().data(), nullptr, nullptr, &code));
     CL_OK(code);
     return context;
 }
@@ -58,11 +59,13 @@ bool is_cluster() { return info_text(clGetPlatformInfo, CL_PLATFORM_NAME, platfo
 
 bool has_several_processes() {
     cl_uint rank = 0;
-    return clGetDeviceInfo(devices().front(), CL_DEVICE_RANK_DIST, sizeof rank, &rank, nullptr) == CL_SUCCESS;
+    return clGetDeviceInfo(devices().front(), CL_DEVICE_RANK_DIST, sizeof rank, &rank, nullptr) ==
+           CL_SUCCESS;
 }
 
 setup::setup(cl_command_queue_properties properties, of wanted)
-    : context(wanted == of::its_own || are_cpus(devices()) ? context_of_all_devices() : context_of_all_cases()) {
+    : context(wanted == of::its_own || are_cpus(devices()) ? context_of_all_devices()
+                                                           : context_of_all_cases()) {
     for (std::size_t i = 0; i < devices().size(); ++i) queues.push_back(queue(i, properties));
 }
 
@@ -80,10 +83,12 @@ buffer_handle setup::buffer(std::size_t size, cl_mem_flags flags, void *host_ptr
     return made;
 }
 
-buffer_handle setup::sub_buffer(cl_mem parent, std::size_t origin, std::size_t size, cl_mem_flags flags) const {
+buffer_handle setup::sub_buffer(cl_mem parent, std::size_t origin, std::size_t size,
+                                cl_mem_flags flags) const {
     cl_int code = CL_SUCCESS;
     const cl_buffer_region region{origin, size};
-    buffer_handle made(clCreateSubBuffer(parent, flags, CL_BUFFER_CREATE_TYPE_REGION, &region, &code));
+    buffer_handle made(
+        clCreateSubBuffer(parent, flags, CL_BUFFER_CREATE_TYPE_REGION, &region, &code));
     CL_OK(code);
     return made;
 }
@@ -117,22 +122,25 @@ kernel_handle setup::kernel(const char *name) {
 }
 
 void write(cl_command_queue queue, cl_mem buffer, std::size_t offset, const bytes &data) {
-    CL_OK(clEnqueueWriteBuffer(queue, buffer, CL_TRUE, offset, data.size(), data.data(), 0, nullptr, nullptr));
+    CL_OK(clEnqueueWriteBuffer(queue, buffer, CL_TRUE, offset, data.size(), data.data(), 0, nullptr,
+                               nullptr));
 }
 
 bytes read(cl_command_queue queue, cl_mem buffer, std::size_t offset, std::size_t size) {
     bytes data(size);
-    CL_OK(clEnqueueReadBuffer(queue, buffer, CL_TRUE, offset, size, data.data(), 0, nullptr, nullptr));
+    CL_OK(clEnqueueReadBuffer(queue, buffer, CL_TRUE, offset, size, data.data(), 0, nullptr,
+                              nullptr));
     return data;
 }
 
 void check_equal(const bytes &found, const bytes &wanted) {
     CHECK(found.size() == wanted.size());
     if (found == wanted) return;
-    const auto [at, other] = std::mismatch(found.begin(), found.end(), wanted.begin(), wanted.end());
+    const auto [at, other] =
+        std::mismatch(found.begin(), found.end(), wanted.begin(), wanted.end());
     if (at == found.end() || other == wanted.end()) return;
-    FAIL_CHECK("byte " << at - found.begin() << " of " << found.size() << " is " << static_cast<int>(*at) << ", not "
-                       << static_cast<int>(*other));
+    FAIL_CHECK("byte " << at - found.begin() << " of " << found.size() << " is "
+                       << static_cast<int>(*at) << ", not " << static_cast<int>(*other));
 }
 
 void expect(const setup &cl, cl_mem buffer, const bytes &wanted, std::size_t offset) {
@@ -142,7 +150,9 @@ void expect(const setup &cl, cl_mem buffer, const bytes &wanted, std::size_t off
     }
 }
 
-cl_int status_of(cl_event event) { return info<cl_int>(clGetEventInfo, CL_EVENT_COMMAND_EXECUTION_STATUS, event); }
+cl_int status_of(cl_event event) {
+    return info<cl_int>(clGetEventInfo, CL_EVENT_COMMAND_EXECUTION_STATUS, event);
+}
 
 void complete(cl_event event) {
     CL_OK(clWaitForEvents(1, &event));

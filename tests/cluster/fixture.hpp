@@ -34,15 +34,18 @@ bool has_several_processes();
 class setup {
 public:
     enum class of { any_context, its_own };
-    explicit setup(cl_command_queue_properties properties = CL_QUEUE_PROFILING_ENABLE, of wanted = of::any_context);
+    explicit setup(cl_command_queue_properties properties = CL_QUEUE_PROFILING_ENABLE,
+                   of wanted = of::any_context);
     explicit setup(of wanted) : setup(CL_QUEUE_PROFILING_ENABLE, wanted) {}
 
     queue_handle queue(std::size_t device, cl_command_queue_properties properties) const;
     queue_handle out_of_order(std::size_t device) const {
         return queue(device, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE | CL_QUEUE_PROFILING_ENABLE);
     }
-    buffer_handle buffer(std::size_t size, cl_mem_flags flags = CL_MEM_READ_WRITE, void *host_ptr = nullptr) const;
-    buffer_handle sub_buffer(cl_mem parent, std::size_t origin, std::size_t size, cl_mem_flags flags = 0) const;
+    buffer_handle buffer(std::size_t size, cl_mem_flags flags = CL_MEM_READ_WRITE,
+                         void *host_ptr = nullptr) const;
+    buffer_handle sub_buffer(cl_mem parent, std::size_t origin, std::size_t size,
+                             cl_mem_flags flags = 0) const;
     event_handle user_event() const;
     /// Built for all devices.
     program_handle program(const std::string &source, const char *options = "") const;

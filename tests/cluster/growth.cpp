@@ -32,7 +32,8 @@ double left_by(const std::function<void()> &round) {
     for (int batch = 0; batch < batches; ++batch) {
         const std::size_t before = heap_in_use();
         for (int i = 0; i < rounds; ++i) round();
-        least = std::min(least, (static_cast<double>(heap_in_use()) - static_cast<double>(before)) / rounds);
+        least = std::min(
+            least, (static_cast<double>(heap_in_use()) - static_cast<double>(before)) / rounds);
     }
     return least;
 }
@@ -47,7 +48,9 @@ void wait_for_end(cl_event event) { REQUIRE(clWaitForEvents(1, &event) == CL_SUC
 
 }  // namespace
 
-TEST_CASE("reads leave no memory behind in a program that never calls clFinish, however it waits for them") {
+TEST_CASE(
+    "reads leave no memory behind in a program that never calls clFinish, however it waits for "
+    "them") {
     const setup cl(0);
     const buffer_handle buffer = cl.buffer(size);
     cl_command_queue const queue = cl.queues[cl.count() - 1];
@@ -55,10 +58,12 @@ TEST_CASE("reads leave no memory behind in a program that never calls clFinish, 
     bytes data(size);
     write(queue, buffer, 0, data);
     const auto start = [&](cl_command_queue on, cl_event *event) {
-        REQUIRE(clEnqueueReadBuffer(on, buffer, CL_FALSE, 0, size, data.data(), 0, nullptr, event) == CL_SUCCESS);
+        REQUIRE(clEnqueueReadBuffer(on, buffer, CL_FALSE, 0, size, data.data(), 0, nullptr,
+                                    event) == CL_SUCCESS);
     };
     const auto blocking = [&](cl_command_queue on) {
-        REQUIRE(clEnqueueReadBuffer(on, buffer, CL_TRUE, 0, size, data.data(), 0, nullptr, nullptr) == CL_SUCCESS);
+        REQUIRE(clEnqueueReadBuffer(on, buffer, CL_TRUE, 0, size, data.data(), 0, nullptr,
+                                    nullptr) == CL_SUCCESS);
     };
     const std::vector<std::pair<const char *, std::function<void()>>> ways = {
         {"blocking", [&] { blocking(queue); }},
@@ -75,8 +80,8 @@ TEST_CASE("reads leave no memory behind in a program that never calls clFinish, 
              start(queue, event.out());
              cl_int status = CL_QUEUED;
              while (status > CL_COMPLETE)
-                 REQUIRE(clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status, nullptr) ==
-                         CL_SUCCESS);
+                 REQUIRE(clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status,
+                                        &status, nullptr) == CL_SUCCESS);
          }},
         {"a marker",
          [&] {
@@ -92,17 +97,20 @@ TEST_CASE("reads leave no memory behind in a program that never calls clFinish, 
              std::atomic<bool> called = false;
              REQUIRE(clSetEventCallback(
                          event, CL_COMPLETE,
-                         [](cl_event, cl_int, void *flag) { *static_cast<std::atomic<bool> *>(flag) = true; },
+                         [](cl_event, cl_int, void *flag) {
+                             *static_cast<std::atomic<bool> *>(flag) = true;
+                         },
                          &called) == CL_SUCCESS);
              while (!called) sched_yield();
          }},
         {"a map",
          [&] {
              cl_int code = CL_SUCCESS;
-             void *const memory =
-                 clEnqueueMapBuffer(queue, buffer, CL_TRUE, CL_MAP_READ, 0, size, 0, nullptr, nullptr, &code);
+             void *const memory = clEnqueueMapBuffer(queue, buffer, CL_TRUE, CL_MAP_READ, 0, size,
+                                                     0, nullptr, nullptr, &code);
              REQUIRE(code == CL_SUCCESS);
-             REQUIRE(clEnqueueUnmapMemObject(queue, buffer, memory, 0, nullptr, nullptr) == CL_SUCCESS);
+             REQUIRE(clEnqueueUnmapMemObject(queue, buffer, memory, 0, nullptr, nullptr) ==
+                     CL_SUCCESS);
          }},
         {"a new queue for each read", [&] { blocking(cl.queue(cl.count() - 1, 0)); }},
     };
@@ -122,7 +130,8 @@ TEST_CASE("many objects and open commands of each kind at a time leave no memory
     write(queue, buffer, 0, bytes(size));
     const kernel_handle add = cl.kernel("add");
     cl_program program = nullptr;
-    REQUIRE(clGetKernelInfo(add, CL_KERNEL_PROGRAM, sizeof program, &program, nullptr) == CL_SUCCESS);
+    REQUIRE(clGetKernelInfo(add, CL_KERNEL_PROGRAM, sizeof program, &program, nullptr) ==
+            CL_SUCCESS);
     const char *source = "kernel void nothing() {}";
     bytes data(count);
     cl_int code = CL_SUCCESS;
@@ -144,7 +153,8 @@ TEST_CASE("many objects and open commands of each kind at a time leave no memory
             REQUIRE(clEnqueueMarkerWithWaitList(on, 1, &first, nullptr) == CL_SUCCESS);
             std::vector<event_handle> events(with_events ? count : 0);
             for (std::size_t i = 0; i < count; ++i)
-                REQUIRE(clEnqueueReadBuffer(on, buffer, CL_FALSE, 0, 1, &data[i], on == other.get() ? 1 : 0,
+                REQUIRE(clEnqueueReadBuffer(on, buffer, CL_FALSE, 0, 1, &data[i],
+                                            on == other.get() ? 1 : 0,
                                             on == other.get() ? &first : nullptr,
                                             with_events ? events[i].out() : nullptr) == CL_SUCCESS);
             REQUIRE(clSetUserEventStatus(gate, CL_COMPLETE) == CL_SUCCESS);
@@ -153,14 +163,19 @@ TEST_CASE("many objects and open commands of each kind at a time leave no memory
     };
     const std::vector<std::pair<const char *, std::function<void()>>> kinds = {
         {"buffers",
-         all([&] { return clCreateBuffer(cl.context, CL_MEM_READ_WRITE, size, nullptr, &code); }, clReleaseMemObject)},
-        {"buffers with contents",
-         all([&] { return clCreateBuffer(cl.context, CL_MEM_COPY_HOST_PTR, 1, data.data(), &code); },
+         all([&] { return clCreateBuffer(cl.context, CL_MEM_READ_WRITE, size, nullptr, &code); },
              clReleaseMemObject)},
-        {"queues",
-         all([&] { return clCreateCommandQueue(cl.context, devices().back(), 0, &code); }, clReleaseCommandQueue)},
+        {"buffers with contents", all(
+                                      [&] {
+                                          return clCreateBuffer(cl.context, CL_MEM_COPY_HOST_PTR, 1,
+                                                                data.data(), &code);
+                                      },
+                                      clReleaseMemObject)},
+        {"queues", all([&] { return clCreateCommandQueue(cl.context, devices().back(), 0, &code); },
+                       clReleaseCommandQueue)},
         {"programs",
-         all([&] { return clCreateProgramWithSource(cl.context, 1, &source, nullptr, &code); }, clReleaseProgram)},
+         all([&] { return clCreateProgramWithSource(cl.context, 1, &source, nullptr, &code); },
+             clReleaseProgram)},
         {"kernels", all([&] { return clCreateKernel(program, "add", &code); }, clReleaseKernel)},
         {"user events", all([&] { return clCreateUserEvent(cl.context, &code); },
                             [](cl_event event) {
@@ -208,7 +223,8 @@ TEST_CASE("the cost of a read does not grow with the number of open reads") {
         std::vector<unsigned char> data(reads);
         const double before = cpu_seconds();
         for (std::size_t i = 0; i < reads; ++i)
-            REQUIRE(clEnqueueReadBuffer(queue, buffer, CL_FALSE, 0, 1, &data[i], 0, nullptr, nullptr) == CL_SUCCESS);
+            REQUIRE(clEnqueueReadBuffer(queue, buffer, CL_FALSE, 0, 1, &data[i], 0, nullptr,
+                                        nullptr) == CL_SUCCESS);
         REQUIRE(clFinish(queue) == CL_SUCCESS);
         return (cpu_seconds() - before) / static_cast<double>(reads);
     };

@@ -108,7 +108,8 @@ private:
             queues.push_back(clCreateCommandQueue(context, device, 0, &code));
             CL_OK(code);
         }
-        program = clCreateProgramWithSource(context, 1, const_cast<const char **>(&program_source), nullptr, &code);
+        program = clCreateProgramWithSource(context, 1, const_cast<const char **>(&program_source),
+                                            nullptr, &code);
         CL_OK(code);
         CL_OK(clBuildProgram(program, 0, nullptr, "-cl-kernel-arg-info", nullptr, nullptr));
     }
@@ -142,11 +143,14 @@ template <typename T>
 void set_argument(cl_kernel kernel, cl_uint index, const T &value) {
     CL_OK(clSetKernelArg(kernel, index, sizeof value, &value));
 }
-inline void set_memory(cl_kernel kernel, cl_uint index, cl_mem memory) { set_argument(kernel, index, memory); }
+inline void set_memory(cl_kernel kernel, cl_uint index, cl_mem memory) {
+    set_argument(kernel, index, memory);
+}
 
 inline memory_handle make_buffer(std::size_t size, const void *contents = nullptr) {
     cl_int code = CL_SUCCESS;
-    memory_handle buffer(clCreateBuffer(machine::get().context, contents != nullptr ? CL_MEM_COPY_HOST_PTR : 0, size,
+    memory_handle buffer(clCreateBuffer(machine::get().context,
+                                        contents != nullptr ? CL_MEM_COPY_HOST_PTR : 0, size,
                                         const_cast<void *>(contents), &code));
     CL_OK(code);
     return buffer;
@@ -163,7 +167,8 @@ struct shape {
         cl_image_desc d{};
         d.image_type = type;
         d.image_width = extent[0];
-        if (type == CL_MEM_OBJECT_IMAGE2D || type == CL_MEM_OBJECT_IMAGE2D_ARRAY || type == CL_MEM_OBJECT_IMAGE3D)
+        if (type == CL_MEM_OBJECT_IMAGE2D || type == CL_MEM_OBJECT_IMAGE2D_ARRAY ||
+            type == CL_MEM_OBJECT_IMAGE3D)
             d.image_height = extent[1];
         if (type == CL_MEM_OBJECT_IMAGE3D) d.image_depth = extent[2];
         if (type == CL_MEM_OBJECT_IMAGE1D_ARRAY) d.image_array_size = extent[1];
@@ -210,8 +215,8 @@ struct layout {
 };
 
 /// Copies the rows of a region.
-inline void copy_box(unsigned char *to, layout to_layout, const unsigned char *from, layout from_layout,
-                     const box &region, std::size_t element) {
+inline void copy_box(unsigned char *to, layout to_layout, const unsigned char *from,
+                     layout from_layout, const box &region, std::size_t element) {
     for (std::size_t z = 0; z < region[2]; ++z)
         for (std::size_t y = 0; y < region[1]; ++y)
             std::memcpy(to + z * to_layout.slice + y * to_layout.row,
@@ -226,7 +231,8 @@ struct tested_image {
     memory_handle image;
     bytes expected;
 
-    tested_image(const shape &of_in, const pixel_format &format, cl_mem_flags flags = CL_MEM_READ_WRITE)
+    tested_image(const shape &of_in, const pixel_format &format,
+                 cl_mem_flags flags = CL_MEM_READ_WRITE)
         : of(of_in), element(format.size), expected(volume(of.extent) * format.size) {
         cl_image_desc desc = of.desc();
         if (of.type == CL_MEM_OBJECT_IMAGE1D_BUFFER) {
@@ -234,26 +240,28 @@ struct tested_image {
             desc.buffer = buffer;
         }
         cl_int code = CL_SUCCESS;
-        image = memory_handle(clCreateImage(machine::get().context, flags, &format.format, &desc, nullptr, &code));
+        image = memory_handle(
+            clCreateImage(machine::get().context, flags, &format.format, &desc, nullptr, &code));
         CL_OK(code);
     }
 
     layout tight() const { return {of.extent[0] * element, of.extent[0] * of.extent[1] * element}; }
     unsigned char *at(const box &origin) {
-        return expected.data() + origin[2] * tight().slice + origin[1] * tight().row + origin[0] * element;
+        return expected.data() + origin[2] * tight().slice + origin[1] * tight().row +
+               origin[0] * element;
     }
 
     void write_all(cl_command_queue queue, unsigned seed) {
         expected = random_bytes(expected.size(), seed);
         const box origin{};
-        CL_OK(clEnqueueWriteImage(queue, image, CL_TRUE, origin.data(), of.extent.data(), 0, 0, expected.data(), 0,
-                                  nullptr, nullptr));
+        CL_OK(clEnqueueWriteImage(queue, image, CL_TRUE, origin.data(), of.extent.data(), 0, 0,
+                                  expected.data(), 0, nullptr, nullptr));
     }
     bytes read_all(cl_command_queue queue) const {
         bytes read(expected.size());
         const box origin{};
-        CL_OK(clEnqueueReadImage(queue, image, CL_TRUE, origin.data(), of.extent.data(), 0, 0, read.data(), 0, nullptr,
-                                 nullptr));
+        CL_OK(clEnqueueReadImage(queue, image, CL_TRUE, origin.data(), of.extent.data(), 0, 0,
+                                 read.data(), 0, nullptr, nullptr));
         return read;
     }
     void check(cl_command_queue queue) const { CHECK(read_all(queue) == expected); }

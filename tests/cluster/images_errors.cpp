@@ -23,7 +23,8 @@ struct creation {
 
     cl_int code() const {
         cl_int code = CL_SUCCESS;
-        const memory_handle image(clCreateImage(machine::get().context, flags, &format, &desc, host_ptr, &code));
+        const memory_handle image(
+            clCreateImage(machine::get().context, flags, &format, &desc, host_ptr, &code));
         CHECK((image == nullptr) == (code != CL_SUCCESS));
         return code;
     }
@@ -59,7 +60,8 @@ TEST_CASE("clCreateImage refuses each wrong argument") {
     wrong = {};
     wrong.desc.image_type = CL_MEM_OBJECT_BUFFER;
     check_code(wrong.code(), CL_INVALID_IMAGE_DESCRIPTOR, cluster_only);
-    for (auto cl_image_desc::*member : {&cl_image_desc::image_width, &cl_image_desc::image_height}) {
+    for (auto cl_image_desc::*member :
+         {&cl_image_desc::image_width, &cl_image_desc::image_height}) {
         wrong = {};
         wrong.desc.*member = 0;
         check_code(wrong.code(), CL_INVALID_IMAGE_DESCRIPTOR, cluster_only);
@@ -99,7 +101,8 @@ TEST_CASE("clCreateImage refuses each wrong argument") {
         cl_uint count = 0;
         CL_OK(clGetSupportedImageFormats(m.context, 0, CL_MEM_OBJECT_IMAGE2D, 0, nullptr, &count));
         std::vector<cl_image_format> list(count);
-        CL_OK(clGetSupportedImageFormats(m.context, 0, CL_MEM_OBJECT_IMAGE2D, count, list.data(), nullptr));
+        CL_OK(clGetSupportedImageFormats(m.context, 0, CL_MEM_OBJECT_IMAGE2D, count, list.data(),
+                                         nullptr));
         if (std::none_of(list.begin(), list.end(),
                          [](const cl_image_format &f) { return f.image_channel_order == CL_RGB; }))
             CHECK(wrong.code() == CL_IMAGE_FORMAT_NOT_SUPPORTED);
@@ -107,11 +110,14 @@ TEST_CASE("clCreateImage refuses each wrong argument") {
         wrong = {};
         const memory_handle large = make_buffer(4096);
         wrong.desc.buffer = large;
-        if (text_of(m.devices[0], CL_DEVICE_EXTENSIONS).find("cl_khr_image2d_from_buffer") == std::string::npos)
+        if (text_of(m.devices[0], CL_DEVICE_EXTENSIONS).find("cl_khr_image2d_from_buffer") ==
+            std::string::npos)
             CHECK(wrong.code() == CL_INVALID_OPERATION);
-        CHECK(clCreateImage2D(m.context, 0, &formats[0].format, 0, 1, 0, nullptr, &code) == nullptr);
+        CHECK(clCreateImage2D(m.context, 0, &formats[0].format, 0, 1, 0, nullptr, &code) ==
+              nullptr);
         CHECK(code == CL_INVALID_IMAGE_SIZE);
-        CHECK(clCreateImage3D(m.context, 0, &formats[0].format, 1, 1, 0, 0, 0, nullptr, &code) == nullptr);
+        CHECK(clCreateImage3D(m.context, 0, &formats[0].format, 1, 1, 0, 0, 0, nullptr, &code) ==
+              nullptr);
         CHECK(code == CL_INVALID_IMAGE_SIZE);
     }
     // Valid calls still work afterwards.
@@ -123,19 +129,23 @@ TEST_CASE("clCreateImage refuses each wrong argument") {
 TEST_CASE("queries of images refuse invalid arguments") {
     const machine &m = machine::get();
     cl_uint count = 0;
-    CHECK(clGetSupportedImageFormats(nullptr, 0, CL_MEM_OBJECT_IMAGE2D, 0, nullptr, &count) == CL_INVALID_CONTEXT);
-    CHECK(clGetSupportedImageFormats(m.context, 0, CL_MEM_OBJECT_BUFFER, 0, nullptr, &count) == CL_INVALID_VALUE);
+    CHECK(clGetSupportedImageFormats(nullptr, 0, CL_MEM_OBJECT_IMAGE2D, 0, nullptr, &count) ==
+          CL_INVALID_CONTEXT);
+    CHECK(clGetSupportedImageFormats(m.context, 0, CL_MEM_OBJECT_BUFFER, 0, nullptr, &count) ==
+          CL_INVALID_VALUE);
     cl_image_format format{};
-    CHECK(clGetSupportedImageFormats(m.context, 0, CL_MEM_OBJECT_IMAGE2D, 0, &format, &count) == CL_INVALID_VALUE);
-    CHECK(clGetSupportedImageFormats(m.context, 0, CL_MEM_OBJECT_IMAGE2D, 1, &format, &count) == CL_SUCCESS);
+    CHECK(clGetSupportedImageFormats(m.context, 0, CL_MEM_OBJECT_IMAGE2D, 0, &format, &count) ==
+          CL_INVALID_VALUE);
+    CHECK(clGetSupportedImageFormats(m.context, 0, CL_MEM_OBJECT_IMAGE2D, 1, &format, &count) ==
+          CL_SUCCESS);
     CHECK(count > 1);
     const tested_image tested(shapes[3], formats[0]);
     const memory_handle buffer = make_buffer(16);
     std::size_t width = 0;
     CHECK(clGetImageInfo(tested.image, CL_IMAGE_WIDTH, 1, &width, nullptr) == CL_INVALID_VALUE);
     CHECK(clGetImageInfo(tested.image, 0x1234, sizeof width, &width, nullptr) == CL_INVALID_VALUE);
-    check_code(clGetImageInfo(buffer, CL_IMAGE_WIDTH, sizeof width, &width, nullptr), CL_INVALID_MEM_OBJECT,
-               cluster_only);
+    check_code(clGetImageInfo(buffer, CL_IMAGE_WIDTH, sizeof width, &width, nullptr),
+               CL_INVALID_MEM_OBJECT, cluster_only);
 }
 
 TEST_CASE("commands on images refuse each wrong argument") {
@@ -148,50 +158,63 @@ TEST_CASE("commands on images refuse each wrong argument") {
     const box origin{};
     const box region = shapes[3].extent;
     bytes memory(1000);
-    const auto read = [&](cl_command_queue on, cl_mem of, const size_t *from, const size_t *size, std::size_t row,
-                          std::size_t slice, void *to) {
+    const auto read = [&](cl_command_queue on, cl_mem of, const size_t *from, const size_t *size,
+                          std::size_t row, std::size_t slice, void *to) {
         return clEnqueueReadImage(on, of, CL_TRUE, from, size, row, slice, to, 0, nullptr, nullptr);
     };
-    const auto write = [&](cl_command_queue on, cl_mem of, const size_t *from, const size_t *size, std::size_t row,
-                           std::size_t slice, void *to) {
-        return clEnqueueWriteImage(on, of, CL_TRUE, from, size, row, slice, to, 0, nullptr, nullptr);
+    const auto write = [&](cl_command_queue on, cl_mem of, const size_t *from, const size_t *size,
+                           std::size_t row, std::size_t slice, void *to) {
+        return clEnqueueWriteImage(on, of, CL_TRUE, from, size, row, slice, to, 0, nullptr,
+                                   nullptr);
     };
     const auto check_both = [&](const auto &transfer) {
-        CHECK(transfer(nullptr, image, origin.data(), region.data(), 0, 0, memory.data()) == CL_INVALID_COMMAND_QUEUE);
-        CHECK(transfer(queue, nullptr, origin.data(), region.data(), 0, 0, memory.data()) == CL_INVALID_MEM_OBJECT);
-        CHECK(transfer(queue, buffer, origin.data(), region.data(), 0, 0, memory.data()) == CL_INVALID_MEM_OBJECT);
-        CHECK(transfer(queue, image, nullptr, region.data(), 0, 0, memory.data()) == CL_INVALID_VALUE);
-        CHECK(transfer(queue, image, origin.data(), nullptr, 0, 0, memory.data()) == CL_INVALID_VALUE);
-        CHECK(transfer(queue, image, origin.data(), region.data(), 0, 0, nullptr) == CL_INVALID_VALUE);
+        CHECK(transfer(nullptr, image, origin.data(), region.data(), 0, 0, memory.data()) ==
+              CL_INVALID_COMMAND_QUEUE);
+        CHECK(transfer(queue, nullptr, origin.data(), region.data(), 0, 0, memory.data()) ==
+              CL_INVALID_MEM_OBJECT);
+        CHECK(transfer(queue, buffer, origin.data(), region.data(), 0, 0, memory.data()) ==
+              CL_INVALID_MEM_OBJECT);
+        CHECK(transfer(queue, image, nullptr, region.data(), 0, 0, memory.data()) ==
+              CL_INVALID_VALUE);
+        CHECK(transfer(queue, image, origin.data(), nullptr, 0, 0, memory.data()) ==
+              CL_INVALID_VALUE);
+        CHECK(transfer(queue, image, origin.data(), region.data(), 0, 0, nullptr) ==
+              CL_INVALID_VALUE);
         for (std::size_t i = 0; i < 3; ++i) {
             box wrong = region;
             ++wrong[i];
-            CHECK(transfer(queue, image, origin.data(), wrong.data(), 0, 0, memory.data()) == CL_INVALID_VALUE);
+            CHECK(transfer(queue, image, origin.data(), wrong.data(), 0, 0, memory.data()) ==
+                  CL_INVALID_VALUE);
             wrong[i] = 0;
-            check_code(transfer(queue, image, origin.data(), wrong.data(), 0, 0, memory.data()), CL_INVALID_VALUE,
-                       cluster_only);
+            check_code(transfer(queue, image, origin.data(), wrong.data(), 0, 0, memory.data()),
+                       CL_INVALID_VALUE, cluster_only);
             wrong = origin;
             wrong[i] = ~std::size_t{0};
             if (on_cluster())
-                CHECK(transfer(queue, image, wrong.data(), region.data(), 0, 0, memory.data()) == CL_INVALID_VALUE);
+                CHECK(transfer(queue, image, wrong.data(), region.data(), 0, 0, memory.data()) ==
+                      CL_INVALID_VALUE);
         }
         if (!on_cluster()) return;  // PoCL doesn't check them
-        CHECK(transfer(queue, image, origin.data(), region.data(), 35, 0, memory.data()) == CL_INVALID_VALUE);
-        CHECK(transfer(queue, image, origin.data(), region.data(), 0, 400, memory.data()) == CL_INVALID_VALUE);
+        CHECK(transfer(queue, image, origin.data(), region.data(), 35, 0, memory.data()) ==
+              CL_INVALID_VALUE);
+        CHECK(transfer(queue, image, origin.data(), region.data(), 0, 400, memory.data()) ==
+              CL_INVALID_VALUE);
     };
     check_both(read);
     check_both(write);
     const tested_image deep(shapes[5], formats[0]);
     if (on_cluster())
-        CHECK(read(queue, deep.image, origin.data(), shapes[5].extent.data(), 0, 100, memory.data()) ==
-              CL_INVALID_VALUE);
-    CHECK(clEnqueueReadImage(queue, image, CL_TRUE, origin.data(), region.data(), 0, 0, memory.data(), 1, nullptr,
-                             nullptr) == CL_INVALID_EVENT_WAIT_LIST);
+        CHECK(read(queue, deep.image, origin.data(), shapes[5].extent.data(), 0, 100,
+                   memory.data()) == CL_INVALID_VALUE);
+    CHECK(clEnqueueReadImage(queue, image, CL_TRUE, origin.data(), region.data(), 0, 0,
+                             memory.data(), 1, nullptr, nullptr) == CL_INVALID_EVENT_WAIT_LIST);
 
     const tested_image unread(shapes[3], formats[0], CL_MEM_HOST_WRITE_ONLY);
     const tested_image unwritten(shapes[3], formats[0], CL_MEM_HOST_READ_ONLY);
-    CHECK(read(queue, unread.image, origin.data(), region.data(), 0, 0, memory.data()) == CL_INVALID_OPERATION);
-    CHECK(write(queue, unwritten.image, origin.data(), region.data(), 0, 0, memory.data()) == CL_INVALID_OPERATION);
+    CHECK(read(queue, unread.image, origin.data(), region.data(), 0, 0, memory.data()) ==
+          CL_INVALID_OPERATION);
+    CHECK(write(queue, unwritten.image, origin.data(), region.data(), 0, 0, memory.data()) ==
+          CL_INVALID_OPERATION);
 
     const std::array<cl_uint, 4> color{};
     const auto fill = [&](cl_mem of, const void *with, const box &size) {
@@ -202,28 +225,30 @@ TEST_CASE("commands on images refuse each wrong argument") {
     CHECK(fill(image, color.data(), {10, 1, 1}) == CL_INVALID_VALUE);
 
     const auto copy = [&](cl_mem from, cl_mem to, const box &at, const box &size) {
-        return clEnqueueCopyImage(queue, from, to, origin.data(), at.data(), size.data(), 0, nullptr, nullptr);
+        return clEnqueueCopyImage(queue, from, to, origin.data(), at.data(), size.data(), 0,
+                                  nullptr, nullptr);
     };
     CHECK(copy(image, other.image, origin, region) == CL_IMAGE_FORMAT_MISMATCH);
     check_code(copy(image, image, {1, 1, 0}, {2, 2, 1}), CL_MEM_COPY_OVERLAP, cluster_only);
     CHECK(copy(image, buffer, origin, region) == CL_INVALID_MEM_OBJECT);
     if (on_cluster()) CHECK(copy(image, deep.image, {4, 0, 0}, {3, 1, 1}) == CL_INVALID_VALUE);
 
-    CHECK(clEnqueueCopyImageToBuffer(queue, image, buffer, origin.data(), region.data(), 800, 0, nullptr, nullptr) ==
-          CL_INVALID_VALUE);
-    CHECK(clEnqueueCopyImageToBuffer(queue, buffer, buffer, origin.data(), region.data(), 0, 0, nullptr, nullptr) ==
-          CL_INVALID_MEM_OBJECT);
-    CHECK(clEnqueueCopyBufferToImage(queue, buffer, image, 800, origin.data(), region.data(), 0, nullptr, nullptr) ==
-          CL_INVALID_VALUE);
-    CHECK(clEnqueueCopyBufferToImage(queue, image, image, 0, origin.data(), region.data(), 0, nullptr, nullptr) ==
-          CL_INVALID_MEM_OBJECT);
+    CHECK(clEnqueueCopyImageToBuffer(queue, image, buffer, origin.data(), region.data(), 800, 0,
+                                     nullptr, nullptr) == CL_INVALID_VALUE);
+    CHECK(clEnqueueCopyImageToBuffer(queue, buffer, buffer, origin.data(), region.data(), 0, 0,
+                                     nullptr, nullptr) == CL_INVALID_MEM_OBJECT);
+    CHECK(clEnqueueCopyBufferToImage(queue, buffer, image, 800, origin.data(), region.data(), 0,
+                                     nullptr, nullptr) == CL_INVALID_VALUE);
+    CHECK(clEnqueueCopyBufferToImage(queue, image, image, 0, origin.data(), region.data(), 0,
+                                     nullptr, nullptr) == CL_INVALID_MEM_OBJECT);
 
     std::size_t row = 0;
     std::size_t slice = 0;
-    const auto map = [&](cl_mem of, cl_map_flags flags, const box &size, std::size_t *rows, std::size_t *slices) {
+    const auto map = [&](cl_mem of, cl_map_flags flags, const box &size, std::size_t *rows,
+                         std::size_t *slices) {
         cl_int code = CL_SUCCESS;
-        CHECK(clEnqueueMapImage(queue, of, CL_TRUE, flags, origin.data(), size.data(), rows, slices, 0, nullptr,
-                                nullptr, &code) == nullptr);
+        CHECK(clEnqueueMapImage(queue, of, CL_TRUE, flags, origin.data(), size.data(), rows, slices,
+                                0, nullptr, nullptr, &code) == nullptr);
         return code;
     };
     CHECK(map(buffer, CL_MAP_READ, region, &row, &slice) == CL_INVALID_MEM_OBJECT);
@@ -233,8 +258,10 @@ TEST_CASE("commands on images refuse each wrong argument") {
     CHECK(map(unread.image, CL_MAP_READ, region, &row, &slice) == CL_INVALID_OPERATION);
     CHECK(map(unwritten.image, CL_MAP_WRITE, region, &row, &slice) == CL_INVALID_OPERATION);
     if (on_cluster())
-        CHECK(map(image, CL_MAP_READ | CL_MAP_WRITE_INVALIDATE_REGION, region, &row, &slice) == CL_INVALID_VALUE);
-    check_code(clEnqueueUnmapMemObject(queue, image, memory.data(), 0, nullptr, nullptr), CL_INVALID_VALUE);
+        CHECK(map(image, CL_MAP_READ | CL_MAP_WRITE_INVALIDATE_REGION, region, &row, &slice) ==
+              CL_INVALID_VALUE);
+    check_code(clEnqueueUnmapMemObject(queue, image, memory.data(), 0, nullptr, nullptr),
+               CL_INVALID_VALUE);
 }
 
 TEST_CASE("kernels refuse memory objects of a wrong kind and images with forbidden access") {

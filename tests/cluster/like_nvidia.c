@@ -24,13 +24,16 @@
 
 static cl_icd_dispatch native;
 
-static int asks(const char *options) { return options != NULL && strstr(options, "-cl-kernel-arg-info") != NULL; }
+static int asks(const char *options) {
+    return options != NULL && strstr(options, "-cl-kernel-arg-info") != NULL;
+}
 
 static int was_asked(cl_program program) {
     cl_device_id devices[16] = {NULL};
     native.clGetProgramInfo(program, CL_PROGRAM_DEVICES, sizeof devices, devices, NULL);
     char options[4096] = "";
-    native.clGetProgramBuildInfo(program, devices[0], CL_PROGRAM_BUILD_OPTIONS, sizeof options - 1, options, NULL);
+    native.clGetProgramBuildInfo(program, devices[0], CL_PROGRAM_BUILD_OPTIONS, sizeof options - 1,
+                                 options, NULL);
     return asks(options);
 }
 
@@ -40,23 +43,27 @@ static int has_kernel_without_arguments(cl_program program) {
     return strstr(source, "kernel void nothing()") != NULL;
 }
 
-static cl_int CL_API_CALL get_device_info(cl_device_id device, cl_device_info param, size_t size, void *value,
-                                          size_t *size_ret) {
+static cl_int CL_API_CALL get_device_info(cl_device_id device, cl_device_info param, size_t size,
+                                          void *value, size_t *size_ret) {
     const cl_int code = native.clGetDeviceInfo(device, param, size, value, size_ret);
     const cl_uint vendor = 0x10de;
-    if (code == CL_SUCCESS && param == CL_DEVICE_VENDOR_ID && value != NULL) memcpy(value, &vendor, sizeof vendor);
+    if (code == CL_SUCCESS && param == CL_DEVICE_VENDOR_ID && value != NULL)
+        memcpy(value, &vendor, sizeof vendor);
     const cl_bool no = CL_FALSE;
-    if (code == CL_SUCCESS && param == CL_DEVICE_HOST_UNIFIED_MEMORY && value != NULL) memcpy(value, &no, sizeof no);
+    if (code == CL_SUCCESS && param == CL_DEVICE_HOST_UNIFIED_MEMORY && value != NULL)
+        memcpy(value, &no, sizeof no);
     return code;
 }
 
-static cl_int CL_API_CALL get_event_profiling_info(cl_event event, cl_profiling_info param, size_t size, void *value,
-                                                   size_t *size_ret) {
+static cl_int CL_API_CALL get_event_profiling_info(cl_event event, cl_profiling_info param,
+                                                   size_t size, void *value, size_t *size_ret) {
     const cl_int code = native.clGetEventProfilingInfo(event, param, size, value, size_ret);
     cl_command_type type = 0;
     native.clGetEventInfo(event, CL_EVENT_COMMAND_TYPE, sizeof type, &type, NULL);
-    if (code == CL_SUCCESS && type == CL_COMMAND_BARRIER && value != NULL) memset(value, 0, sizeof(cl_ulong));
-    if (code == CL_SUCCESS && type == CL_COMMAND_MARKER && param == CL_PROFILING_COMMAND_END && value != NULL) {
+    if (code == CL_SUCCESS && type == CL_COMMAND_BARRIER && value != NULL)
+        memset(value, 0, sizeof(cl_ulong));
+    if (code == CL_SUCCESS && type == CL_COMMAND_MARKER && param == CL_PROFILING_COMMAND_END &&
+        value != NULL) {
         cl_ulong time = 0;
         memcpy(&time, value, sizeof time);
         time -= 2000000000; /* ns */
@@ -65,26 +72,30 @@ static cl_int CL_API_CALL get_event_profiling_info(cl_event event, cl_profiling_
     return code;
 }
 
-static cl_int CL_API_CALL build_program(cl_program program, cl_uint count, const cl_device_id *devices,
-                                        const char *options, void(CL_CALLBACK *notify)(cl_program, void *),
-                                        void *data) {
+static cl_int CL_API_CALL build_program(cl_program program, cl_uint count,
+                                        const cl_device_id *devices, const char *options,
+                                        void(CL_CALLBACK *notify)(cl_program, void *), void *data) {
     if (asks(options) && has_kernel_without_arguments(program)) return CL_BUILD_PROGRAM_FAILURE;
     return native.clBuildProgram(program, count, devices, options, notify, data);
 }
 
-static cl_program CL_API_CALL link_program(cl_context context, cl_uint count, const cl_device_id *devices,
-                                           const char *options, cl_uint number, const cl_program *programs,
-                                           void(CL_CALLBACK *notify)(cl_program, void *), void *data, cl_int *code) {
+static cl_program CL_API_CALL link_program(cl_context context, cl_uint count,
+                                           const cl_device_id *devices, const char *options,
+                                           cl_uint number, const cl_program *programs,
+                                           void(CL_CALLBACK *notify)(cl_program, void *),
+                                           void *data, cl_int *code) {
     for (cl_uint i = 0; i < number; ++i) {
         if (!was_asked(programs[i]) || !has_kernel_without_arguments(programs[i])) continue;
         if (code != NULL) *code = CL_LINK_PROGRAM_FAILURE;
         return NULL;
     }
-    return native.clLinkProgram(context, count, devices, options, number, programs, notify, data, code);
+    return native.clLinkProgram(context, count, devices, options, number, programs, notify, data,
+                                code);
 }
 
-static cl_int CL_API_CALL get_kernel_arg_info(cl_kernel kernel, cl_uint index, cl_kernel_arg_info param, size_t size,
-                                              void *value, size_t *size_ret) {
+static cl_int CL_API_CALL get_kernel_arg_info(cl_kernel kernel, cl_uint index,
+                                              cl_kernel_arg_info param, size_t size, void *value,
+                                              size_t *size_ret) {
     cl_program program = NULL;
     native.clGetKernelInfo(kernel, CL_KERNEL_PROGRAM, sizeof program, &program, NULL);
     if (!was_asked(program)) return CL_KERNEL_ARG_INFO_NOT_AVAILABLE;
@@ -92,11 +103,13 @@ static cl_int CL_API_CALL get_kernel_arg_info(cl_kernel kernel, cl_uint index, c
 }
 
 static cl_int CL_API_CALL get_kernel_work_group_info(cl_kernel kernel, cl_device_id device,
-                                                     cl_kernel_work_group_info param, size_t size, void *value,
-                                                     size_t *size_ret) {
-    const cl_int code = native.clGetKernelWorkGroupInfo(kernel, device, param, size, value, size_ret);
+                                                     cl_kernel_work_group_info param, size_t size,
+                                                     void *value, size_t *size_ret) {
+    const cl_int code =
+        native.clGetKernelWorkGroupInfo(kernel, device, param, size, value, size_ret);
     const size_t most = 256;
-    if (code == CL_SUCCESS && param == CL_KERNEL_WORK_GROUP_SIZE && value != NULL) memcpy(value, &most, sizeof most);
+    if (code == CL_SUCCESS && param == CL_KERNEL_WORK_GROUP_SIZE && value != NULL)
+        memcpy(value, &most, sizeof most);
     return code;
 }
 
@@ -129,26 +142,27 @@ static cl_bool waits(cl_bool blocking, const void *memory, size_t size) {
     return blocking || (size >= 16 << 20 && is_pageable(memory, size)) ? CL_TRUE : CL_FALSE;
 }
 
-static cl_mem CL_API_CALL create_buffer(cl_context context, cl_mem_flags flags, size_t size, void *memory,
-                                        cl_int *code) {
+static cl_mem CL_API_CALL create_buffer(cl_context context, cl_mem_flags flags, size_t size,
+                                        void *memory, cl_int *code) {
     const cl_mem buffer = native.clCreateBuffer(context, flags, size, memory, code);
     if (buffer != NULL && (flags & CL_MEM_USE_HOST_PTR) != 0) lock_pages(memory, size);
     return buffer;
 }
 
-static void *CL_API_CALL map_buffer(cl_command_queue queue, cl_mem buffer, cl_bool blocking, cl_map_flags flags,
-                                    size_t offset, size_t size, cl_uint count, const cl_event *list, cl_event *event,
-                                    cl_int *code) {
-    void *const memory =
-        native.clEnqueueMapBuffer(queue, buffer, blocking, flags, offset, size, count, list, event, code);
+static void *CL_API_CALL map_buffer(cl_command_queue queue, cl_mem buffer, cl_bool blocking,
+                                    cl_map_flags flags, size_t offset, size_t size, cl_uint count,
+                                    const cl_event *list, cl_event *event, cl_int *code) {
+    void *const memory = native.clEnqueueMapBuffer(queue, buffer, blocking, flags, offset, size,
+                                                   count, list, event, code);
     if (memory != NULL) lock_pages(memory, size);
     return memory;
 }
 
-static cl_int CL_API_CALL read_buffer(cl_command_queue queue, cl_mem buffer, cl_bool blocking, size_t offset,
-                                      size_t size, void *memory, cl_uint count, const cl_event *list, cl_event *event) {
-    return native.clEnqueueReadBuffer(queue, buffer, waits(blocking, memory, size), offset, size, memory, count, list,
-                                      event);
+static cl_int CL_API_CALL read_buffer(cl_command_queue queue, cl_mem buffer, cl_bool blocking,
+                                      size_t offset, size_t size, void *memory, cl_uint count,
+                                      const cl_event *list, cl_event *event) {
+    return native.clEnqueueReadBuffer(queue, buffer, waits(blocking, memory, size), offset, size,
+                                      memory, count, list, event);
 }
 
 static void CL_CALLBACK free_copy(cl_event event, cl_int status, void *copy) {
@@ -156,16 +170,17 @@ static void CL_CALLBACK free_copy(cl_event event, cl_int status, void *copy) {
     free(copy);
 }
 
-static cl_int CL_API_CALL write_buffer(cl_command_queue queue, cl_mem buffer, cl_bool blocking, size_t offset,
-                                       size_t size, const void *memory, cl_uint count, const cl_event *list,
-                                       cl_event *event) {
+static cl_int CL_API_CALL write_buffer(cl_command_queue queue, cl_mem buffer, cl_bool blocking,
+                                       size_t offset, size_t size, const void *memory,
+                                       cl_uint count, const cl_event *list, cl_event *event) {
     if (blocking || size > 65536 || !is_pageable(memory, size))
-        return native.clEnqueueWriteBuffer(queue, buffer, waits(blocking, memory, size), offset, size, memory, count,
-                                           list, event);
+        return native.clEnqueueWriteBuffer(queue, buffer, waits(blocking, memory, size), offset,
+                                           size, memory, count, list, event);
     void *const copy = malloc(size);
     memcpy(copy, memory, size);
     cl_event written = NULL;
-    const cl_int code = native.clEnqueueWriteBuffer(queue, buffer, CL_FALSE, offset, size, copy, count, list, &written);
+    const cl_int code = native.clEnqueueWriteBuffer(queue, buffer, CL_FALSE, offset, size, copy,
+                                                    count, list, &written);
     if (code != CL_SUCCESS) {
         free(copy);
         return code;
@@ -210,8 +225,9 @@ static void CL_CALLBACK forget(cl_mem buffer, void *nothing) {
     pthread_mutex_unlock(&parts_mutex);
 }
 
-static cl_mem CL_API_CALL create_sub_buffer(cl_mem whole, cl_mem_flags flags, cl_buffer_create_type type,
-                                            const void *info, cl_int *code) {
+static cl_mem CL_API_CALL create_sub_buffer(cl_mem whole, cl_mem_flags flags,
+                                            cl_buffer_create_type type, const void *info,
+                                            cl_int *code) {
     const cl_mem buffer = native.clCreateSubBuffer(whole, flags, type, info, code);
     if (buffer == NULL) return NULL;
     cl_buffer_region region;
@@ -227,7 +243,8 @@ static cl_mem CL_API_CALL create_sub_buffer(cl_mem whole, cl_mem_flags flags, cl
 }
 
 static cl_int CL_API_CALL migrate(cl_command_queue queue, cl_uint number, const cl_mem *buffers,
-                                  cl_mem_migration_flags flags, cl_uint count, const cl_event *list, cl_event *event) {
+                                  cl_mem_migration_flags flags, cl_uint count, const cl_event *list,
+                                  cl_event *event) {
     for (cl_uint i = 0; i < number; ++i) {
         pthread_mutex_lock(&parts_mutex);
         const int is_new = !is_used(buffers[i]);
@@ -240,7 +257,8 @@ static cl_int CL_API_CALL migrate(cl_command_queue queue, cl_uint number, const 
     return native.clEnqueueMigrateMemObjects(queue, number, buffers, flags, count, list, event);
 }
 
-static cl_int CL_API_CALL set_kernel_arg(cl_kernel kernel, cl_uint index, size_t size, const void *value) {
+static cl_int CL_API_CALL set_kernel_arg(cl_kernel kernel, cl_uint index, size_t size,
+                                         const void *value) {
     struct argument argument = {kernel, index, NULL};
     if (size == sizeof argument.buffer && value != NULL) memcpy(&argument.buffer, value, size);
     pthread_mutex_lock(&parts_mutex);
@@ -267,7 +285,8 @@ static int overlaps_another(const struct part *part) {
 
 static int is_lost(cl_kernel kernel) {
     for (size_t i = 0; i < MOST; ++i) {
-        const struct part *const part = arguments[i].kernel == kernel ? part_of(arguments[i].buffer) : NULL;
+        const struct part *const part =
+            arguments[i].kernel == kernel ? part_of(arguments[i].buffer) : NULL;
         if (part != NULL && !is_used(part->whole) && overlaps_another(part)) return 1;
     }
     return 0;
@@ -293,7 +312,8 @@ static void note_waiting(cl_kernel kernel, cl_uint count, const cl_event *list) 
     for (cl_uint i = 0; i < count; ++i) {
         if (!is_open(list[i])) continue;
         size_t place = 0;
-        while (place < MOST && waiting[place].event != NULL && is_open(waiting[place].event)) ++place;
+        while (place < MOST && waiting[place].event != NULL && is_open(waiting[place].event))
+            ++place;
         if (place == MOST) break;
         if (waiting[place].event != NULL) native.clReleaseEvent(waiting[place].event);
         native.clRetainEvent(list[i]);
@@ -306,7 +326,8 @@ static void note_waiting(cl_kernel kernel, cl_uint count, const cl_event *list) 
 static cl_int CL_API_CALL release_kernel(cl_kernel kernel) {
     pthread_mutex_lock(&waiting_mutex);
     for (size_t i = 0; i < MOST; ++i) {
-        if (waiting[i].kernel != kernel || waiting[i].event == NULL || !is_open(waiting[i].event)) continue;
+        if (waiting[i].kernel != kernel || waiting[i].event == NULL || !is_open(waiting[i].event))
+            continue;
         fputs("a kernel is released while its command waits for a user event\n", stderr);
         abort();
     }
@@ -314,25 +335,30 @@ static cl_int CL_API_CALL release_kernel(cl_kernel kernel) {
     return native.clReleaseKernel(kernel);
 }
 
-static cl_int CL_API_CALL enqueue_kernel(cl_command_queue queue, cl_kernel kernel, cl_uint dimensions,
-                                         const size_t *offset, const size_t *global, const size_t *local, cl_uint count,
+static cl_int CL_API_CALL enqueue_kernel(cl_command_queue queue, cl_kernel kernel,
+                                         cl_uint dimensions, const size_t *offset,
+                                         const size_t *global, const size_t *local, cl_uint count,
                                          const cl_event *list, cl_event *event) {
     pthread_mutex_lock(&parts_mutex);
     if (is_lost(kernel)) {
-        fputs("a kernel uses one of several sub-buffers that overlap, and the buffer itself was not used before\n",
-              stderr);
+        fputs(
+            "a kernel uses one of several sub-buffers that overlap, and the buffer itself was not "
+            "used before\n",
+            stderr);
         abort();
     }
     pthread_mutex_unlock(&parts_mutex);
     note_waiting(kernel, count, list);
-    return native.clEnqueueNDRangeKernel(queue, kernel, dimensions, offset, global, local, count, list, event);
+    return native.clEnqueueNDRangeKernel(queue, kernel, dimensions, offset, global, local, count,
+                                         list, event);
 }
 
 static cl_platform_id begin(cl_platform_id other) {
     cl_icd_dispatch *const table = (cl_icd_dispatch *)(uintptr_t)other->dispatch;
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
     const uintptr_t from = (uintptr_t)table / page * page;
-    if (mprotect((void *)from, (uintptr_t)(table + 1) - from, PROT_READ | PROT_WRITE) != 0) return NULL;
+    if (mprotect((void *)from, (uintptr_t)(table + 1) - from, PROT_READ | PROT_WRITE) != 0)
+        return NULL;
     native = *table;
     table->clGetDeviceInfo = get_device_info;
     table->clGetEventProfilingInfo = get_event_profiling_info;

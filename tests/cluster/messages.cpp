@@ -35,8 +35,8 @@ int messages_of(const std::function<void()> &call) {
 
 }  // namespace
 
-extern "C" int PMPI_Isend(const void *data, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm,
-                          MPI_Request *request) {
+extern "C" int PMPI_Isend(const void *data, int count, MPI_Datatype type, int to, int tag,
+                          MPI_Comm comm, MPI_Request *request) {
     ++sent;
     decltype(&PMPI_Isend) next = nullptr;
     void *const symbol = dlsym(RTLD_NEXT, "PMPI_Isend");
@@ -52,18 +52,23 @@ int main() {
     std::vector<cl_device_id> devices(count);
     clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, count, devices.data(), nullptr);
     cl_int code = CL_SUCCESS;
-    const cl_context context = clCreateContext(nullptr, count, devices.data(), nullptr, nullptr, &code);
-    const cl_command_queue queue = clCreateCommandQueue(context, devices.back(), CL_QUEUE_PROFILING_ENABLE, &code);
-    const char *source = "kernel void one(global int *a) { a[0] = 1; } kernel void two(global int *a) { a[0] = 2; }";
+    const cl_context context =
+        clCreateContext(nullptr, count, devices.data(), nullptr, nullptr, &code);
+    const cl_command_queue queue =
+        clCreateCommandQueue(context, devices.back(), CL_QUEUE_PROFILING_ENABLE, &code);
+    const char *source =
+        "kernel void one(global int *a) { a[0] = 1; } kernel void two(global int *a) { a[0] = 2; }";
     const cl_program program = clCreateProgramWithSource(context, 1, &source, nullptr, &code);
     const cl_mem buffer = clCreateBuffer(context, CL_MEM_READ_WRITE, 64, nullptr, &code);
     expect(code == CL_SUCCESS, "clCreateBuffer", code);
     cl_event event = nullptr;
-    expect(clEnqueueFillBuffer(queue, buffer, "1234", 4, 0, 64, 0, nullptr, &event) == CL_SUCCESS, "fill");
+    expect(clEnqueueFillBuffer(queue, buffer, "1234", 4, 0, 64, 0, nullptr, &event) == CL_SUCCESS,
+           "fill");
     int processes = 0;
     MPI_Comm_size(MPI_COMM_WORLD, &processes);
 
-    const int building = messages_of([&] { code = clBuildProgram(program, 0, nullptr, nullptr, nullptr, nullptr); });
+    const int building =
+        messages_of([&] { code = clBuildProgram(program, 0, nullptr, nullptr, nullptr, nullptr); });
     expect(code == CL_SUCCESS, "clBuildProgram", code);
     expect(building > 0 && building <= 2 * processes, "messages of clBuildProgram", building);
 
@@ -95,8 +100,8 @@ int main() {
          [&] {
              cl_int first_error = CL_SUCCESS;
              for (const cl_device_id device : devices) {
-                 const cl_int error = clGetProgramBuildInfo(program, device, CL_PROGRAM_BUILD_LOG, answer.size(),
-                                                            answer.data(), nullptr);
+                 const cl_int error = clGetProgramBuildInfo(program, device, CL_PROGRAM_BUILD_LOG,
+                                                            answer.size(), answer.data(), nullptr);
                  if (first_error == CL_SUCCESS) first_error = error;
              }
              return first_error;
@@ -104,7 +109,8 @@ int main() {
         {"clGetSupportedImageFormats",
          [&] {
              cl_uint formats = 0;
-             return clGetSupportedImageFormats(context, CL_MEM_READ_WRITE, CL_MEM_OBJECT_IMAGE2D, 0, nullptr, &formats);
+             return clGetSupportedImageFormats(context, CL_MEM_READ_WRITE, CL_MEM_OBJECT_IMAGE2D, 0,
+                                               nullptr, &formats);
          }},
         {"clCreateSubDevices",
          [&] {
@@ -112,13 +118,15 @@ int main() {
              cl_uint parts = 0;
              const cl_int error = clCreateSubDevices(devices.back(), equally, 0, nullptr, &parts);
              std::vector<cl_device_id> list(parts);
-             return error != CL_SUCCESS ? error
-                                        : clCreateSubDevices(devices.back(), equally, parts, list.data(), nullptr);
+             return error != CL_SUCCESS
+                        ? error
+                        : clCreateSubDevices(devices.back(), equally, parts, list.data(), nullptr);
          }},
         {"clWaitForEvents", [&] { return clWaitForEvents(1, &event); }},
         {"clGetEventProfilingInfo",
          [&] {
-             return clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_END, sizeof(cl_ulong), answer.data(), nullptr);
+             return clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_END, sizeof(cl_ulong),
+                                            answer.data(), nullptr);
          }},
     };
     for (const auto &[name, ask] : questions) {
@@ -130,11 +138,13 @@ int main() {
     }
     // The event's end is already known.
     const int status = messages_of([&] {
-        code = clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(cl_int), answer.data(), nullptr);
+        code = clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(cl_int),
+                              answer.data(), nullptr);
     });
     expect(code == CL_SUCCESS && status == 0, "CL_EVENT_COMMAND_EXECUTION_STATUS", status);
     // The rebuilt program may have other kernels.
-    const int rebuilding = messages_of([&] { clBuildProgram(program, 0, nullptr, "-DA", nullptr, nullptr); });
+    const int rebuilding =
+        messages_of([&] { clBuildProgram(program, 0, nullptr, "-DA", nullptr, nullptr); });
     expect(rebuilding <= 2 * processes, "messages of building again", rebuilding);
     std::printf("well\n");
 }

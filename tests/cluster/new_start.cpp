@@ -1,4 +1,5 @@
-// Programs that can't run in every process, for the tests of `cldist run`: each argument is a step. Plain OpenCL.
+// Programs that can't run in every process, for the tests of `cldist run`: each argument is a step.
+// Plain OpenCL.
 #include <CL/cl.h>
 #include <fcntl.h>
 #include <spawn.h>
@@ -31,14 +32,16 @@ using cldist_test::check;
 
 std::size_t rank_of_process() {
     for (const char *const name : {"OMPI_COMM_WORLD_RANK", "PMI_RANK"})
-        if (const char *const rank = std::getenv(name)) return static_cast<std::size_t>(std::atoi(rank));
+        if (const char *const rank = std::getenv(name))
+            return static_cast<std::size_t>(std::atoi(rank));
     return 0;
 }
 
 struct Context {
     explicit Context(const std::vector<cl_device_id> &devices) {
         cl_int code = CL_SUCCESS;
-        value = clCreateContext(nullptr, static_cast<cl_uint>(devices.size()), devices.data(), nullptr, nullptr, &code);
+        value = clCreateContext(nullptr, static_cast<cl_uint>(devices.size()), devices.data(),
+                                nullptr, nullptr, &code);
         check(code, "clCreateContext");
     }
     Context(const Context &) = delete;
@@ -47,24 +50,28 @@ struct Context {
     cl_context value = nullptr;
 };
 
-// Creates objects and uses them, `size` items; some of the calls contain the size. Returns whether the results are right.
+// Creates objects and uses them, `size` items; some of the calls contain the size. Returns whether
+// the results are right.
 bool use(cl_context context, cl_device_id device, std::size_t size) {
     cl_int code = CL_SUCCESS;
     cl_command_queue queue = clCreateCommandQueue(context, device, 0, &code);
     check(code, "clCreateCommandQueue");
-    const char *source = "kernel void k(global int *a) { a[get_global_id(0)] = 3 * get_global_id(0); }";
+    const char *source =
+        "kernel void k(global int *a) { a[get_global_id(0)] = 3 * get_global_id(0); }";
     cl_program program = clCreateProgramWithSource(context, 1, &source, nullptr, &code);
     check(code, "clCreateProgramWithSource");
     check(clBuildProgram(program, 1, &device, "", nullptr, nullptr), "clBuildProgram");
     cl_kernel kernel = clCreateKernel(program, "k", &code);
     check(code, "clCreateKernel");
-    cl_mem buffer = clCreateBuffer(context, CL_MEM_READ_WRITE, size * sizeof(cl_int), nullptr, &code);
+    cl_mem buffer =
+        clCreateBuffer(context, CL_MEM_READ_WRITE, size * sizeof(cl_int), nullptr, &code);
     check(code, "clCreateBuffer");
     check(clSetKernelArg(kernel, 0, sizeof(cl_mem), &buffer), "clSetKernelArg");
     check(clEnqueueNDRangeKernel(queue, kernel, 1, nullptr, &size, nullptr, 0, nullptr, nullptr),
           "clEnqueueNDRangeKernel");
     std::vector<cl_int> results(size);
-    check(clEnqueueReadBuffer(queue, buffer, CL_TRUE, 0, size * sizeof(cl_int), results.data(), 0, nullptr, nullptr),
+    check(clEnqueueReadBuffer(queue, buffer, CL_TRUE, 0, size * sizeof(cl_int), results.data(), 0,
+                              nullptr, nullptr),
           "clEnqueueReadBuffer");
     for (std::size_t i = 0; i < size; ++i)
         if (results[i] != static_cast<cl_int>(3 * i)) return false;
@@ -87,7 +94,8 @@ void use_in_threads() {
     std::vector<char> right(devices.size());
     std::vector<std::thread> threads;
     for (std::size_t i = 0; i < devices.size(); ++i)
-        threads.emplace_back([&, i] { right[i] = use(context.value, devices[i], 1024 + 64 * i) ? 1 : 0; });
+        threads.emplace_back(
+            [&, i] { right[i] = use(context.value, devices[i], 1024 + 64 * i) ? 1 : 0; });
     bool all = true;
     for (std::size_t i = 0; i < devices.size(); ++i) threads[i].join(), all = all && right[i] != 0;
     print(all);
@@ -121,7 +129,8 @@ void use_in_turns() {
 void differ() {
     const std::vector<cl_device_id> devices = all_devices();
     const Context context(devices);
-    clReleaseMemObject(clCreateBuffer(context.value, CL_MEM_READ_WRITE, 1 + rank_of_process(), nullptr, nullptr));
+    clReleaseMemObject(
+        clCreateBuffer(context.value, CL_MEM_READ_WRITE, 1 + rank_of_process(), nullptr, nullptr));
     print(use(context.value, devices.back(), 1024));
 }
 
@@ -131,13 +140,15 @@ volatile std::sig_atomic_t made = 0;
 void build_with_alarm() {
     const std::vector<cl_device_id> devices = all_devices();
     const Context context(devices);
-    const char *source = "kernel void k(global int *a) { a[get_global_id(0)] = 5 * get_global_id(0); }";
+    const char *source =
+        "kernel void k(global int *a) { a[get_global_id(0)] = 5 * get_global_id(0); }";
     cl_int code = CL_SUCCESS;
     cl_program program = clCreateProgramWithSource(context.value, 1, &source, nullptr, &code);
     check(code, "clCreateProgramWithSource");
     std::signal(SIGALRM, [](int) { made = mkdir("alarmed", 0700); });
     ualarm(2000, 0);
-    check(clBuildProgram(program, 1, devices.data(), "-DALARM", nullptr, nullptr), "clBuildProgram");
+    check(clBuildProgram(program, 1, devices.data(), "-DALARM", nullptr, nullptr),
+          "clBuildProgram");
     clReleaseProgram(program);
 }
 
@@ -191,7 +202,8 @@ const std::map<std::string, std::function<void()>> steps = {
     {"write-nothing", [] { std::ofstream("/dev/null") << "x"; }},
     {"announce",
      [] {
-         std::fputs("cldist run: the job starts again with a central host, because of nothing\n", stderr);
+         std::fputs("cldist run: the job starts again with a central host, because of nothing\n",
+                    stderr);
          std::ofstream("announced", std::ios::app) << "x";
      }},
     {"exit-1", [] { std::exit(1); }},

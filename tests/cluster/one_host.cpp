@@ -63,7 +63,8 @@ struct Platform {
         clReleaseProgram(program);
         clReleaseContext(context);
     }
-    [[nodiscard]] cl_command_queue queue(std::size_t device, cl_command_queue_properties properties = 0) const {
+    [[nodiscard]] cl_command_queue queue(std::size_t device,
+                                         cl_command_queue_properties properties = 0) const {
         cl_int code = CL_SUCCESS;
         const cl_command_queue made =
             clCreateCommandQueue(context, devices[device % devices.size()], properties, &code);
@@ -72,8 +73,9 @@ struct Platform {
     }
     [[nodiscard]] cl_mem buffer(std::size_t size, void *contents = nullptr) const {
         cl_int code = CL_SUCCESS;
-        const cl_mem made = clCreateBuffer(context, contents != nullptr ? CL_MEM_COPY_HOST_PTR : CL_MEM_READ_WRITE,
-                                           size, contents, &code);
+        const cl_mem made =
+            clCreateBuffer(context, contents != nullptr ? CL_MEM_COPY_HOST_PTR : CL_MEM_READ_WRITE,
+                           size, contents, &code);
         check(code, "clCreateBuffer");
         return made;
     }
@@ -87,17 +89,21 @@ struct Platform {
 
 cl_int status_of(cl_event event) {
     cl_int status = CL_QUEUED;
-    CHECKED(clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status, nullptr));
+    CHECKED(
+        clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status, nullptr));
     return status;
 }
 
-void CL_CALLBACK note(cl_event, cl_int, void *flag) { *static_cast<std::atomic<bool> *>(flag) = true; }
+void CL_CALLBACK note(cl_event, cl_int, void *flag) {
+    *static_cast<std::atomic<bool> *>(flag) = true;
+}
 
 /// Executes random commands of any device on a buffer, and keeps its expected contents. Each
 /// command ends before the next, unless a queue orders them.
 class Worker {
 public:
-    Worker(const Platform &platform, unsigned seed) : platform_(platform), random_(seed), wanted_(count) {
+    Worker(const Platform &platform, unsigned seed)
+        : platform_(platform), random_(seed), wanted_(count) {
         std::iota(wanted_.begin(), wanted_.end(), seed);
         buffer_ = platform.buffer(bytes, wanted_.data());
         kernel_ = platform.kernel("add");
@@ -129,22 +135,26 @@ private:
         switch (random_() % 6) {
             case 0: {
                 const std::vector<cl_uint> values(some, value);
-                CHECKED(clEnqueueWriteBuffer(queue, buffer_, CL_TRUE, at * 4, some * 4, values.data(), 0, nullptr,
-                                             nullptr));
-                std::copy(values.begin(), values.end(), wanted_.begin() + static_cast<std::ptrdiff_t>(at));
+                CHECKED(clEnqueueWriteBuffer(queue, buffer_, CL_TRUE, at * 4, some * 4,
+                                             values.data(), 0, nullptr, nullptr));
+                std::copy(values.begin(), values.end(),
+                          wanted_.begin() + static_cast<std::ptrdiff_t>(at));
                 return;
             }
             case 1: {
-                CHECKED(clEnqueueFillBuffer(queue, buffer_, &value, 4, at * 4, some * 4, 0, nullptr, nullptr));
+                CHECKED(clEnqueueFillBuffer(queue, buffer_, &value, 4, at * 4, some * 4, 0, nullptr,
+                                            nullptr));
                 std::fill_n(wanted_.begin() + static_cast<std::ptrdiff_t>(at), some, value);
                 return;
             }
             case 2: {
                 cl_int code = CL_SUCCESS;
-                auto *const mapped = static_cast<cl_uint *>(clEnqueueMapBuffer(
-                    queue, buffer_, CL_TRUE, CL_MAP_READ | CL_MAP_WRITE, at * 4, some * 4, 0, nullptr, nullptr, &code));
+                auto *const mapped = static_cast<cl_uint *>(
+                    clEnqueueMapBuffer(queue, buffer_, CL_TRUE, CL_MAP_READ | CL_MAP_WRITE, at * 4,
+                                       some * 4, 0, nullptr, nullptr, &code));
                 check(code, "clEnqueueMapBuffer");
-                require(std::equal(mapped, mapped + some, wanted_.begin() + static_cast<std::ptrdiff_t>(at)),
+                require(std::equal(mapped, mapped + some,
+                                   wanted_.begin() + static_cast<std::ptrdiff_t>(at)),
                         "what is mapped");
                 mapped[0] = wanted_[at] = value;
                 CHECKED(clEnqueueUnmapMemObject(queue, buffer_, mapped, 0, nullptr, nullptr));
@@ -168,7 +178,8 @@ private:
     void add(cl_command_queue queue, cl_uint value, const std::vector<cl_event> &waits) {
         CHECKED(clSetKernelArg(kernel_, 0, sizeof buffer_, &buffer_));
         CHECKED(clSetKernelArg(kernel_, 1, sizeof value, &value));
-        CHECKED(clEnqueueNDRangeKernel(queue, kernel_, 1, nullptr, &count, nullptr, static_cast<cl_uint>(waits.size()),
+        CHECKED(clEnqueueNDRangeKernel(queue, kernel_, 1, nullptr, &count, nullptr,
+                                       static_cast<cl_uint>(waits.size()),
                                        waits.empty() ? nullptr : waits.data(), nullptr));
         for (cl_uint &each : wanted_) each += value;
     }
@@ -181,7 +192,8 @@ private:
                 CHECKED(clWaitForEvents(1, &event));
                 require(status_of(event) == CL_COMPLETE, "the status of an event after its wait");
                 cl_ulong end = 0;
-                CHECKED(clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_END, sizeof end, &end, nullptr));
+                CHECKED(clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_END, sizeof end, &end,
+                                                nullptr));
                 break;
             }
             case 2:
@@ -201,7 +213,8 @@ private:
     }
     void expect(cl_command_queue queue) {
         std::vector<cl_uint> found(count);
-        CHECKED(clEnqueueReadBuffer(queue, buffer_, CL_TRUE, 0, bytes, found.data(), 0, nullptr, nullptr));
+        CHECKED(clEnqueueReadBuffer(queue, buffer_, CL_TRUE, 0, bytes, found.data(), 0, nullptr,
+                                    nullptr));
         require(found == wanted_, "what is read");
     }
 
@@ -217,8 +230,9 @@ int run_threads(int threads, int rounds) {
     std::vector<std::thread> all;
     const unsigned seed = std::random_device()();
     for (int i = 0; i < threads; ++i)
-        all.emplace_back(
-            [&platform, seed, rounds, i] { Worker(platform, seed + static_cast<unsigned>(i)).run(rounds); });
+        all.emplace_back([&platform, seed, rounds, i] {
+            Worker(platform, seed + static_cast<unsigned>(i)).run(rounds);
+        });
     for (std::thread &thread : all) thread.join();
     std::puts("all threads found their expected data");
     return 0;
@@ -232,7 +246,8 @@ int run_by_chance() {
     std::iota(data.begin(), data.end(), 7U);
     unsigned long long all = 0;
     for (std::size_t begin = 0; begin < data.size();) {
-        const auto now = static_cast<std::size_t>(std::chrono::steady_clock::now().time_since_epoch().count());
+        const auto now =
+            static_cast<std::size_t>(std::chrono::steady_clock::now().time_since_epoch().count());
         const std::size_t count = std::min(data.size() - begin, 1 + (chance() + now) % 40'000);
         const cl_command_queue queue = platform.queue(chance());
         const cl_mem part = platform.buffer(count * sizeof(cl_uint), data.data() + begin);
@@ -244,13 +259,16 @@ int run_by_chance() {
         CHECKED(clSetKernelArg(kernel, 2, sizeof size, &size));
         const std::size_t one = 1;
         cl_event event = nullptr;
-        CHECKED(clEnqueueNDRangeKernel(queue, kernel, 1, nullptr, &one, nullptr, 0, nullptr, &event));
+        CHECKED(
+            clEnqueueNDRangeKernel(queue, kernel, 1, nullptr, &one, nullptr, 0, nullptr, &event));
         CHECKED(clFlush(queue));
         for (unsigned i = chance() % 100; i > 0 && status_of(event) > CL_COMPLETE;) --i;
         cl_ulong sum = 0;
-        CHECKED(clEnqueueReadBuffer(queue, result, CL_TRUE, 0, sizeof sum, &sum, 1, &event, nullptr));
-        all += sum + begin * std::accumulate(data.begin() + static_cast<std::ptrdiff_t>(begin),
-                                             data.begin() + static_cast<std::ptrdiff_t>(begin + count), 0ULL);
+        CHECKED(
+            clEnqueueReadBuffer(queue, result, CL_TRUE, 0, sizeof sum, &sum, 1, &event, nullptr));
+        all += sum + begin * std::accumulate(
+                                 data.begin() + static_cast<std::ptrdiff_t>(begin),
+                                 data.begin() + static_cast<std::ptrdiff_t>(begin + count), 0ULL);
         clReleaseEvent(event);
         clReleaseKernel(kernel);
         clReleaseMemObject(result);
@@ -266,7 +284,8 @@ int run_by_chance() {
 /// calls exit().
 int run_ending(bool by_exit) {
     auto *const platform = new Platform;
-    for (unsigned i = 0; i < 4; ++i) std::thread([platform, i] { Worker(*platform, i).run(1'000'000); }).detach();
+    for (unsigned i = 0; i < 4; ++i)
+        std::thread([platform, i] { Worker(*platform, i).run(1'000'000); }).detach();
     std::this_thread::sleep_for(std::chrono::milliseconds(std::random_device()() % 300));
     if (!by_exit) return 0;
     cl_int code = CL_SUCCESS;
@@ -286,12 +305,15 @@ int end_building() {
         for (;; ++*builds, builds->notify_all()) {
             // A new name, so that the program is not in the driver's cache.
             const std::string name = "k" + std::to_string(getpid()) + "_" + std::to_string(*builds);
-            const std::string text = "kernel void " + name + "(global uint *data) { data[get_global_id(0)] += 1; }";
+            const std::string text =
+                "kernel void " + name + "(global uint *data) { data[get_global_id(0)] += 1; }";
             const char *pointer = text.c_str();
             cl_int code = CL_SUCCESS;
-            const cl_program program = clCreateProgramWithSource(platform->context, 1, &pointer, nullptr, &code);
+            const cl_program program =
+                clCreateProgramWithSource(platform->context, 1, &pointer, nullptr, &code);
             check(code, "clCreateProgramWithSource");
-            const cl_int built = clBuildProgram(program, 1, platform->devices.data(), "", nullptr, nullptr);
+            const cl_int built =
+                clBuildProgram(program, 1, platform->devices.data(), "", nullptr, nullptr);
             // the program has ended
             if (built != CL_OUT_OF_RESOURCES) check(built, "clBuildProgram");
             clReleaseProgram(program);
@@ -310,9 +332,10 @@ int fail_while_finishing() {
     const cl_command_queue last = platform.queue(platform.devices.size() - 1);
     const cl_mem buffer = platform.buffer(4096);
     const cl_mem other = platform.buffer(4096);
-    const auto fill = [](cl_command_queue queue, cl_mem memory, cl_uint value, const cl_event *wait, cl_event *event) {
-        CHECKED(
-            clEnqueueFillBuffer(queue, memory, &value, sizeof value, 0, 4096, wait != nullptr ? 1 : 0, wait, event));
+    const auto fill = [](cl_command_queue queue, cl_mem memory, cl_uint value, const cl_event *wait,
+                         cl_event *event) {
+        CHECKED(clEnqueueFillBuffer(queue, memory, &value, sizeof value, 0, 4096,
+                                    wait != nullptr ? 1 : 0, wait, event));
         CHECKED(clFlush(queue));
     };
     for (cl_uint round = 0; round < 100; ++round) {
@@ -331,7 +354,8 @@ int fail_while_finishing() {
         const bool failed = clWaitForEvents(1, &filled[1]) != CL_SUCCESS;
         finishing.join();
         cl_uint found = 0;
-        CHECKED(clEnqueueReadBuffer(first, buffer, CL_TRUE, 0, sizeof found, &found, 0, nullptr, nullptr));
+        CHECKED(clEnqueueReadBuffer(first, buffer, CL_TRUE, 0, sizeof found, &found, 0, nullptr,
+                                    nullptr));
         require(found == 2 * round + (failed ? 0 : 1), "the output of a failed command");
         for (const cl_event event : filled) CHECKED(clReleaseEvent(event));
         CHECKED(clReleaseEvent(user));
@@ -342,7 +366,8 @@ int fail_while_finishing() {
 /// If the end of a command has a time, the command has ended.
 int ask_for_times() {
     const Platform platform;
-    const cl_command_queue queue = platform.queue(platform.devices.size() - 1, CL_QUEUE_PROFILING_ENABLE);
+    const cl_command_queue queue =
+        platform.queue(platform.devices.size() - 1, CL_QUEUE_PROFILING_ENABLE);
     constexpr std::size_t size = 65536;
     std::array<cl_mem, 16> buffers{};
     for (cl_mem &buffer : buffers) buffer = platform.buffer(size);
@@ -351,16 +376,19 @@ int ask_for_times() {
     for (cl_uint round = 0; round < 100; ++round) {
         std::array<cl_event, 16> events{};
         for (std::size_t i = 0; i < buffers.size(); ++i) {
-            CHECKED(clEnqueueFillBuffer(queue, buffers[i], &round, sizeof round, 0, size, 0, nullptr, nullptr));
-            CHECKED(clEnqueueReadBuffer(queue, buffers[i], CL_FALSE, 0, size, found[i].data(), 0, nullptr, &events[i]));
+            CHECKED(clEnqueueFillBuffer(queue, buffers[i], &round, sizeof round, 0, size, 0,
+                                        nullptr, nullptr));
+            CHECKED(clEnqueueReadBuffer(queue, buffers[i], CL_FALSE, 0, size, found[i].data(), 0,
+                                        nullptr, &events[i]));
         }
         CHECKED(clFlush(queue));
         for (std::size_t i = 0; i < buffers.size(); ++i) {
             cl_ulong time = 0;
-            while (clGetEventProfilingInfo(events[i], CL_PROFILING_COMMAND_END, sizeof time, &time, nullptr) !=
-                   CL_SUCCESS)
+            while (clGetEventProfilingInfo(events[i], CL_PROFILING_COMMAND_END, sizeof time, &time,
+                                           nullptr) != CL_SUCCESS)
                 std::this_thread::yield();
-            require(status_of(events[i]) == CL_COMPLETE, "the status of a command with an end time");
+            require(status_of(events[i]) == CL_COMPLETE,
+                    "the status of a command with an end time");
             require(found[i].back() == round, "what was read");
             CHECKED(clReleaseEvent(events[i]));
         }
@@ -377,7 +405,8 @@ int run_on() {
     std::fprintf(stderr, "runs\n");
     for (;;) {
         for (int i = 0; i < 100; ++i)
-            CHECKED(clEnqueueFillBuffer(queue, buffer, &zero, sizeof zero, 0, 64, 0, nullptr, nullptr));
+            CHECKED(
+                clEnqueueFillBuffer(queue, buffer, &zero, sizeof zero, 0, 64, 0, nullptr, nullptr));
         CHECKED(clFlush(queue));
     }
 }
@@ -390,19 +419,21 @@ int write_ahead() {
     const cl_mem buffer = platform.buffer(size);
     std::vector<std::vector<cl_uint>> data(3, std::vector<cl_uint>(size / sizeof(cl_uint)));
     for (cl_uint i = 0; i < data.size(); ++i) std::iota(data[i].begin(), data[i].end(), i);
-    CHECKED(clEnqueueWriteBuffer(queue, buffer, CL_TRUE, 0, size, data[0].data(), 0, nullptr, nullptr));
+    CHECKED(
+        clEnqueueWriteBuffer(queue, buffer, CL_TRUE, 0, size, data[0].data(), 0, nullptr, nullptr));
     std::fprintf(stderr, "runs\n");
     cl_int code = CL_SUCCESS;
     const cl_event gate = clCreateUserEvent(platform.context, &code);
     check(code, "clCreateUserEvent");
     for (std::size_t i = 0; i < 16; ++i)
-        CHECKED(clEnqueueWriteBuffer(queue, buffer, CL_FALSE, 0, size, data[i % 3].data(), i == 0 ? 1 : 0,
-                                     i == 0 ? &gate : nullptr, nullptr));
+        CHECKED(clEnqueueWriteBuffer(queue, buffer, CL_FALSE, 0, size, data[i % 3].data(),
+                                     i == 0 ? 1 : 0, i == 0 ? &gate : nullptr, nullptr));
     CHECKED(clFlush(queue));
     CHECKED(clSetUserEventStatus(gate, CL_COMPLETE));
     CHECKED(clReleaseEvent(gate));
     std::vector<cl_uint> found(size / sizeof(cl_uint));
-    CHECKED(clEnqueueReadBuffer(queue, buffer, CL_TRUE, 0, size, found.data(), 0, nullptr, nullptr));
+    CHECKED(
+        clEnqueueReadBuffer(queue, buffer, CL_TRUE, 0, size, found.data(), 0, nullptr, nullptr));
     require(found == data[0], "the last bytes");
     std::fprintf(stderr, "done\n");
     CHECKED(clReleaseMemObject(buffer));
@@ -410,7 +441,8 @@ int write_ahead() {
     return run_on();
 }
 
-/// Writes 1 GiB to one buffer through two queues while a user event blocks everything. The order of the writes is undefined.
+/// Writes 1 GiB to one buffer through two queues while a user event blocks everything. The order of
+/// the writes is undefined.
 int write_ahead_by_two_queues() {
     constexpr std::size_t size = std::size_t{64} << 20U;
     const Platform platform;
@@ -422,11 +454,13 @@ int write_ahead_by_two_queues() {
     const cl_event gate = clCreateUserEvent(platform.context, &code);
     check(code, "clCreateUserEvent");
     for (std::size_t i = 0; i < 16; ++i)
-        CHECKED(clEnqueueWriteBuffer(queues.at(i % 2), buffer, CL_FALSE, 0, size, data.data(), 1, &gate, nullptr));
+        CHECKED(clEnqueueWriteBuffer(queues.at(i % 2), buffer, CL_FALSE, 0, size, data.data(), 1,
+                                     &gate, nullptr));
     CHECKED(clSetUserEventStatus(gate, CL_COMPLETE));
     for (const cl_command_queue queue : queues) CHECKED(clFinish(queue));
     std::vector<char> found(size);
-    CHECKED(clEnqueueReadBuffer(queues[0], buffer, CL_TRUE, 0, size, found.data(), 0, nullptr, nullptr));
+    CHECKED(clEnqueueReadBuffer(queues[0], buffer, CL_TRUE, 0, size, found.data(), 0, nullptr,
+                                nullptr));
     require(found == data, "the bytes");
     CHECKED(clReleaseEvent(gate));
     CHECKED(clReleaseMemObject(buffer));

@@ -21,7 +21,8 @@ public:
         cl_platform_id platform = nullptr;
         cl_device_id device = nullptr;
         require(clGetPlatformIDs(1, &platform, nullptr), "clGetPlatformIDs");
-        require(clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 1, &device, nullptr), "clGetDeviceIDs");
+        require(clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 1, &device, nullptr),
+                "clGetDeviceIDs");
         cl_int code = CL_SUCCESS;
         context = clCreateContext(nullptr, 1, &device, nullptr, nullptr, &code);
         require(code, "clCreateContext");

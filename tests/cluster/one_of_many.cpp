@@ -55,27 +55,32 @@ private:
 
 class ListedMessages final : public Transport {
 public:
-    std::unique_ptr<Operation> transfer(DeviceRange range, Direction direction, const Message &message,
-                                        const Link &link) override {
+    std::unique_ptr<Operation> transfer(DeviceRange range, Direction direction,
+                                        const Message &message, const Link &link) override {
         CHECK(link.same_host == (message.peer / per_host == own_rank / per_host));
-        lines.push_back(line(direction == Direction::send ? "bytes to" : "bytes from", message, range.size));
+        lines.push_back(
+            line(direction == Direction::send ? "bytes to" : "bytes from", message, range.size));
         REQUIRE(range.mapped != nullptr);  // memory of a CPU device
-        return std::make_unique<AtOnce>(direction, range.size,
-                                        [direction, memory = range.mapped, bytes = range.size](cl_int) {
-                                            if (direction == Direction::recv) std::memset(memory, 7, bytes);
-                                        });
+        return std::make_unique<AtOnce>(
+            direction, range.size, [direction, memory = range.mapped, bytes = range.size](cl_int) {
+                if (direction == Direction::recv) std::memset(memory, 7, bytes);
+            });
     }
     std::unique_ptr<Operation> send_status(const Message &message, TimesOfCommand) override {
         lines.push_back(line("end to", message));
         return std::make_unique<AtOnce>(Direction::send, 0, [](cl_int) {});
     }
-    std::unique_ptr<Operation> receive_status(const Message &message, std::shared_ptr<Ending> ending) override {
+    std::unique_ptr<Operation> receive_status(const Message &message,
+                                              std::shared_ptr<Ending> ending) override {
         lines.push_back(line("end from", message));
-        if (!holds) return std::make_unique<AtOnce>(Direction::recv, 0, [=](cl_int) { ending->set(CL_COMPLETE); });
+        if (!holds)
+            return std::make_unique<AtOnce>(Direction::recv, 0,
+                                            [=](cl_int) { ending->set(CL_COMPLETE); });
         held.push_back(std::move(ending));
         return std::make_unique<AtOnce>(Direction::recv, 0, [](cl_int) {});
     }
-    std::unique_ptr<Operation> relay(Result result, const Relay &relay, std::shared_ptr<Ending> ending, TimesOfCommand,
+    std::unique_ptr<Operation> relay(Result result, const Relay &relay,
+                                     std::shared_ptr<Ending> ending, TimesOfCommand,
                                      bool) override {
         add_relay(lines, relay, result.size);
         return std::make_unique<AtOnce>(Direction::recv, result.size, [=](cl_int status) {
@@ -106,7 +111,9 @@ public:
     [[nodiscard]] Place place_of(Process process) const override {
         return {process / per_host, process % per_host, per_host};
     }
-    CallStream &call_stream() override { throw Error(CL_INVALID_OPERATION, "every process runs the program"); }
+    CallStream &call_stream() override {
+        throw Error(CL_INVALID_OPERATION, "every process runs the program");
+    }
     void compare(CallLog &) override {}
     void finish_comparison() override {}
     void end() override {}
@@ -136,14 +143,15 @@ public:
         std::vector<cl_device_id> devices;
         for (const auto &device : world().devices()) devices.push_back(device->handle());
         cl_int code = CL_SUCCESS;
-        context = context_handle(
-            clCreateContext(nullptr, static_cast<cl_uint>(devices.size()), devices.data(), nullptr, nullptr, &code));
+        context = context_handle(clCreateContext(nullptr, static_cast<cl_uint>(devices.size()),
+                                                 devices.data(), nullptr, nullptr, &code));
         CL_OK(code);
     }
 
     queue_handle queue(MemoryId device) const {
         cl_int code = CL_SUCCESS;
-        queue_handle made(clCreateCommandQueue(context, world().devices()[device]->handle(), 0, &code));
+        queue_handle made(
+            clCreateCommandQueue(context, world().devices()[device]->handle(), 0, &code));
         CL_OK(code);
         return made;
     }
@@ -155,15 +163,16 @@ public:
         return made;
     }
     /// The expected decisions for a command.
-    ScheduledEvent decide(MemoryId device, std::vector<Access> accesses, std::vector<ScheduledEvent *> waits = {},
-                          bool result = false) {
+    ScheduledEvent decide(MemoryId device, std::vector<Access> accesses,
+                          std::vector<ScheduledEvent *> waits = {}, bool result = false) {
         const Decisions &decisions = schedule.decide({device, device, accesses, waits, result});
-        for (const Completion &sent : decisions.completions_sent) wanted.push_back(line("end to", sent.message));
+        for (const Completion &sent : decisions.completions_sent)
+            wanted.push_back(line("end to", sent.message));
         for (const Completion &awaited : decisions.completions_awaited)
             wanted.push_back(line("end from", awaited.message));
         for (const Transfer &transfer : decisions.transfers)
-            wanted.push_back(line(transfer.kind == Transfer::Kind::send ? "bytes to" : "bytes from", transfer.message,
-                                  transfer.end - transfer.begin));
+            wanted.push_back(line(transfer.kind == Transfer::Kind::send ? "bytes to" : "bytes from",
+                                  transfer.message, transfer.end - transfer.begin));
         add_relay(wanted, decisions.result, size);
         return decisions.event;
     }
@@ -176,7 +185,8 @@ public:
     static Topology topology() {
         std::vector<std::uint32_t> hosts;
         std::vector<Process> owners;
-        for (Process process = 0; process < process_count; ++process) hosts.push_back(process / per_host);
+        for (Process process = 0; process < process_count; ++process)
+            hosts.push_back(process / per_host);
         for (const auto &device : world().devices()) owners.push_back(device->process);
         return {hosts, owners};
     }
@@ -196,7 +206,8 @@ TEST_CASE("rank 4095 of 4096 sees 4096 devices like its own, and owns one") {
     CHECK(world().devices()[0]->native == nullptr);
     CHECK(world().devices()[0]->type == world().devices()[own_rank]->type);
     cl_uint units = 0;
-    CL_OK(clGetDeviceInfo(world().devices()[17]->handle(), CL_DEVICE_MAX_COMPUTE_UNITS, sizeof units, &units, nullptr));
+    CL_OK(clGetDeviceInfo(world().devices()[17]->handle(), CL_DEVICE_MAX_COMPUTE_UNITS,
+                          sizeof units, &units, nullptr));
     CHECK(units > 0);
 }
 
@@ -215,12 +226,14 @@ TEST_CASE("rank 4095 of 4096 sends and receives exactly the scheduled messages")
 
     // A command of another process: this process has nothing to do.
     event_handle written;
-    CL_OK(clEnqueueWriteBuffer(first, a, CL_FALSE, 0, size, data.data(), 0, nullptr, written.out()));
+    CL_OK(
+        clEnqueueWriteBuffer(first, a, CL_FALSE, 0, size, data.data(), 0, nullptr, written.out()));
     ScheduledEvent write = all.decide(0, {whole_a});
     CHECK(all.wanted.empty());
 
     // This process receives the completion of that command, and the bytes.
-    const char *const source = "kernel void add(global uchar *data, uchar value) { data[get_global_id(0)] += value; }";
+    const char *const source =
+        "kernel void add(global uchar *data, uchar value) { data[get_global_id(0)] += value; }";
     cl_int code = CL_SUCCESS;
     const char *text = source;
     const program_handle program(clCreateProgramWithSource(all.context, 1, &text, nullptr, &code));
@@ -235,7 +248,8 @@ TEST_CASE("rank 4095 of 4096 sends and receives exactly the scheduled messages")
     const std::size_t items = size;
     const std::array<cl_event, 1> after_write{written};
     event_handle added;
-    CL_OK(clEnqueueNDRangeKernel(own, kernel, 1, nullptr, &items, nullptr, 1, after_write.data(), added.out()));
+    CL_OK(clEnqueueNDRangeKernel(own, kernel, 1, nullptr, &items, nullptr, 1, after_write.data(),
+                                 added.out()));
     ScheduledEvent add = all.decide(own_rank, {{a_id, 0, size, AccessMode::read_write}}, {&write});
     CHECK(all.wanted.size() == 2);
     all.check_messages();
@@ -243,7 +257,8 @@ TEST_CASE("rank 4095 of 4096 sends and receives exactly the scheduled messages")
     // It forwards both.
     const std::array<cl_event, 1> after_add{added};
     event_handle added_there;
-    CL_OK(clEnqueueNDRangeKernel(other, kernel, 1, nullptr, &items, nullptr, 1, after_add.data(), added_there.out()));
+    CL_OK(clEnqueueNDRangeKernel(other, kernel, 1, nullptr, &items, nullptr, 1, after_add.data(),
+                                 added_there.out()));
     ScheduledEvent add_there = all.decide(17, {{a_id, 0, size, AccessMode::read_write}}, {&add});
     CHECK(all.wanted.size() == 4);
     all.check_messages();
@@ -251,10 +266,11 @@ TEST_CASE("rank 4095 of 4096 sends and receives exactly the scheduled messages")
     // A neighbour on the same host copies a part. This process then gets half of that part from the
     // neighbour.
     CL_OK(clEnqueueCopyBuffer(near, a, b, 0, 0, size / 2, 0, nullptr, nullptr));
-    all.decide(4094, {{a_id, 0, size / 2, AccessMode::read}, {b_id, 0, size / 2, AccessMode::write}});
+    all.decide(4094,
+               {{a_id, 0, size / 2, AccessMode::read}, {b_id, 0, size / 2, AccessMode::write}});
     CL_OK(clEnqueueCopyBuffer(own, b, a, 0, size / 2, size / 4, 0, nullptr, nullptr));
-    all.decide(own_rank,
-               {{b_id, 0, size / 4, AccessMode::read}, {a_id, size / 2, size / 2 + size / 4, AccessMode::write}});
+    all.decide(own_rank, {{b_id, 0, size / 4, AccessMode::read},
+                          {a_id, size / 2, size / 2 + size / 4, AccessMode::write}});
     all.check_messages();
 
     // The result of a read reaches all processes along a tree.
@@ -285,7 +301,8 @@ TEST_CASE("completions of other processes' commands may arrive in any order") {
     REQUIRE(messages().held.size() == 3);
     const auto status = [](cl_event event) {
         cl_int value = CL_QUEUED;
-        CL_OK(clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof value, &value, nullptr));
+        CL_OK(clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof value, &value,
+                             nullptr));
         return value;
     };
     for (const std::size_t next : {2U, 0U, 1U}) {

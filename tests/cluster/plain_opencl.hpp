@@ -22,7 +22,8 @@ inline std::vector<cl_device_id> all_devices() {
     cl_uint count = 0;
     check(clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 0, nullptr, &count), "clGetDeviceIDs");
     std::vector<cl_device_id> devices(count);
-    check(clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, count, devices.data(), nullptr), "clGetDeviceIDs");
+    check(clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, count, devices.data(), nullptr),
+          "clGetDeviceIDs");
     return devices;
 }
 

@@ -48,8 +48,8 @@ unsigned long current_seed = 0;
 std::string *current_commands = nullptr;
 
 void tell_sequence(const std::string &what) {
-    std::fprintf(stderr, "test_cluster_random: %s, --seed %lu --sequences 1\n%s", what.c_str(), current_seed,
-                 current_commands != nullptr ? current_commands->c_str() : "");
+    std::fprintf(stderr, "test_cluster_random: %s, --seed %lu --sequences 1\n%s", what.c_str(),
+                 current_seed, current_commands != nullptr ? current_commands->c_str() : "");
 }
 
 [[noreturn]] void give_up(const std::string &why) {
@@ -71,7 +71,8 @@ struct access {
     std::size_t buffer, begin, end;
     bool writes;
     [[nodiscard]] bool conflicts(const access &other) const {
-        return buffer == other.buffer && begin < other.end && other.begin < end && (writes || other.writes);
+        return buffer == other.buffer && begin < other.end && other.begin < end &&
+               (writes || other.writes);
     }
 };
 
@@ -96,8 +97,8 @@ class sequence {
 public:
     /// If `fails`, some commands fail. `goes_on`: commands that wait for no user event must end
     /// while user events are open. Native drivers do not guarantee that.
-    sequence(cl_context context, const std::vector<cl_device_id> &devices, cl_program program, unsigned long seed,
-             bool fails, bool goes_on)
+    sequence(cl_context context, const std::vector<cl_device_id> &devices, cl_program program,
+             unsigned long seed, bool fails, bool goes_on)
         : context_(context), devices_(devices), fails_(fails), goes_on_(goes_on), random_(seed) {
         current_seed = seed;
         current_commands = &text_;
@@ -143,8 +144,8 @@ public:
             const std::size_t queue = any(queues_.size());
             bytes found(models_[m].size());
             note("blocking read of all of buffer " + std::to_string(m), queue);
-            check(clEnqueueReadBuffer(queues_[queue].handle, memory_[m].handle, CL_TRUE, 0, found.size(), found.data(),
-                                      0, nullptr, nullptr),
+            check(clEnqueueReadBuffer(queues_[queue].handle, memory_[m].handle, CL_TRUE, 0,
+                                      found.size(), found.data(), 0, nullptr, nullptr),
                   "clEnqueueReadBuffer");
             compare(found, models_[m], "the last read");
         }
@@ -177,9 +178,11 @@ private:
             for (const bool in_order : {true, false}) {
                 if (!in_order && one_in(2)) continue;
                 cl_int code = CL_SUCCESS;
-                queues_.push_back({clCreateCommandQueue(context_, device,
-                                                        in_order ? 0 : CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, &code),
-                                   in_order});
+                queues_.push_back(
+                    {clCreateCommandQueue(context_, device,
+                                          in_order ? 0 : CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE,
+                                          &code),
+                     in_order});
                 check(code, "clCreateCommandQueue");
             }
         }
@@ -197,9 +200,9 @@ private:
             const std::size_t size = one_in(8) ? 100000 + any(200000) : 1 + any(3000);
             models_.push_back(any_bytes(size));
             cl_int code = CL_SUCCESS;
-            memory_.push_back(
-                {clCreateBuffer(context_, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, size, models_.back().data(), &code),
-                 n, 0, size});
+            memory_.push_back({clCreateBuffer(context_, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR,
+                                              size, models_.back().data(), &code),
+                               n, 0, size});
             check(code, "clCreateBuffer");
         }
         for (std::size_t n = 0; n < buffers; ++n) {
@@ -211,19 +214,21 @@ private:
                 // NVIDIA's driver (580) mishandles overlapping sub-buffers, also natively.
                 const access wanted{n, region.origin, region.origin + length, true};
                 const auto overlaps = [&](const memory &other) {
-                    return wanted.conflicts({other.buffer, other.origin, other.origin + other.size, true});
+                    return wanted.conflicts(
+                        {other.buffer, other.origin, other.origin + other.size, true});
                 };
                 const auto first_part = memory_.begin() + static_cast<std::ptrdiff_t>(buffers);
                 if (nvidia_ && std::any_of(first_part, memory_.end(), overlaps)) continue;
                 cl_int code = CL_SUCCESS;
-                memory_.push_back({clCreateSubBuffer(memory_[n].handle, 0, CL_BUFFER_CREATE_TYPE_REGION, &whole, &code),
+                memory_.push_back({clCreateSubBuffer(memory_[n].handle, 0,
+                                                     CL_BUFFER_CREATE_TYPE_REGION, &whole, &code),
                                    n, region.origin, length});
                 check(code, "clCreateSubBuffer");
             }
         }
         for (const memory &each : memory_)
-            text_ += "buffer " + std::to_string(each.buffer) + " from " + std::to_string(each.origin) + ", " +
-                     std::to_string(each.size) + " bytes\n";
+            text_ += "buffer " + std::to_string(each.buffer) + " from " +
+                     std::to_string(each.origin) + ", " + std::to_string(each.size) + " bytes\n";
     }
 
     /// A range of a memory object.
@@ -246,10 +251,12 @@ private:
     }
     [[nodiscard]] std::string text(const range &r) const {
         const access of = use(r, false);
-        return "buffer " + std::to_string(of.buffer) + " " + std::to_string(of.begin) + ".." + std::to_string(of.end);
+        return "buffer " + std::to_string(of.buffer) + " " + std::to_string(of.begin) + ".." +
+               std::to_string(of.end);
     }
     void note(const std::string &what, std::size_t queue) {
-        text_ += what + ", queue " + std::to_string(queue) + (queues_[queue].in_order ? "" : " (out of order)") + "\n";
+        text_ += what + ", queue " + std::to_string(queue) +
+                 (queues_[queue].in_order ? "" : " (out of order)") + "\n";
     }
 
     /// The events of earlier commands that a command must wait for, and some others.
@@ -272,7 +279,8 @@ private:
     void ask_late(std::size_t queue) {
         note("marker", queue);
         cl_event event = nullptr;
-        check(clEnqueueMarkerWithWaitList(queues_[queue].handle, 0, nullptr, &event), "clEnqueueMarkerWithWaitList");
+        check(clEnqueueMarkerWithWaitList(queues_[queue].handle, 0, nullptr, &event),
+              "clEnqueueMarkerWithWaitList");
         markers_.push_back(event);
         behind_[event] = queues_[queue].behind;
         for (command &each : commands_) {
@@ -285,7 +293,8 @@ private:
 
     /// Sets all open user events.
     void set_user_events() {
-        for (const cl_event event : open_user_events_) check(clSetUserEventStatus(event, CL_COMPLETE), "set");
+        for (const cl_event event : open_user_events_)
+            check(clSetUserEventStatus(event, CL_COMPLETE), "set");
         open_user_events_.clear();
     }
     cl_event user_event() {
@@ -342,7 +351,8 @@ private:
     }
 
     template <typename Enqueue>
-    void enqueue(const std::string &what, std::vector<access> accesses, Enqueue &&call, bool blocking = false) {
+    void enqueue(const std::string &what, std::vector<access> accesses, Enqueue &&call,
+                 bool blocking = false) {
         const std::size_t queue = any(queues_.size());
         auto waits = waits_for(queue, accesses);
         const bool late = !blocking && one_in(waits_long_ ? 4 : 10);
@@ -382,7 +392,8 @@ private:
         check(clFlush(handle), "clFlush");
         const std::size_t kind = any(7);
         text_ += "wait of kind " + std::to_string(kind) + "\n";
-        const bool ends = (kind == 0 || kind == 2 || kind == 3) && must_end(commands_.back().behind);
+        const bool ends =
+            (kind == 0 || kind == 2 || kind == 3) && must_end(commands_.back().behind);
         wait(
             [&] {
                 switch (kind) {
@@ -391,28 +402,33 @@ private:
                     case 2: {
                         cl_int status = CL_QUEUED;
                         while (status > CL_COMPLETE)
-                            check(clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status,
-                                                 nullptr),
+                            check(clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS,
+                                                 sizeof status, &status, nullptr),
                                   "clGetEventInfo");
                         return;
                     }
                     case 3: {
                         std::promise<void> ended;
-                        check(clSetEventCallback(event, CL_COMPLETE, note_end, &ended), "clSetEventCallback");
+                        check(clSetEventCallback(event, CL_COMPLETE, note_end, &ended),
+                              "clSetEventCallback");
                         return ended.get_future().wait();
                     }
                     case 4: {
                         // A marker in another queue.
                         const cl_command_queue other = queues_[any(queues_.size())].handle;
-                        check(clEnqueueMarkerWithWaitList(other, 1, &event, nullptr), "clEnqueueMarkerWithWaitList");
+                        check(clEnqueueMarkerWithWaitList(other, 1, &event, nullptr),
+                              "clEnqueueMarkerWithWaitList");
                         return check(clFinish(other), "clFinish");
                     }
                     case 5: {
                         cl_event behind = nullptr;
-                        check(clEnqueueMarkerWithWaitList(handle, 1, &event, &behind), "clEnqueueMarkerWithWaitList");
+                        check(clEnqueueMarkerWithWaitList(handle, 1, &event, &behind),
+                              "clEnqueueMarkerWithWaitList");
                         check(clFlush(handle), "clFlush");
                         // Another thread waits.
-                        std::thread([&] { check(clWaitForEvents(1, &behind), "clWaitForEvents"); }).join();
+                        std::thread([&] {
+                            check(clWaitForEvents(1, &behind), "clWaitForEvents");
+                        }).join();
                         return check(clReleaseEvent(behind), "clReleaseEvent");
                     }
                     default: {
@@ -420,9 +436,11 @@ private:
                         const cl_command_queue other = queues_[any(queues_.size())].handle;
                         unsigned char byte = 0;
                         cl_int code = CL_SUCCESS;
-                        const cl_mem own = clCreateBuffer(context_, CL_MEM_READ_WRITE, 1, nullptr, &code);
+                        const cl_mem own =
+                            clCreateBuffer(context_, CL_MEM_READ_WRITE, 1, nullptr, &code);
                         check(code, "clCreateBuffer");
-                        check(clEnqueueWriteBuffer(other, own, CL_TRUE, 0, 1, &byte, 1, &event, nullptr),
+                        check(clEnqueueWriteBuffer(other, own, CL_TRUE, 0, 1, &byte, 1, &event,
+                                                   nullptr),
                               "clEnqueueWriteBuffer");
                         check(clReleaseMemObject(own), "clReleaseMemObject");
                     }
@@ -434,12 +452,14 @@ private:
     void wait_for_any() {
         if (commands_.empty()) return;
         std::size_t at = any(commands_.size());
-        for (int tries = 0; tries < 8 && !must_end(commands_[at].behind); ++tries) at = any(commands_.size());
+        for (int tries = 0; tries < 8 && !must_end(commands_[at].behind); ++tries)
+            at = any(commands_.size());
         const command &chosen = commands_[at];
         if (chosen.event == nullptr) ask_late(chosen.queue);
         for (const auto &queue : queues_) check(clFlush(queue.handle), "clFlush");
         text_ += "wait for any, in queue " + std::to_string(chosen.queue) + "\n";
-        wait([&] { check(clWaitForEvents(1, &chosen.event), "clWaitForEvents"); }, must_end(chosen.behind));
+        wait([&] { check(clWaitForEvents(1, &chosen.event), "clWaitForEvents"); },
+             must_end(chosen.behind));
     }
 
     bytes &kept(bytes data) {
@@ -478,8 +498,9 @@ private:
     /// A random collective on random queues, on bytes. Sources and destinations are in one buffer
     /// each, or in place.
     void collective() {
-        constexpr std::array names = {"broadcast", "scatter",    "gather",         "all-gather", "all-to-all",
-                                      "reduce",    "all-reduce", "reduce-scatter", "scan",       "all-to-all-v"};
+        constexpr std::array names = {"broadcast",  "scatter",     "gather",     "all-gather",
+                                      "all-to-all", "reduce",      "all-reduce", "reduce-scatter",
+                                      "scan",       "all-to-all-v"};
         const std::size_t kind = any(names.size());
         const auto is = [&](std::initializer_list<std::size_t> kinds) {
             return std::find(kinds.begin(), kinds.end(), kind) != kinds.end();
@@ -494,8 +515,8 @@ private:
         const bool in_place = is({4, 6, 8}) && one_in(3);
         const std::size_t from = in_place ? to : any(memory_.size());
         if (!in_place && memory_[from].buffer == memory_[to].buffer) return;
-        const std::size_t most =
-            std::min(memory_[from].size / given_blocks, memory_[to].size / (got_blocks * destinations));
+        const std::size_t most = std::min(memory_[from].size / given_blocks,
+                                          memory_[to].size / (got_blocks * destinations));
         if (most == 0) return;
         const std::size_t size = 1 + any(most);
         const std::size_t given = size * given_blocks;
@@ -508,8 +529,10 @@ private:
         for (std::size_t i = 0; i < sources; ++i)
             from_offsets.push_back(in_place ? to_offsets[i] : any(memory_[from].size - given + 1));
         std::vector<access> accesses;
-        for (const std::size_t offset : from_offsets) accesses.push_back(use({from, offset, given}, false));
-        for (const std::size_t offset : to_offsets) accesses.push_back(use({to, offset, got}, true));
+        for (const std::size_t offset : from_offsets)
+            accesses.push_back(use({from, offset, given}, false));
+        for (const std::size_t offset : to_offsets)
+            accesses.push_back(use({to, offset, got}, true));
         // A kernel may use the whole buffer.
         if (reduces) accesses = {use(whole(from), false), use(whole(to), true)};
 
@@ -550,7 +573,8 @@ private:
                     case 7: out[k] = combined(n - 1, i * size + k); break;
                     case 8: out[k] = combined(i, k); break;
                     default:
-                        if (in_block < block_sizes[block * n + i]) out[k] = in[block][i * size + in_block];
+                        if (in_block < block_sizes[block * n + i])
+                            out[k] = in[block][i * size + in_block];
                 }
             }
         }
@@ -588,8 +612,9 @@ private:
             if (open_user_events_.empty() || one_in(2)) open_user_events_.push_back(user_event());
             waits.push_back(open_user_events_.back());
         }
-        note(std::string(names[kind]) + " of " + std::to_string(n) + ", " + std::to_string(size) + " bytes, op " +
-                 std::to_string(op) + ", from " + text({from, from_offsets[0], given}) + " to " +
+        note(std::string(names[kind]) + " of " + std::to_string(n) + ", " + std::to_string(size) +
+                 " bytes, op " + std::to_string(op) + ", from " +
+                 text({from, from_offsets[0], given}) + " to " +
                  text({to, first, got * destinations}) + ", queues" + numbers,
              first_queue);
         const auto number = static_cast<cl_uint>(n);
@@ -603,30 +628,46 @@ private:
         cl_event event = nullptr;
         cl_int code = CL_SUCCESS;
         switch (kind) {
-            case 0: code = clEnqueueBroadcastBuffer(q, a[0], number, b.data(), x[0], y, size, count, w, &event); break;
-            case 1: code = clEnqueueScatterBuffer(q, a[0], number, b.data(), x[0], y, size, count, w, &event); break;
-            case 2: code = clEnqueueGatherBuffer(q[0], number, a.data(), b[0], x, y[0], size, count, w, &event); break;
-            case 3: code = clEnqueueAllGatherBuffer(q, number, a.data(), b.data(), x, y, size, count, w, &event); break;
-            case 4: code = clEnqueueAlltoAllBuffer(q, number, a.data(), b.data(), x, y, size, count, w, &event); break;
+            case 0:
+                code = clEnqueueBroadcastBuffer(q, a[0], number, b.data(), x[0], y, size, count, w,
+                                                &event);
+                break;
+            case 1:
+                code = clEnqueueScatterBuffer(q, a[0], number, b.data(), x[0], y, size, count, w,
+                                              &event);
+                break;
+            case 2:
+                code = clEnqueueGatherBuffer(q[0], number, a.data(), b[0], x, y[0], size, count, w,
+                                             &event);
+                break;
+            case 3:
+                code = clEnqueueAllGatherBuffer(q, number, a.data(), b.data(), x, y, size, count, w,
+                                                &event);
+                break;
+            case 4:
+                code = clEnqueueAlltoAllBuffer(q, number, a.data(), b.data(), x, y, size, count, w,
+                                               &event);
+                break;
             case 5:
-                code = clEnqueueReduceBufferWithOp(q[0], number, a.data(), b[0], x, y[0], size, CL_UNSIGNED_INT8, op,
-                                                   count, w, &event);
+                code = clEnqueueReduceBufferWithOp(q[0], number, a.data(), b[0], x, y[0], size,
+                                                   CL_UNSIGNED_INT8, op, count, w, &event);
                 break;
             case 6:
-                code = clEnqueueAllReduceBufferWithOp(q, number, a.data(), b.data(), x, y, size, CL_UNSIGNED_INT8, op,
-                                                      count, w, &event);
+                code = clEnqueueAllReduceBufferWithOp(q, number, a.data(), b.data(), x, y, size,
+                                                      CL_UNSIGNED_INT8, op, count, w, &event);
                 break;
             case 7:
-                code = clEnqueueReduceScatterBufferWithOp(q, number, a.data(), b.data(), x, y, size, CL_UNSIGNED_INT8,
-                                                          op, count, w, &event);
+                code = clEnqueueReduceScatterBufferWithOp(q, number, a.data(), b.data(), x, y, size,
+                                                          CL_UNSIGNED_INT8, op, count, w, &event);
                 break;
             case 8:
-                code = clEnqueueScanBufferWithOp(q, number, a.data(), b.data(), x, y, size, CL_UNSIGNED_INT8, op, count,
-                                                 w, &event);
+                code = clEnqueueScanBufferWithOp(q, number, a.data(), b.data(), x, y, size,
+                                                 CL_UNSIGNED_INT8, op, count, w, &event);
                 break;
             default:
-                code = clEnqueueAlltoAllVBuffer(q, number, a.data(), b.data(), block_from.data(), block_to.data(),
-                                                block_sizes.data(), count, w, &event);
+                code =
+                    clEnqueueAlltoAllVBuffer(q, number, a.data(), b.data(), block_from.data(),
+                                             block_to.data(), block_sizes.data(), count, w, &event);
         }
         check(code, names[kind]);
         behind_[event] = enter(places, waits);
@@ -642,8 +683,10 @@ private:
             check(clDetachBuffer(memory_[m].handle), "clDetachBuffer");
         } else {
             const std::size_t device = any(devices_.size());
-            text_ += "attach buffer " + std::to_string(m) + " to device " + std::to_string(device) + "\n";
-            check(clAttachBufferToDevice(memory_[m].handle, devices_[device]), "clAttachBufferToDevice");
+            text_ += "attach buffer " + std::to_string(m) + " to device " + std::to_string(device) +
+                     "\n";
+            check(clAttachBufferToDevice(memory_[m].handle, devices_[device]),
+                  "clAttachBufferToDevice");
             // Another device receives the bytes for each command again, and waits for the readers
             // of the previous bytes.
             goes_on_ = false;
@@ -663,7 +706,8 @@ private:
         note(std::to_string(commands) + " commands on all of " + text(all), queue);
         const cl_mem handle = memory_[all.memory].handle;
         const unsigned char first = any_byte();
-        check(clEnqueueFillBuffer(q, handle, &first, 1, 0, all.size, static_cast<cl_uint>(waits.size()),
+        check(clEnqueueFillBuffer(q, handle, &first, 1, 0, all.size,
+                                  static_cast<cl_uint>(waits.size()),
                                   waits.empty() ? nullptr : waits.data(), nullptr),
               "clEnqueueFillBuffer");
         std::fill_n(model(all), all.size, first);
@@ -672,18 +716,21 @@ private:
             const range part{all.memory, any(all.size), 1};
             switch (any(3)) {
                 case 0:
-                    check(clEnqueueFillBuffer(q, handle, &value, 1, part.begin, 1, 0, nullptr, nullptr),
+                    check(clEnqueueFillBuffer(q, handle, &value, 1, part.begin, 1, 0, nullptr,
+                                              nullptr),
                           "clEnqueueFillBuffer");
                     *model(part) = value;
                     break;
                 case 1:
-                    check(launch(0, q, part.begin + 1, 0, nullptr, nullptr, handle, value), "clEnqueueNDRangeKernel");
+                    check(launch(0, q, part.begin + 1, 0, nullptr, nullptr, handle, value),
+                          "clEnqueueNDRangeKernel");
                     for (std::size_t i = 0; i <= part.begin; ++i)
                         model(all)[i] = static_cast<unsigned char>(model(all)[i] + value);
                     break;
                 default: {
                     const bytes &data = kept({value});
-                    check(clEnqueueWriteBuffer(q, handle, CL_FALSE, part.begin, 1, data.data(), 0, nullptr, nullptr),
+                    check(clEnqueueWriteBuffer(q, handle, CL_FALSE, part.begin, 1, data.data(), 0,
+                                               nullptr, nullptr),
                           "clEnqueueWriteBuffer");
                     *model(part) = value;
                 }
@@ -700,8 +747,8 @@ private:
         std::copy(data.begin(), data.end(), model(r));
         enqueue((blocking ? "blocking write of " : "write of ") + text(r), {use(r, true)},
                 [&](cl_command_queue q, cl_uint n, const cl_event *w, cl_event *e) {
-                    return clEnqueueWriteBuffer(q, memory_[r.memory].handle, blocking, r.begin, r.size, data.data(), n,
-                                                w, e);
+                    return clEnqueueWriteBuffer(q, memory_[r.memory].handle, blocking, r.begin,
+                                                r.size, data.data(), n, w, e);
                 },
                 blocking);
     }
@@ -712,8 +759,8 @@ private:
         auto found = std::make_unique<bytes>(r.size);
         enqueue("read of " + text(r) + ", waited for", {use(r, false)},
                 [&](cl_command_queue q, cl_uint n, const cl_event *w, cl_event *e) {
-                    return clEnqueueReadBuffer(q, memory_[r.memory].handle, CL_FALSE, r.begin, r.size, found->data(), n,
-                                               w, e);
+                    return clEnqueueReadBuffer(q, memory_[r.memory].handle, CL_FALSE, r.begin,
+                                               r.size, found->data(), n, w, e);
                 });
         const bytes wanted(model(r), model(r) + r.size);
         wait_for_last();
@@ -728,8 +775,8 @@ private:
         enqueue("map of " + text(r) + " without a wait", {use(r, false)},
                 [&](cl_command_queue q, cl_uint n, const cl_event *w, cl_event *e) {
                     cl_int code = CL_SUCCESS;
-                    mapped = clEnqueueMapBuffer(q, memory_[r.memory].handle, CL_FALSE, CL_MAP_READ, r.begin, r.size, n,
-                                                w, e, &code);
+                    mapped = clEnqueueMapBuffer(q, memory_[r.memory].handle, CL_FALSE, CL_MAP_READ,
+                                                r.begin, r.size, n, w, e, &code);
                     return code;
                 });
         if (commands_.back().event == nullptr) ask_late(commands_.back().queue);
@@ -737,7 +784,8 @@ private:
         const std::size_t queue = any(queues_.size());
         note("unmap", queue);
         cl_event unmapped = nullptr;
-        check(clEnqueueUnmapMemObject(queues_[queue].handle, memory_[r.memory].handle, mapped, 1, &event, &unmapped),
+        check(clEnqueueUnmapMemObject(queues_[queue].handle, memory_[r.memory].handle, mapped, 1,
+                                      &event, &unmapped),
               "clEnqueueUnmapMemObject");
         behind_[unmapped] = enter({queue}, {event});
         commands_.push_back({unmapped, queue, {use(r, false)}, behind_[unmapped]});
@@ -748,13 +796,14 @@ private:
         const range to = any_range();
         bytes data = any_bytes(to.size);
         cl_int code = CL_SUCCESS;
-        const cl_mem from =
-            clCreateBuffer(context_, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, data.size(), data.data(), &code);
+        const cl_mem from = clCreateBuffer(context_, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR,
+                                           data.size(), data.data(), &code);
         check(code, "clCreateBuffer");
         std::copy(data.begin(), data.end(), model(to));
         enqueue("copy to " + text(to) + " from a released buffer", {use(to, true)},
                 [&](cl_command_queue q, cl_uint n, const cl_event *w, cl_event *e) {
-                    return clEnqueueCopyBuffer(q, from, memory_[to.memory].handle, 0, to.begin, to.size, n, w, e);
+                    return clEnqueueCopyBuffer(q, from, memory_[to.memory].handle, 0, to.begin,
+                                               to.size, n, w, e);
                 });
         check(clReleaseMemObject(from), "clReleaseMemObject");
     }
@@ -772,8 +821,9 @@ private:
         to.size = std::min(from.size, to.size);
         const std::size_t kind = any(3);
         if (kind == 1) from = whole(from.memory);
-        const bool copies = kind == 0 && !use(to, true).conflicts(use(from, false)) &&
-                            (use(to, true).buffer != use(from, false).buffer || from.memory == to.memory);
+        const bool copies =
+            kind == 0 && !use(to, true).conflicts(use(from, false)) &&
+            (use(to, true).buffer != use(from, false).buffer || from.memory == to.memory);
         std::vector<access> accesses{use(from, false)};
         if (copies) accesses = {use({from.memory, from.begin, to.size}, false), use(to, true)};
         auto waits = waits_for(queue, accesses);
@@ -783,7 +833,8 @@ private:
         note(std::string(copies      ? "copy"
                          : kind == 1 ? "migration"
                                      : "read") +
-                 " of " + text(from) + (copies ? " to " + text(to) : "") + " that fails" + (before ? "" : " later"),
+                 " of " + text(from) + (copies ? " to " + text(to) : "") + " that fails" +
+                 (before ? "" : " later"),
              queue);
         if (before) check(clSetUserEventStatus(user, -1), "clSetUserEventStatus");
         const auto count = static_cast<cl_uint>(waits.size());
@@ -792,19 +843,22 @@ private:
         auto found = std::make_unique<bytes>(from.size);
         const std::size_t to_begin = to.begin;
         if (copies && one_in(2))
-            check(clEnqueueBroadcastBuffer(&handle, memory_[from.memory].handle, 1, &memory_[to.memory].handle,
-                                           from.begin, &to_begin, to.size, count, waits.data(), &failed),
+            check(clEnqueueBroadcastBuffer(&handle, memory_[from.memory].handle, 1,
+                                           &memory_[to.memory].handle, from.begin, &to_begin,
+                                           to.size, count, waits.data(), &failed),
                   "clEnqueueBroadcastBuffer");
         else if (copies)
-            check(clEnqueueCopyBuffer(handle, memory_[from.memory].handle, memory_[to.memory].handle, from.begin,
-                                      to.begin, to.size, count, waits.data(), &failed),
-                  "clEnqueueCopyBuffer");
+            check(
+                clEnqueueCopyBuffer(handle, memory_[from.memory].handle, memory_[to.memory].handle,
+                                    from.begin, to.begin, to.size, count, waits.data(), &failed),
+                "clEnqueueCopyBuffer");
         else if (kind == 1)
-            check(clEnqueueMigrateMemObjects(handle, 1, &memory_[from.memory].handle, 0, count, waits.data(), &failed),
+            check(clEnqueueMigrateMemObjects(handle, 1, &memory_[from.memory].handle, 0, count,
+                                             waits.data(), &failed),
                   "clEnqueueMigrateMemObjects");
         else
-            check(clEnqueueReadBuffer(handle, memory_[from.memory].handle, CL_FALSE, from.begin, from.size,
-                                      found->data(), count, waits.data(), &failed),
+            check(clEnqueueReadBuffer(handle, memory_[from.memory].handle, CL_FALSE, from.begin,
+                                      from.size, found->data(), count, waits.data(), &failed),
                   "clEnqueueReadBuffer");
         if (!before) check(clSetUserEventStatus(user, -1), "clSetUserEventStatus");
         check(clFlush(handle), "clFlush");
@@ -822,12 +876,13 @@ private:
     void read() {
         const range r = any_range();
         const bool blocking = one_in(3);
-        pending_read read{std::make_unique<bytes>(r.size), std::make_unique<bytes>(model(r), model(r) + r.size),
+        pending_read read{std::make_unique<bytes>(r.size),
+                          std::make_unique<bytes>(model(r), model(r) + r.size),
                           "read of " + text(r)};
         enqueue((blocking ? "blocking " : "") + read.what, {use(r, false)},
                 [&](cl_command_queue q, cl_uint n, const cl_event *w, cl_event *e) {
-                    return clEnqueueReadBuffer(q, memory_[r.memory].handle, blocking, r.begin, r.size,
-                                               read.found->data(), n, w, e);
+                    return clEnqueueReadBuffer(q, memory_[r.memory].handle, blocking, r.begin,
+                                               r.size, read.found->data(), n, w, e);
                 },
                 blocking);
         if (blocking)
@@ -844,10 +899,11 @@ private:
         if (r.size == 0) return;
         const bytes pattern = any_bytes(size);
         for (std::size_t i = 0; i < r.size; ++i) model(r)[i] = pattern[i % size];
-        enqueue(
-            "fill of " + text(r), {use(r, true)}, [&](cl_command_queue q, cl_uint n, const cl_event *w, cl_event *e) {
-                return clEnqueueFillBuffer(q, memory_[r.memory].handle, pattern.data(), size, r.begin, r.size, n, w, e);
-            });
+        enqueue("fill of " + text(r), {use(r, true)},
+                [&](cl_command_queue q, cl_uint n, const cl_event *w, cl_event *e) {
+                    return clEnqueueFillBuffer(q, memory_[r.memory].handle, pattern.data(), size,
+                                               r.begin, r.size, n, w, e);
+                });
     }
 
     void copy() {
@@ -862,8 +918,9 @@ private:
         std::memcpy(model(to), model(from), to.size);
         enqueue("copy of " + text(from) + " to " + text(to), {read, write},
                 [&](cl_command_queue q, cl_uint n, const cl_event *w, cl_event *e) {
-                    return clEnqueueCopyBuffer(q, memory_[from.memory].handle, memory_[to.memory].handle, from.begin,
-                                               to.begin, to.size, n, w, e);
+                    return clEnqueueCopyBuffer(q, memory_[from.memory].handle,
+                                               memory_[to.memory].handle, from.begin, to.begin,
+                                               to.size, n, w, e);
                 });
     }
 
@@ -885,14 +942,16 @@ private:
         const range box{r.memory, r.begin, (rows - 1) * pitch + width};
         const bytes &data = kept(any_bytes(rows * width));
         for (std::size_t y = 0; y < rows; ++y)
-            std::copy_n(data.begin() + static_cast<std::ptrdiff_t>(y * width), width, model(box) + y * pitch);
+            std::copy_n(data.begin() + static_cast<std::ptrdiff_t>(y * width), width,
+                        model(box) + y * pitch);
         const std::array<std::size_t, 3> origin = {box.begin % pitch, box.begin / pitch, 0};
         const std::array<std::size_t, 3> zero = {0, 0, 0};
         const std::array<std::size_t, 3> region = {width, rows, 1};
         enqueue("write of rows to " + text(box), {use(box, true)},
                 [&](cl_command_queue q, cl_uint n, const cl_event *w, cl_event *e) {
-                    return clEnqueueWriteBufferRect(q, memory_[r.memory].handle, CL_FALSE, origin.data(), zero.data(),
-                                                    region.data(), pitch, 0, width, 0, data.data(), n, w, e);
+                    return clEnqueueWriteBufferRect(q, memory_[r.memory].handle, CL_FALSE,
+                                                    origin.data(), zero.data(), region.data(),
+                                                    pitch, 0, width, 0, data.data(), n, w, e);
                 });
     }
 
@@ -915,7 +974,8 @@ private:
         const std::size_t host_pitch = width + any(20);
         bytes wanted(rows * host_pitch);
         for (std::size_t y = 0; y < rows; ++y)
-            std::copy_n(model(box) + y * pitch, width, wanted.begin() + static_cast<std::ptrdiff_t>(y * host_pitch));
+            std::copy_n(model(box) + y * pitch, width,
+                        wanted.begin() + static_cast<std::ptrdiff_t>(y * host_pitch));
         bytes &own = kept(bytes(wanted.size()));
         unsigned char *memory = own.data();
         // Represents this memory in the commands' accesses.
@@ -923,12 +983,14 @@ private:
         cl_mem mapped = nullptr;
         if (one_in(2)) {
             cl_int code = CL_SUCCESS;
-            mapped = clCreateBuffer(context_, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, own.size(), own.data(), &code);
+            mapped = clCreateBuffer(context_, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, own.size(),
+                                    own.data(), &code);
             check(code, "clCreateBuffer");
             enqueue("map of a buffer that receives rows", {host},
                     [&](cl_command_queue q, cl_uint n, const cl_event *w, cl_event *e) {
-                        memory = static_cast<unsigned char *>(clEnqueueMapBuffer(
-                            q, mapped, CL_FALSE, CL_MAP_READ | CL_MAP_WRITE, 0, own.size(), n, w, e, &code));
+                        memory = static_cast<unsigned char *>(
+                            clEnqueueMapBuffer(q, mapped, CL_FALSE, CL_MAP_READ | CL_MAP_WRITE, 0,
+                                               own.size(), n, w, e, &code));
                         return code;
                     });
         }
@@ -937,28 +999,31 @@ private:
         const std::array<std::size_t, 3> region = {width, rows, 1};
         enqueue("read of rows of " + text(box), {use(box, false), host},
                 [&](cl_command_queue q, cl_uint n, const cl_event *w, cl_event *e) {
-                    return clEnqueueReadBufferRect(q, memory_[r.memory].handle, CL_FALSE, origin.data(), zero.data(),
-                                                   region.data(), pitch, 0, host_pitch, 0, memory, n, w, e);
+                    return clEnqueueReadBufferRect(q, memory_[r.memory].handle, CL_FALSE,
+                                                   origin.data(), zero.data(), region.data(), pitch,
+                                                   0, host_pitch, 0, memory, n, w, e);
                 });
         range to = any_range();
         to.size = std::min(to.size, wanted.size());
         std::copy_n(wanted.begin(), to.size, model(to));
         enqueue("write of these rows to " + text(to), {use(to, true), host},
                 [&](cl_command_queue q, cl_uint n, const cl_event *w, cl_event *e) {
-                    return clEnqueueWriteBuffer(q, memory_[to.memory].handle, CL_FALSE, to.begin, to.size, memory, n, w,
-                                                e);
+                    return clEnqueueWriteBuffer(q, memory_[to.memory].handle, CL_FALSE, to.begin,
+                                                to.size, memory, n, w, e);
                 });
         if (mapped == nullptr) return;
-        enqueue("unmap", {host}, [&](cl_command_queue q, cl_uint n, const cl_event *w, cl_event *e) {
-            return clEnqueueUnmapMemObject(q, mapped, memory, n, w, e);
-        });
+        enqueue("unmap", {host},
+                [&](cl_command_queue q, cl_uint n, const cl_event *w, cl_event *e) {
+                    return clEnqueueUnmapMemObject(q, mapped, memory, n, w, e);
+                });
         range copied = any_range();
         copied.size = std::min(copied.size, wanted.size());
         std::copy_n(wanted.begin(), copied.size, model(copied));
-        enqueue("copy of the buffer that received the rows, to " + text(copied), {use(copied, true), host},
+        enqueue("copy of the buffer that received the rows, to " + text(copied),
+                {use(copied, true), host},
                 [&](cl_command_queue q, cl_uint n, const cl_event *w, cl_event *e) {
-                    return clEnqueueCopyBuffer(q, mapped, memory_[copied.memory].handle, 0, copied.begin, copied.size,
-                                               n, w, e);
+                    return clEnqueueCopyBuffer(q, mapped, memory_[copied.memory].handle, 0,
+                                               copied.begin, copied.size, n, w, e);
                 });
         check(clReleaseMemObject(mapped), "clReleaseMemObject");
     }
@@ -974,8 +1039,8 @@ private:
             "map " + std::to_string(flags) + " of " + text(r), {use(r, writes)},
             [&](cl_command_queue q, cl_uint n, const cl_event *w, cl_event *e) {
                 cl_int code = CL_SUCCESS;
-                mapped = static_cast<unsigned char *>(
-                    clEnqueueMapBuffer(q, memory_[r.memory].handle, CL_TRUE, flags, r.begin, r.size, n, w, e, &code));
+                mapped = static_cast<unsigned char *>(clEnqueueMapBuffer(
+                    q, memory_[r.memory].handle, CL_TRUE, flags, r.begin, r.size, n, w, e, &code));
                 return code;
             },
             true);
@@ -986,9 +1051,10 @@ private:
             std::copy(data.begin(), data.end(), mapped);
             std::copy(data.begin(), data.end(), model(r));
         }
-        enqueue("unmap", {use(r, writes)}, [&](cl_command_queue q, cl_uint n, const cl_event *w, cl_event *e) {
-            return clEnqueueUnmapMemObject(q, memory_[r.memory].handle, mapped, n, w, e);
-        });
+        enqueue("unmap", {use(r, writes)},
+                [&](cl_command_queue q, cl_uint n, const cl_event *w, cl_event *e) {
+                    return clEnqueueUnmapMemObject(q, memory_[r.memory].handle, mapped, n, w, e);
+                });
     }
 
     void migrate() {
@@ -1004,10 +1070,11 @@ private:
     [[nodiscard]] range whole(std::size_t m) const { return {m, 0, memory_[m].size}; }
 
     template <typename... Arguments>
-    cl_int launch(std::size_t k, cl_command_queue q, std::size_t items, cl_uint n, const cl_event *w, cl_event *e,
-                  const Arguments &...arguments) {
+    cl_int launch(std::size_t k, cl_command_queue q, std::size_t items, cl_uint n,
+                  const cl_event *w, cl_event *e, const Arguments &...arguments) {
         cl_uint index = 0;
-        for (const cl_int code : {clSetKernelArg(kernels_[k], index++, sizeof arguments, &arguments)...})
+        for (const cl_int code :
+             {clSetKernelArg(kernels_[k], index++, sizeof arguments, &arguments)...})
             check(code, "clSetKernelArg");
         const std::size_t local = 1;  // PoCL compiles the kernel again for each size
         return clEnqueueNDRangeKernel(q, kernels_[k], 1, nullptr, &items, &local, n, w, e);
@@ -1017,7 +1084,8 @@ private:
         const range all = whole(any(memory_.size()));
         const unsigned char value = any_byte();
         const std::size_t items = 1 + any(all.size);
-        for (std::size_t i = 0; i < items; ++i) model(all)[i] = static_cast<unsigned char>(model(all)[i] + value);
+        for (std::size_t i = 0; i < items; ++i)
+            model(all)[i] = static_cast<unsigned char>(model(all)[i] + value);
         enqueue("add to " + std::to_string(items) + " of " + text(all), {use(all, true)},
                 [&](cl_command_queue q, cl_uint n, const cl_event *w, cl_event *e) {
                     return launch(0, q, items, n, w, e, memory_[all.memory].handle, value);
@@ -1030,9 +1098,12 @@ private:
         if (use(to, true).conflicts(use(from, false))) return;
         const std::size_t items = 1 + any(std::min(to.size, from.size));
         std::memcpy(model(to), model(from), items);
-        enqueue("kernel that copies " + std::to_string(items) + " bytes of " + text(from) + " to " + text(to),
-                {use(to, true), use(from, false)}, [&](cl_command_queue q, cl_uint n, const cl_event *w, cl_event *e) {
-                    return launch(1, q, items, n, w, e, memory_[to.memory].handle, memory_[from.memory].handle);
+        enqueue("kernel that copies " + std::to_string(items) + " bytes of " + text(from) + " to " +
+                    text(to),
+                {use(to, true), use(from, false)},
+                [&](cl_command_queue q, cl_uint n, const cl_event *w, cl_event *e) {
+                    return launch(1, q, items, n, w, e, memory_[to.memory].handle,
+                                  memory_[from.memory].handle);
                 });
     }
 
@@ -1041,7 +1112,8 @@ private:
         const unsigned char value = any_byte();
         const std::size_t items = 1 + any((all.size - 1) / 3 + 1);
         for (std::size_t i = 0; i < items; ++i) model(all)[3 * i] = value;
-        enqueue("every third byte, " + std::to_string(items) + ", of " + text(all), {use(all, true)},
+        enqueue("every third byte, " + std::to_string(items) + ", of " + text(all),
+                {use(all, true)},
                 [&](cl_command_queue q, cl_uint n, const cl_event *w, cl_event *e) {
                     return launch(2, q, items, n, w, e, memory_[all.memory].handle, value);
                 });
@@ -1052,8 +1124,8 @@ private:
         if (at == found.end()) return;
         well_ = false;
         std::ostringstream stream;
-        stream << what << ": byte " << at - found.begin() << " of " << found.size() << " is " << +*at << ", not "
-               << +*other;
+        stream << what << ": byte " << at - found.begin() << " of " << found.size() << " is "
+               << +*at << ", not " << +*other;
         tell_sequence(stream.str());
     }
 
@@ -1084,13 +1156,15 @@ private:
 /// leaves all waiting to its driver.
 bool has_processes(const std::vector<cl_device_id> &devices) {
     cl_uint rank = 0;
-    return clGetDeviceInfo(devices[0], CL_DEVICE_RANK_DIST, sizeof rank, &rank, nullptr) == CL_SUCCESS;
+    return clGetDeviceInfo(devices[0], CL_DEVICE_RANK_DIST, sizeof rank, &rank, nullptr) ==
+           CL_SUCCESS;
 }
 
 /// With one process and several memories, failing commands still crash PoCL 3.1 now and then
 /// (decision 5). So only the long test contains them there.
 bool may_have_failures(const std::vector<cl_device_id> &devices) {
-    return has_processes(devices) || (devices.size() > 1 && std::getenv("CLDIST_TEST_FAILURES") != nullptr);
+    return has_processes(devices) ||
+           (devices.size() > 1 && std::getenv("CLDIST_TEST_FAILURES") != nullptr);
 }
 
 }  // namespace
@@ -1100,7 +1174,8 @@ int main(int argc, char **argv) {
     unsigned long seed = 1;
     for (int i = 1; i < argc; i += 2) {
         const std::string name = argv[i];
-        if (i + 1 == argc || (name != "--sequences" && name != "--seed")) give_up("[--sequences N] [--seed N]");
+        if (i + 1 == argc || (name != "--sequences" && name != "--seed"))
+            give_up("[--sequences N] [--seed N]");
         (name == "--seed" ? seed : sequences) = std::strtoul(argv[i + 1], nullptr, 10);
     }
     std::signal(SIGALRM, end_stuck);
@@ -1109,7 +1184,8 @@ int main(int argc, char **argv) {
     cl_uint count = 0;
     check(clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 0, nullptr, &count), "clGetDeviceIDs");
     std::vector<cl_device_id> devices(count);
-    check(clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, count, devices.data(), nullptr), "clGetDeviceIDs");
+    check(clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, count, devices.data(), nullptr),
+          "clGetDeviceIDs");
     // PoCL 3.1 crashes when some events fail. With two or more processes the platform avoids that:
     // in a context with such a failure it is more careful. So the test uses two contexts.
     const bool may_fail = may_have_failures(devices);
@@ -1123,13 +1199,16 @@ int main(int argc, char **argv) {
         const char *text = source;
         programs[i] = clCreateProgramWithSource(contexts[i], 1, &text, nullptr, &code);
         check(code, "clCreateProgramWithSource");
-        check(clBuildProgram(programs[i], 0, nullptr, "-cl-kernel-arg-info", nullptr, nullptr), "clBuildProgram");
+        check(clBuildProgram(programs[i], 0, nullptr, "-cl-kernel-arg-info", nullptr, nullptr),
+              "clBuildProgram");
     }
 
     for (unsigned long n = 0; n < sequences; ++n) {
         alarm(stuck_seconds);
         const std::size_t fails = may_fail ? (seed + n) % 2 : 0;
-        if (!sequence(contexts[fails], devices, programs[fails], seed + n, fails != 0, goes_on).run()) std::_Exit(1);
+        if (!sequence(contexts[fails], devices, programs[fails], seed + n, fails != 0, goes_on)
+                 .run())
+            std::_Exit(1);
         alarm(0);
     }
     for (const cl_program program : programs) clReleaseProgram(program);

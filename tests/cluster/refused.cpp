@@ -24,8 +24,8 @@ void expect(bool right, const char *what, int code = 0) {
 }  // namespace
 
 // The platform's own calls arrive here, too.
-extern "C" CL_API_ENTRY cl_mem CL_API_CALL clCreateBuffer(cl_context context, cl_mem_flags flags, size_t size,
-                                                          void *host, cl_int *code) {
+extern "C" CL_API_ENTRY cl_mem CL_API_CALL clCreateBuffer(cl_context context, cl_mem_flags flags,
+                                                          size_t size, void *host, cl_int *code) {
     static thread_local bool within = false;
     if (refuses || (refuses_platform && within)) {
         if (code != nullptr) *code = CL_MEM_OBJECT_ALLOCATION_FAILURE;
@@ -45,7 +45,8 @@ namespace {
 
 /// One process's device has no memory for these collectives. They end with an error in all
 /// processes, and the next ones succeed.
-void run_collectives(cl_context context, const std::vector<cl_device_id> &devices, bool lacks_memory) {
+void run_collectives(cl_context context, const std::vector<cl_device_id> &devices,
+                     bool lacks_memory) {
     // Reductions are left out: PoCL 3.1 aborts in the commands that use missing bytes, and the
     // platform then ends the job with a message.
     constexpr int kinds = 2;
@@ -53,7 +54,8 @@ void run_collectives(cl_context context, const std::vector<cl_device_id> &device
     cl_int code = CL_SUCCESS;
     const auto n = static_cast<cl_uint>(devices.size());
     std::vector<cl_command_queue> queues;
-    for (const cl_device_id device : devices) queues.push_back(clCreateCommandQueue(context, device, 0, &code));
+    for (const cl_device_id device : devices)
+        queues.push_back(clCreateCommandQueue(context, device, 0, &code));
     const auto make = [&](std::size_t bytes) {
         const cl_mem buffer = clCreateBuffer(context, CL_MEM_READ_WRITE, bytes, nullptr, &code);
         expect(code == CL_SUCCESS, "clCreateBuffer", code);
@@ -68,32 +70,40 @@ void run_collectives(cl_context context, const std::vector<cl_device_id> &device
             for (cl_uint i = 0; i < n; ++i) {
                 from.push_back(make(size));
                 to.push_back(make(got));
-                code = clEnqueueWriteBuffer(queues[i], from[i], CL_TRUE, 0, size, ones.data(), 0, nullptr, nullptr);
+                code = clEnqueueWriteBuffer(queues[i], from[i], CL_TRUE, 0, size, ones.data(), 0,
+                                            nullptr, nullptr);
                 expect(code == CL_SUCCESS, "clEnqueueWriteBuffer", code);
             }
             refuses = refused && lacks_memory;
             cl_event event = nullptr;
             if (kind == 0)
-                code = clEnqueueBroadcastBuffer(queues.data(), from[0], n, to.data(), 0, nullptr, size, 0, nullptr,
-                                                &event);
+                code = clEnqueueBroadcastBuffer(queues.data(), from[0], n, to.data(), 0, nullptr,
+                                                size, 0, nullptr, &event);
             else if (kind == 1)
-                code = clEnqueueAllGatherBuffer(queues.data(), n, from.data(), to.data(), nullptr, nullptr, size, 0,
-                                                nullptr, &event);
+                code = clEnqueueAllGatherBuffer(queues.data(), n, from.data(), to.data(), nullptr,
+                                                nullptr, size, 0, nullptr, &event);
             else
-                code = clEnqueueAllReduceBuffer(queues.data(), n, from.data(), to.data(), nullptr, nullptr, size,
-                                                CL_UNSIGNED_INT8, 0, nullptr, &event);
+                code =
+                    clEnqueueAllReduceBuffer(queues.data(), n, from.data(), to.data(), nullptr,
+                                             nullptr, size, CL_UNSIGNED_INT8, 0, nullptr, &event);
             expect(code == CL_SUCCESS, "a collective", code);
             code = clWaitForEvents(1, &event);
             cl_int status = CL_QUEUED;
-            clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status, nullptr);
+            clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status,
+                           nullptr);
             refuses = false;
-            expect(refused ? code == CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST && status < 0 : code == CL_SUCCESS,
-                   refused ? "a collective without memory" : "a collective after one without memory", code);
+            expect(
+                refused ? code == CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST && status < 0
+                        : code == CL_SUCCESS,
+                refused ? "a collective without memory" : "a collective after one without memory",
+                code);
             clReleaseEvent(event);
             std::vector<unsigned char> found(got);
-            const std::vector<unsigned char> wanted(got, kind == 2 ? static_cast<unsigned char>(n) : 1);
+            const std::vector<unsigned char> wanted(got,
+                                                    kind == 2 ? static_cast<unsigned char>(n) : 1);
             for (cl_uint i = 0; !refused && i < n; ++i) {
-                code = clEnqueueReadBuffer(queues[i], to[i], CL_TRUE, 0, got, found.data(), 0, nullptr, nullptr);
+                code = clEnqueueReadBuffer(queues[i], to[i], CL_TRUE, 0, got, found.data(), 0,
+                                           nullptr, nullptr);
                 expect(code == CL_SUCCESS && found == wanted, "the result of a collective", code);
             }
             for (const cl_mem buffer : from) clReleaseMemObject(buffer);
@@ -117,7 +127,8 @@ int main() {
     clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, count, devices.data(), nullptr);
     expect(count > 1, "one device", static_cast<int>(count));
     cl_int code = CL_SUCCESS;
-    const cl_context context = clCreateContext(nullptr, count, devices.data(), nullptr, nullptr, &code);
+    const cl_context context =
+        clCreateContext(nullptr, count, devices.data(), nullptr, nullptr, &code);
     const cl_command_queue first = clCreateCommandQueue(context, devices.front(), 0, &code);
     const cl_command_queue last = clCreateCommandQueue(context, devices.back(), 0, &code);
     const cl_mem refused = clCreateBuffer(context, CL_MEM_READ_WRITE, size, nullptr, &code);
@@ -127,12 +138,14 @@ int main() {
     std::vector<char> found(size);
     const auto is_read = [&](cl_command_queue queue, cl_mem buffer) {
         found.assign(size, 0);
-        code = clEnqueueReadBuffer(queue, buffer, CL_TRUE, 0, size, found.data(), 0, nullptr, nullptr);
+        code =
+            clEnqueueReadBuffer(queue, buffer, CL_TRUE, 0, size, found.data(), 0, nullptr, nullptr);
         return code == CL_SUCCESS && found == data;
     };
 
     const auto write = [&](cl_mem buffer) {
-        code = clEnqueueWriteBuffer(first, buffer, CL_TRUE, 0, size, data.data(), 0, nullptr, nullptr);
+        code =
+            clEnqueueWriteBuffer(first, buffer, CL_TRUE, 0, size, data.data(), 0, nullptr, nullptr);
         expect(code == CL_SUCCESS, "clEnqueueWriteBuffer", code);
     };
     write(refused);
@@ -155,7 +168,8 @@ int main() {
     std::vector<char> contents(size, 'y');
     const cl_mem none = clCreateBuffer(context, CL_MEM_COPY_HOST_PTR, size, contents.data(), &code);
     refuses_platform = false;
-    expect(none == nullptr && code == CL_MEM_OBJECT_ALLOCATION_FAILURE, "memory that one process lacks", code);
+    expect(none == nullptr && code == CL_MEM_OBJECT_ALLOCATION_FAILURE,
+           "memory that one process lacks", code);
     const cl_mem some = clCreateBuffer(context, CL_MEM_COPY_HOST_PTR, size, contents.data(), &code);
     expect(some != nullptr && code == CL_SUCCESS, "memory for all", code);
     clReleaseMemObject(some);

@@ -4,8 +4,8 @@
 
 static cl_platform_id other_platform;
 
-static cl_int CL_API_CALL get_device_ids(cl_platform_id platform, cl_device_type type, cl_uint count,
-                                         cl_device_id *devices, cl_uint *number) {
+static cl_int CL_API_CALL get_device_ids(cl_platform_id platform, cl_device_type type,
+                                         cl_uint count, cl_device_id *devices, cl_uint *number) {
     (void)platform;
     return other_platform->dispatch->clGetDeviceIDs(other_platform, type, count, devices, number);
 }

@@ -36,15 +36,17 @@ int nothing(size_t *next_start) {
 
 }  // namespace
 
-extern "C" int is_buffer_range_read_to_the_right(const void **, const size_t *, const size_t *subrange, const size_t *,
-                                                 const size_t *first, unsigned int param, size_t start,
-                                                 size_t *next_start) {
+extern "C" int is_buffer_range_read_to_the_right(const void **, const size_t *,
+                                                 const size_t *subrange, const size_t *,
+                                                 const size_t *first, unsigned int param,
+                                                 size_t start, size_t *next_start) {
     if (param != 1) return nothing(next_start);
     return columns(static_cast<std::ptrdiff_t>(first[0]) - 1, subrange[0] + 1, start, next_start);
 }
 
-extern "C" int is_buffer_range_written_to_the_right(const void **, const size_t *, const size_t *subrange,
-                                                    const size_t *, const size_t *first, unsigned int param,
+extern "C" int is_buffer_range_written_to_the_right(const void **, const size_t *,
+                                                    const size_t *subrange, const size_t *,
+                                                    const size_t *first, unsigned int param,
                                                     size_t start, size_t *next_start) {
     if (param != 0) return nothing(next_start);
     return columns(static_cast<std::ptrdiff_t>(first[0]), subrange[0], start, next_start);
@@ -57,14 +59,15 @@ int main() {
     std::vector<cl_int> data(width * height, 1);
     cl_mem buffers[2];
     for (cl_mem &buffer : buffers) {
-        buffer = clCreateBuffer(cl.context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, data.size() * sizeof(cl_int),
-                                data.data(), &code);
+        buffer = clCreateBuffer(cl.context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR,
+                                data.size() * sizeof(cl_int), data.data(), &code);
         require(code, "clCreateBuffer");
     }
     for (std::size_t i = 0; i < launches; ++i) {
         require(clSetKernelArg(kernel, 0, sizeof(cl_mem), &buffers[1 - i % 2]), "clSetKernelArg");
         require(clSetKernelArg(kernel, 1, sizeof(cl_mem), &buffers[i % 2]), "clSetKernelArg");
-        require(clEnqueueNDRangeKernel(cl.queue, kernel, 1, nullptr, &width, nullptr, 0, nullptr, nullptr),
+        require(clEnqueueNDRangeKernel(cl.queue, kernel, 1, nullptr, &width, nullptr, 0, nullptr,
+                                       nullptr),
                 "clEnqueueNDRangeKernel");
     }
     require(clFinish(cl.queue), "clFinish");

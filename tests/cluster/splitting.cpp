@@ -125,7 +125,8 @@ kernel void set_mirrored(global int *to, int value) { to[get_global_size(0) - 1 
 template <typename... Arguments>
 void set_args(cl_kernel kernel, const Arguments &...arguments) {
     cl_uint index = 0;
-    for (const cl_int code : {clSetKernelArg(kernel, index++, sizeof arguments, &arguments)...}) CL_OK(code);
+    for (const cl_int code : {clSetKernelArg(kernel, index++, sizeof arguments, &arguments)...})
+        CL_OK(code);
 }
 
 struct fixture : setup {
@@ -138,15 +139,17 @@ struct fixture : setup {
                       const_cast<cl_int *>(data.data()));
     }
     void launch(cl_kernel kernel, std::initializer_list<std::size_t> global,
-                std::initializer_list<std::size_t> local = {}, std::initializer_list<std::size_t> offset = {}) const {
+                std::initializer_list<std::size_t> local = {},
+                std::initializer_list<std::size_t> offset = {}) const {
         CL_OK(clEnqueueNDRangeKernel(queues[0], kernel, static_cast<cl_uint>(global.size()),
                                      offset.size() != 0 ? offset.begin() : nullptr, global.begin(),
-                                     local.size() != 0 ? local.begin() : nullptr, 0, nullptr, nullptr));
+                                     local.size() != 0 ? local.begin() : nullptr, 0, nullptr,
+                                     nullptr));
     }
     ints read(cl_mem buffer, std::size_t count, std::size_t from = 0) const {
         ints data(count);
-        CL_OK(clEnqueueReadBuffer(queues[0], buffer, CL_TRUE, from * sizeof(cl_int), count * sizeof(cl_int),
-                                  data.data(), 0, nullptr, nullptr));
+        CL_OK(clEnqueueReadBuffer(queues[0], buffer, CL_TRUE, from * sizeof(cl_int),
+                                  count * sizeof(cl_int), data.data(), 0, nullptr, nullptr));
         return data;
     }
 
@@ -157,14 +160,16 @@ struct fixture : setup {
 ints after_columns(const ints &before, std::size_t width) {
     ints after(before.size());
     for (std::size_t at = 0; at < before.size(); ++at)
-        after[at] = before[at] + before[at / width * width + (at % width + 1) % width] + before[at / width * width + 7];
+        after[at] = before[at] + before[at / width * width + (at % width + 1) % width] +
+                    before[at / width * width + 7];
     return after;
 }
 
 void check_same(const ints &found, const ints &wanted) {
     REQUIRE(found.size() == wanted.size());
     const auto [at, other] = std::mismatch(found.begin(), found.end(), wanted.begin());
-    if (at != found.end()) FAIL_CHECK("element " << at - found.begin() << " is " << *at << ", not " << *other);
+    if (at != found.end())
+        FAIL_CHECK("element " << at - found.begin() << " is " << *at << ", not " << *other);
 }
 
 ints numbers(std::size_t count, cl_int first = 1) {
@@ -178,8 +183,8 @@ ints stencil_1d(const ints &from) {
     ints to(from.size());
     const auto word = [&](std::size_t i) { return static_cast<cl_uint>(from[i]); };
     for (std::size_t i = 0; i < from.size(); ++i)
-        to[i] =
-            static_cast<cl_int>(2 * word(i) + (i > 0 ? word(i - 1) : 7) + (i + 1 < from.size() ? 3 * word(i + 1) : 11));
+        to[i] = static_cast<cl_int>(2 * word(i) + (i > 0 ? word(i - 1) : 7) +
+                                    (i + 1 < from.size() ? 3 * word(i + 1) : 11));
     return to;
 }
 
@@ -204,7 +209,8 @@ T value(const void **params, unsigned i) {
 }
 
 /// The elements [begin, end) of an array.
-int elements(std::size_t begin, std::size_t end, std::size_t element, std::size_t start, std::size_t *next_start) {
+int elements(std::size_t begin, std::size_t end, std::size_t element, std::size_t start,
+             std::size_t *next_start) {
     const std::size_t total = SIZE_MAX / element / 2;
     const auto first = static_cast<std::ptrdiff_t>(begin);
     const std::size_t count = end > begin ? end - begin : 0;
@@ -220,45 +226,62 @@ int nothing(std::size_t *next_start) {
 
 // ---- Access functions -------------------------------------------------------------------------
 
-#define META(name)                                                                                     \
-    extern "C" int name(const void **params [[maybe_unused]], const size_t *global [[maybe_unused]],   \
-                        const size_t *subrange [[maybe_unused]], const size_t *local [[maybe_unused]], \
-                        const size_t *first [[maybe_unused]], unsigned int param [[maybe_unused]],     \
-                        size_t start [[maybe_unused]], size_t *next_start)
+#define META(name)                                                                     \
+    extern "C" int name(                                                               \
+        const void **params [[maybe_unused]], const size_t *global [[maybe_unused]],   \
+        const size_t *subrange [[maybe_unused]], const size_t *local [[maybe_unused]], \
+        const size_t *first [[maybe_unused]], unsigned int param [[maybe_unused]],     \
+        size_t start [[maybe_unused]], size_t *next_start)
 
-static int words(const size_t *global, const size_t *first, const size_t *subrange, size_t start, size_t *next_start) {
-    const std::ptrdiff_t begin[] = {static_cast<std::ptrdiff_t>(first[0]), static_cast<std::ptrdiff_t>(first[1]),
+static int words(const size_t *global, const size_t *first, const size_t *subrange, size_t start,
+                 size_t *next_start) {
+    const std::ptrdiff_t begin[] = {static_cast<std::ptrdiff_t>(first[0]),
+                                    static_cast<std::ptrdiff_t>(first[1]),
                                     static_cast<std::ptrdiff_t>(first[2])};
     return require_region(3, global, begin, subrange, 16 * sizeof(cl_ulong), start, next_start);
 }
 // The kernel leaves some words unwritten.
-META(is_buffer_range_read_all_functions) { return words(global, first, subrange, start, next_start); }
-META(is_buffer_range_written_all_functions) { return words(global, first, subrange, start, next_start); }
-
-META(is_buffer_range_read_add_one) { return elements(first[0], first[0] + subrange[0], 4, start, next_start); }
-META(is_buffer_range_written_add_one) { return elements(first[0], first[0] + subrange[0], 4, start, next_start); }
-
-static int square_reads(unsigned param, const size_t *first, const size_t *subrange, std::size_t count,
-                        std::size_t start, size_t *next_start) {
-    return param == 1 ? elements(first[0], std::min(first[0] + subrange[0], count), 4, start, next_start)
-                      : nothing(next_start);
+META(is_buffer_range_read_all_functions) {
+    return words(global, first, subrange, start, next_start);
 }
-static int square_writes(unsigned param, const size_t *first, const size_t *subrange, std::size_t count,
-                         std::size_t start, size_t *next_start) {
-    return param == 0 ? elements(first[0], std::min(first[0] + subrange[0], count), 4, start, next_start)
-                      : nothing(next_start);
+META(is_buffer_range_written_all_functions) {
+    return words(global, first, subrange, start, next_start);
+}
+
+META(is_buffer_range_read_add_one) {
+    return elements(first[0], first[0] + subrange[0], 4, start, next_start);
+}
+META(is_buffer_range_written_add_one) {
+    return elements(first[0], first[0] + subrange[0], 4, start, next_start);
+}
+
+static int square_reads(unsigned param, const size_t *first, const size_t *subrange,
+                        std::size_t count, std::size_t start, size_t *next_start) {
+    return param == 1
+               ? elements(first[0], std::min(first[0] + subrange[0], count), 4, start, next_start)
+               : nothing(next_start);
+}
+static int square_writes(unsigned param, const size_t *first, const size_t *subrange,
+                         std::size_t count, std::size_t start, size_t *next_start) {
+    return param == 0
+               ? elements(first[0], std::min(first[0] + subrange[0], count), 4, start, next_start)
+               : nothing(next_start);
 }
 META(is_buffer_range_read_square) {
-    return square_reads(param, first, subrange, static_cast<std::size_t>(value<cl_int>(params, 2)), start, next_start);
+    return square_reads(param, first, subrange, static_cast<std::size_t>(value<cl_int>(params, 2)),
+                        start, next_start);
 }
 META(is_buffer_range_written_square) {
-    return square_writes(param, first, subrange, static_cast<std::size_t>(value<cl_int>(params, 2)), start, next_start);
+    return square_writes(param, first, subrange, static_cast<std::size_t>(value<cl_int>(params, 2)),
+                         start, next_start);
 }
 META(is_buffer_range_read_square_plus) {
-    return square_reads(param, first, subrange, static_cast<std::size_t>(value<cl_int>(params, 2)), start, next_start);
+    return square_reads(param, first, subrange, static_cast<std::size_t>(value<cl_int>(params, 2)),
+                        start, next_start);
 }
 META(is_buffer_range_written_square_plus) {
-    return square_writes(param, first, subrange, static_cast<std::size_t>(value<cl_int>(params, 2)), start, next_start);
+    return square_writes(param, first, subrange, static_cast<std::size_t>(value<cl_int>(params, 2)),
+                         start, next_start);
 }
 
 META(is_buffer_range_read_stencil_1d) {
@@ -268,11 +291,12 @@ META(is_buffer_range_read_stencil_1d) {
     return elements(begin, std::min(first[0] + subrange[0] + 1, count), 4, start, next_start);
 }
 META(is_buffer_range_written_stencil_1d) {
-    return square_writes(param, first, subrange, static_cast<std::size_t>(value<cl_int>(params, 2)), start, next_start);
+    return square_writes(param, first, subrange, static_cast<std::size_t>(value<cl_int>(params, 2)),
+                         start, next_start);
 }
 
-static int rows(const void **params, const size_t *first, const size_t *subrange, std::ptrdiff_t border, size_t start,
-                size_t *next_start) {
+static int rows(const void **params, const size_t *first, const size_t *subrange,
+                std::ptrdiff_t border, size_t start, size_t *next_start) {
     const std::size_t total[] = {static_cast<std::size_t>(value<cl_int>(params, 2)),
                                  static_cast<std::size_t>(value<cl_int>(params, 3))};
     const std::ptrdiff_t begin[] = {static_cast<std::ptrdiff_t>(first[0]) - border,
@@ -290,20 +314,24 @@ META(is_buffer_range_written_stencil_2d) {
 
 META(is_buffer_range_read_fill_3d) { return nothing(next_start); }
 META(is_buffer_range_written_fill_3d) {
-    const std::ptrdiff_t begin[] = {static_cast<std::ptrdiff_t>(first[0]), static_cast<std::ptrdiff_t>(first[1]),
+    const std::ptrdiff_t begin[] = {static_cast<std::ptrdiff_t>(first[0]),
+                                    static_cast<std::ptrdiff_t>(first[1]),
                                     static_cast<std::ptrdiff_t>(first[2])};
-    return param == 0 ? require_region(3, global, begin, subrange, 4, start, next_start) : nothing(next_start);
+    return param == 0 ? require_region(3, global, begin, subrange, 4, start, next_start)
+                      : nothing(next_start);
 }
 
 META(is_buffer_range_read_sums) {
-    return param == 1 ? elements(first[0], first[0] + subrange[0], 4, start, next_start) : nothing(next_start);
+    return param == 1 ? elements(first[0], first[0] + subrange[0], 4, start, next_start)
+                      : nothing(next_start);
 }
 META(is_buffer_range_written_sums) {
     if (param != 0) return nothing(next_start);
     return elements(first[0] / local[0], (first[0] + subrange[0]) / local[0], 4, start, next_start);
 }
 
-static int column_blocks(const void **params, std::size_t from, std::size_t count, size_t start, size_t *next_start) {
+static int column_blocks(const void **params, std::size_t from, std::size_t count, size_t start,
+                         size_t *next_start) {
     const std::size_t total[] = {static_cast<std::size_t>(value<cl_int>(params, 2)),
                                  static_cast<std::size_t>(value<cl_int>(params, 3))};
     const std::ptrdiff_t begin[] = {static_cast<std::ptrdiff_t>(from), 0};
@@ -328,11 +356,16 @@ META(is_buffer_range_read_columns) {
     return reads ? 1 : 0;
 }
 META(is_buffer_range_written_columns) {
-    return param == 0 ? column_blocks(params, first[0], subrange[0], start, next_start) : nothing(next_start);
+    return param == 0 ? column_blocks(params, first[0], subrange[0], start, next_start)
+                      : nothing(next_start);
 }
 
-META(is_buffer_range_read_uneven) { return elements(first[0], first[0] + subrange[0], 4, start, next_start); }
-META(is_buffer_range_written_uneven) { return elements(first[0], first[0] + subrange[0], 4, start, next_start); }
+META(is_buffer_range_read_uneven) {
+    return elements(first[0], first[0] + subrange[0], 4, start, next_start);
+}
+META(is_buffer_range_written_uneven) {
+    return elements(first[0], first[0] + subrange[0], 4, start, next_start);
+}
 
 META(is_buffer_range_read_by_blocks) {
     return param == 1 ? elements(0, global[0], 4, start, next_start) : nothing(next_start);
@@ -347,7 +380,8 @@ META(is_buffer_range_written_counts) { return elements(0, 1, 4, start, next_star
 
 META(is_buffer_range_read_set_all) { return nothing(next_start); }
 META(is_buffer_range_written_set_all) {
-    return param == 0 ? elements(first[0], first[0] + subrange[0], 4, start, next_start) : nothing(next_start);
+    return param == 0 ? elements(first[0], first[0] + subrange[0], 4, start, next_start)
+                      : nothing(next_start);
 }
 META(is_buffer_range_read_set_mirrored) { return nothing(next_start); }
 META(is_buffer_range_written_set_mirrored) {
@@ -364,10 +398,11 @@ TEST_CASE("all work-item functions see the whole launch") {
         unsigned dimensions;
         sizes global, local, offset;
     };
-    const shape shapes[] = {{1, {60, 1, 1}, {5, 1, 1}, {0, 0, 0}},   {1, {7, 1, 1}, {7, 1, 1}, {3, 0, 0}},
-                            {2, {6, 20, 1}, {3, 4, 1}, {0, 0, 0}},   {2, {40, 2, 1}, {4, 2, 1}, {1, 5, 0}},
-                            {3, {4, 6, 10}, {2, 3, 2}, {0, 0, 0}},   {3, {8, 6, 2}, {2, 1, 2}, {5, 6, 7}},
-                            {3, {2, 12, 4}, {1, 4, 4}, {9, 0, 100}}, {2, {1, 1, 1}, {1, 1, 1}, {0, 0, 0}}};
+    const shape shapes[] = {
+        {1, {60, 1, 1}, {5, 1, 1}, {0, 0, 0}},   {1, {7, 1, 1}, {7, 1, 1}, {3, 0, 0}},
+        {2, {6, 20, 1}, {3, 4, 1}, {0, 0, 0}},   {2, {40, 2, 1}, {4, 2, 1}, {1, 5, 0}},
+        {3, {4, 6, 10}, {2, 3, 2}, {0, 0, 0}},   {3, {8, 6, 2}, {2, 1, 2}, {5, 6, 7}},
+        {3, {2, 12, 4}, {1, 4, 4}, {9, 0, 100}}, {2, {1, 1, 1}, {1, 1, 1}, {0, 0, 0}}};
     for (const shape &is : shapes) {
         CAPTURE(is.dimensions);
         CAPTURE(is.global[0]);
@@ -381,26 +416,31 @@ TEST_CASE("all work-item functions see the whole launch") {
                     const sizes id{x, y, z};
                     sizes group{};
                     for (std::size_t d = 0; d < 3; ++d) group[d] = id[d] / is.local[d];
-                    for (std::size_t d = 0; d < 3; ++d) wanted.push_back((id[d] + is.offset[d]) * 1000003 + group[d]);
-                    for (std::size_t d = 0; d < 3; ++d) wanted.push_back(is.global[d] * 1000003 + groups[d]);
-                    for (std::size_t d = 0; d < 3; ++d) wanted.push_back(is.offset[d] * 1000003 + is.local[d]);
-                    wanted.push_back(x % is.local[0] + 100 * (y % is.local[1]) + 10000 * (z % is.local[2]));
+                    for (std::size_t d = 0; d < 3; ++d)
+                        wanted.push_back((id[d] + is.offset[d]) * 1000003 + group[d]);
+                    for (std::size_t d = 0; d < 3; ++d)
+                        wanted.push_back(is.global[d] * 1000003 + groups[d]);
+                    for (std::size_t d = 0; d < 3; ++d)
+                        wanted.push_back(is.offset[d] * 1000003 + is.local[d]);
+                    wanted.push_back(x % is.local[0] + 100 * (y % is.local[1]) +
+                                     10000 * (z % is.local[2]));
                     wanted.push_back(2 * group[0] + 2 * group[1]);
                     wanted.push_back(groups[0] * groups[1] * groups[2]);
                     wanted.push_back(is.dimensions);
                     wanted.insert(wanted.end(), {0, 0, 0});
                 }
         std::vector<cl_ulong> found(items * 16);
-        const buffer_handle out =
-            cl.buffer(found.size() * sizeof(cl_ulong), CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, found.data());
+        const buffer_handle out = cl.buffer(found.size() * sizeof(cl_ulong),
+                                            CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, found.data());
         set_args(kernel, out.get());
-        CL_OK(clEnqueueNDRangeKernel(cl.queues[0], kernel, is.dimensions, is.offset.data(), is.global.data(),
-                                     is.local.data(), 0, nullptr, nullptr));
-        CL_OK(clEnqueueReadBuffer(cl.queues[0], out, CL_TRUE, 0, found.size() * sizeof(cl_ulong), found.data(), 0,
-                                  nullptr, nullptr));
+        CL_OK(clEnqueueNDRangeKernel(cl.queues[0], kernel, is.dimensions, is.offset.data(),
+                                     is.global.data(), is.local.data(), 0, nullptr, nullptr));
+        CL_OK(clEnqueueReadBuffer(cl.queues[0], out, CL_TRUE, 0, found.size() * sizeof(cl_ulong),
+                                  found.data(), 0, nullptr, nullptr));
         for (std::size_t i = 0; i < found.size(); ++i) {
             if (found[i] == wanted[i] || i % 16 > 12) continue;
-            FAIL_CHECK("word " << i % 16 << " of work-item " << i / 16 << " is " << found[i] << ", not " << wanted[i]);
+            FAIL_CHECK("word " << i % 16 << " of work-item " << i / 16 << " is " << found[i]
+                               << ", not " << wanted[i]);
             break;
         }
     }
@@ -423,19 +463,21 @@ TEST_CASE("a buffer is changed in place repeatedly, with other commands between"
     CL_OK(clEnqueueCopyBuffer(cl.queues[0], data, other, 40, 80, 2000, 0, nullptr, nullptr));
     check_same(cl.read(other, 500, 20), ints(wanted.begin() + 10, wanted.begin() + 510));
     const ints part = numbers(300, 5);
-    CL_OK(clEnqueueWriteBuffer(cl.queues[0], data, CL_FALSE, 400, part.size() * sizeof(cl_int), part.data(), 0, nullptr,
-                               nullptr));
+    CL_OK(clEnqueueWriteBuffer(cl.queues[0], data, CL_FALSE, 400, part.size() * sizeof(cl_int),
+                               part.data(), 0, nullptr, nullptr));
     std::copy(part.begin(), part.end(), wanted.begin() + 100);
     const cl_int pattern = 77;
-    CL_OK(clEnqueueFillBuffer(cl.queues[0], data, &pattern, sizeof pattern, 2400, 1200, 0, nullptr, nullptr));
+    CL_OK(clEnqueueFillBuffer(cl.queues[0], data, &pattern, sizeof pattern, 2400, 1200, 0, nullptr,
+                              nullptr));
     std::fill(wanted.begin() + 600, wanted.begin() + 900, pattern);
     cl.launch(kernel, {wanted.size()});
     for (cl_int &each : wanted) ++each;
     check_same(cl.read(data, wanted.size()), wanted);
     // A mapping.
     cl_int code = CL_SUCCESS;
-    auto *const mapped = static_cast<cl_int *>(clEnqueueMapBuffer(
-        cl.queues[0], data, CL_TRUE, CL_MAP_READ | CL_MAP_WRITE, 800, 1600, 0, nullptr, nullptr, &code));
+    auto *const mapped = static_cast<cl_int *>(
+        clEnqueueMapBuffer(cl.queues[0], data, CL_TRUE, CL_MAP_READ | CL_MAP_WRITE, 800, 1600, 0,
+                           nullptr, nullptr, &code));
     CL_OK(code);
     check_same(ints(mapped, mapped + 400), ints(wanted.begin() + 200, wanted.begin() + 600));
     for (int i = 0; i < 400; ++i) mapped[i] += 1000;
@@ -459,7 +501,8 @@ TEST_CASE("kernels may call each other, with guards, on odd sizes") {
         set_args(square, output.get(), input.get(), static_cast<cl_int>(count));
         cl.launch(square, {global}, {8});
         ints wanted(count);
-        for (std::size_t i = 0; i < count; ++i) wanted[i] = from[i] * from[i] + static_cast<cl_int>(i / 8);
+        for (std::size_t i = 0; i < count; ++i)
+            wanted[i] = from[i] * from[i] + static_cast<cl_int>(i / 8);
         check_same(cl.read(output, count), wanted);
         set_args(plus, output.get(), input.get(), static_cast<cl_int>(count), cl_int{1000});
         cl.launch(plus, {global}, {8});
@@ -476,22 +519,24 @@ TEST_CASE("stencils exchange their halos") {
         ints wanted = numbers(count);
         const std::array buffers{cl.filled(wanted), cl.buffer(count * sizeof(cl_int))};
         for (std::size_t i = 0; i < 6; ++i) {
-            set_args(one, buffers[1 - i % 2].get(), buffers[i % 2].get(), static_cast<cl_int>(count));
+            set_args(one, buffers[1 - i % 2].get(), buffers[i % 2].get(),
+                     static_cast<cl_int>(count));
             cl.launch(one, {count});
             wanted = stencil_1d(wanted);
         }
         check_same(cl.read(buffers[0], count), wanted);
     }
     const kernel_handle two = cl.kernel("stencil_2d");
-    for (const auto &[width, height] : {std::pair<std::size_t, std::size_t>{17, 23}, {5, 64}, {64, 1}, {33, 2}}) {
+    for (const auto &[width, height] :
+         {std::pair<std::size_t, std::size_t>{17, 23}, {5, 64}, {64, 1}, {33, 2}}) {
         CAPTURE(width);
         CAPTURE(height);
         const std::size_t count = width * height;
         ints wanted = numbers(count);
         const std::array buffers{cl.filled(wanted), cl.buffer(count * sizeof(cl_int))};
         for (std::size_t i = 0; i < 6; ++i) {
-            set_args(two, buffers[1 - i % 2].get(), buffers[i % 2].get(), static_cast<cl_int>(width),
-                     static_cast<cl_int>(height));
+            set_args(two, buffers[1 - i % 2].get(), buffers[i % 2].get(),
+                     static_cast<cl_int>(width), static_cast<cl_int>(height));
             if (i % 3 == 0)
                 cl.launch(two, {width, height});
             else
@@ -502,7 +547,8 @@ TEST_CASE("stencils exchange their halos") {
     }
 }
 
-TEST_CASE("kernels may have three dimensions, a required work-group size, and groups with local memory") {
+TEST_CASE(
+    "kernels may have three dimensions, a required work-group size, and groups with local memory") {
     const fixture cl;
     const kernel_handle fill = cl.kernel("fill_3d");
     const std::size_t width = 8;
@@ -513,8 +559,8 @@ TEST_CASE("kernels may have three dimensions, a required work-group size, and gr
     cl.launch(fill, {width, height, depth}, {4, 2, 1});
     ints wanted;
     for (std::size_t i = 0; i < width * height * depth; ++i)
-        wanted.push_back(
-            static_cast<cl_int>(i % width + 100 * (i / width % height) + (10000 + 1000000) * (i / width / height)));
+        wanted.push_back(static_cast<cl_int>(i % width + 100 * (i / width % height) +
+                                             (10000 + 1000000) * (i / width / height)));
     check_same(cl.read(to, wanted.size()), wanted);
 
     const kernel_handle sums = cl.kernel("sums");
@@ -537,8 +583,8 @@ TEST_CASE("sub-ranges may use pieces of rows") {
     ints wanted = numbers(width * height);
     const std::array buffers{cl.filled(wanted), cl.buffer(wanted.size() * sizeof(cl_int))};
     for (std::size_t i = 0; i < 4; ++i) {
-        set_args(columns, buffers[1 - i % 2].get(), buffers[i % 2].get(), static_cast<cl_int>(width),
-                 static_cast<cl_int>(height));
+        set_args(columns, buffers[1 - i % 2].get(), buffers[i % 2].get(),
+                 static_cast<cl_int>(width), static_cast<cl_int>(height));
         cl.launch(columns, {width});
         wanted = after_columns(wanted, width);
     }
@@ -554,10 +600,11 @@ TEST_CASE("pieces are exchanged while earlier pieces wait for a later user event
     const ints wanted = after_columns(after_columns(from, width), width);
     const std::array waiting{cl.filled(from), cl.buffer(from.size() * sizeof(cl_int))};
     const std::array free{cl.filled(from), cl.buffer(from.size() * sizeof(cl_int))};
-    const auto launch = [&](cl_command_queue queue, cl_mem to, cl_mem source, std::vector<cl_event> waits,
-                            event_handle &event) {
+    const auto launch = [&](cl_command_queue queue, cl_mem to, cl_mem source,
+                            std::vector<cl_event> waits, event_handle &event) {
         set_args(columns, to, source, static_cast<cl_int>(width), static_cast<cl_int>(height));
-        CL_OK(clEnqueueNDRangeKernel(queue, columns, 1, nullptr, &width, nullptr, static_cast<cl_uint>(waits.size()),
+        CL_OK(clEnqueueNDRangeKernel(queue, columns, 1, nullptr, &width, nullptr,
+                                     static_cast<cl_uint>(waits.size()),
                                      waits.empty() ? nullptr : waits.data(), event.out()));
         CL_OK(clFlush(queue));
     };
@@ -570,7 +617,8 @@ TEST_CASE("pieces are exchanged while earlier pieces wait for a later user event
     launch(other, free[0], free[1], {events[2]}, events[3]);
     complete(events[3]);
     CL_OK(clSetUserEventStatus(user, CL_COMPLETE));
-    for (const cl_mem buffer : {free[0].get(), waiting[0].get()}) check_same(cl.read(buffer, wanted.size()), wanted);
+    for (const cl_mem buffer : {free[0].get(), waiting[0].get()})
+        check_same(cl.read(buffer, wanted.size()), wanted);
 }
 
 TEST_CASE("growing pieces are exchanged while earlier ones are in flight") {
@@ -589,11 +637,13 @@ TEST_CASE("growing pieces are exchanged while earlier ones are in flight") {
         for (std::size_t round = 0; round < rounds; ++round) {
             set_args(columns, buffers[i][(round + 1) % 2].get(), buffers[i][round % 2].get(),
                      static_cast<cl_int>(width), static_cast<cl_int>(wanted[i].size() / width));
-            CL_OK(clEnqueueNDRangeKernel(cl.queues[0], columns, 1, nullptr, &width, nullptr, 0, nullptr, nullptr));
+            CL_OK(clEnqueueNDRangeKernel(cl.queues[0], columns, 1, nullptr, &width, nullptr, 0,
+                                         nullptr, nullptr));
             CL_OK(clFlush(cl.queues[0]));
         }
     for (std::size_t i = 0; i < heights; ++i) {
-        for (std::size_t round = 0; round < rounds; ++round) wanted[i] = after_columns(wanted[i], width);
+        for (std::size_t round = 0; round < rounds; ++round)
+            wanted[i] = after_columns(wanted[i], width);
         check_same(cl.read(buffers[i][0], wanted[i].size()), wanted[i]);
     }
 }
@@ -619,14 +669,17 @@ TEST_CASE("a launch gets its input while another launch waits to overwrite other
     // Uses only a half of the buffer, so that bytes of the other devices wait for it.
     const std::size_t half = count / 2;
     set_args(square, to.get(), source.get(), static_cast<cl_int>(count));
-    CL_OK(clEnqueueNDRangeKernel(cl.queues[0], square, 1, &half, &half, nullptr, 1, &wait, nullptr));
+    CL_OK(
+        clEnqueueNDRangeKernel(cl.queues[0], square, 1, &half, &half, nullptr, 1, &wait, nullptr));
     set_args(stencil, to.get(), from.get(), static_cast<cl_int>(count));
-    CL_OK(clEnqueueNDRangeKernel(cl.queues[0], stencil, 1, nullptr, &count, nullptr, 1, &wait, nullptr));
+    CL_OK(clEnqueueNDRangeKernel(cl.queues[0], stencil, 1, nullptr, &count, nullptr, 1, &wait,
+                                 nullptr));
     CL_OK(clFlush(cl.queues[0]));
     const queue_handle free = cl.out_of_order(0);
     event_handle done;
     set_args(stencil, other.get(), from.get(), static_cast<cl_int>(count));
-    CL_OK(clEnqueueNDRangeKernel(free, stencil, 1, nullptr, &count, nullptr, 0, nullptr, done.out()));
+    CL_OK(
+        clEnqueueNDRangeKernel(free, stencil, 1, nullptr, &count, nullptr, 0, nullptr, done.out()));
     CL_OK(clFlush(free));
     complete(done);
     CL_OK(clSetUserEventStatus(user, CL_COMPLETE));
@@ -653,7 +706,8 @@ TEST_CASE("a launch's output stays if a later overwrite fails because of a marke
     event_handle filled;
     const cl_int nine = 9;
     CL_OK(clEnqueueMarkerWithWaitList(queue, 1, &wait, before.out()));
-    CL_OK(clEnqueueFillBuffer(queue, to, &nine, sizeof nine, 0, count * sizeof nine, 0, nullptr, filled.out()));
+    CL_OK(clEnqueueFillBuffer(queue, to, &nine, sizeof nine, 0, count * sizeof nine, 0, nullptr,
+                              filled.out()));
     CL_OK(clFlush(queue));
     CL_OK(clSetUserEventStatus(user, -17));
     const cl_event event = filled;
@@ -669,8 +723,11 @@ void CL_CALLBACK note_status(cl_event, cl_int status, void *to) {
 
 }  // namespace
 
-TEST_CASE("a command that failed on some devices, and its dependent commands, end alike in all processes") {
-    if (!has_several_processes()) return;  // PoCL 3.1 alone may abort where commands fail (decision 5)
+TEST_CASE(
+    "a command that failed on some devices, and its dependent commands, end alike in all "
+    "processes") {
+    // PoCL 3.1 alone may abort where commands fail (decision 5)
+    if (!has_several_processes()) return;
     const fixture cl;
     const queue_handle free = cl.out_of_order(0);
     const kernel_handle square = cl.kernel("square");
@@ -696,11 +753,12 @@ TEST_CASE("a command that failed on some devices, and its dependent commands, en
         CL_OK(clEnqueueCopyBuffer(free, squares, to, copied, 0, quarter, 0, nullptr, copy.out()));
         const cl_event failed = copy;
         const ints data(count);
-        CL_OK(clEnqueueWriteBuffer(cl.queues[0], other, CL_FALSE, 0, quarter, data.data(), 1, &failed, nullptr));
+        CL_OK(clEnqueueWriteBuffer(cl.queues[0], other, CL_FALSE, 0, quarter, data.data(), 1,
+                                   &failed, nullptr));
         ints found(count);
         event_handle last;
-        CL_OK(
-            clEnqueueReadBuffer(cl.queues[0], squares, CL_FALSE, read, quarter, found.data(), 0, nullptr, last.out()));
+        CL_OK(clEnqueueReadBuffer(cl.queues[0], squares, CL_FALSE, read, quarter, found.data(), 0,
+                                  nullptr, last.out()));
         const std::array<cl_event, 2> events = {failed, last};
         std::array<std::promise<cl_int>, 2> called;
         for (std::size_t i = 0; with_callbacks && i < events.size(); ++i)
@@ -741,8 +799,9 @@ TEST_CASE("boxes are written before and after a launch that waited for a user ev
         const std::array<std::size_t, 3> at{column * sizeof(cl_int), first_row, 0};
         const std::array<std::size_t, 3> origin{};
         const std::array<std::size_t, 3> region{half, rows, 1};
-        CL_OK(clEnqueueWriteBufferRect(queue, buffer, CL_FALSE, at.data(), origin.data(), region.data(), 2 * half, 0,
-                                       half, 0, data.data(), 0, nullptr, nullptr));
+        CL_OK(clEnqueueWriteBufferRect(queue, buffer, CL_FALSE, at.data(), origin.data(),
+                                       region.data(), 2 * half, 0, half, 0, data.data(), 0, nullptr,
+                                       nullptr));
         for (std::size_t i = 0; i < data.size(); ++i)
             wanted[(first_row + i / (row / 2)) * row + column + i % (row / 2)] = data[i];
     };
@@ -758,11 +817,13 @@ TEST_CASE("boxes are written before and after a launch that waited for a user ev
     CL_OK(clEnqueueNDRangeKernel(queue, square, 1, nullptr, &count, &group, 0, nullptr, nullptr));
     check_same(cl.read(buffer, count), wanted);
     const ints squares = cl.read(other, count);
-    for (std::size_t i = 0; i < count; ++i) wanted[i] = wanted[i] * wanted[i] + static_cast<cl_int>(i / group);
+    for (std::size_t i = 0; i < count; ++i)
+        wanted[i] = wanted[i] * wanted[i] + static_cast<cl_int>(i / group);
     check_same(squares, wanted);
 }
 
-TEST_CASE("a launch whose wait list fails leaves its output unchanged, wherever its sub-ranges are cut") {
+TEST_CASE(
+    "a launch whose wait list fails leaves its output unchanged, wherever its sub-ranges are cut") {
     const fixture cl;
     const kernel_handle kernel = cl.kernel("square");
     const std::size_t count = 640;
@@ -776,14 +837,16 @@ TEST_CASE("a launch whose wait list fails leaves its output unchanged, wherever 
         set_args(kernel, to.get(), source.get(), static_cast<cl_int>(count));
         cl.launch(kernel, {count}, {16});
         ints wanted(count);
-        for (std::size_t i = 0; i < count; ++i) wanted[i] = from[i] * from[i] + static_cast<cl_int>(i / 16);
+        for (std::size_t i = 0; i < count; ++i)
+            wanted[i] = from[i] * from[i] + static_cast<cl_int>(i / 16);
         const event_handle user = cl.user_event();
         const cl_event wait = user;
         event_handle failing;
         const std::size_t offset = count - fails_on;
         const std::size_t local = 16;
         set_args(kernel, to.get(), other.get(), static_cast<cl_int>(count));
-        CL_OK(clEnqueueNDRangeKernel(cl.queues.back(), kernel, 1, &offset, &fails_on, &local, 1, &wait, failing.out()));
+        CL_OK(clEnqueueNDRangeKernel(cl.queues.back(), kernel, 1, &offset, &fails_on, &local, 1,
+                                     &wait, failing.out()));
         CL_OK(clFlush(cl.queues.back()));
         CL_OK(clSetUserEventStatus(user, -17));
         const cl_event event = failing;
@@ -800,9 +863,10 @@ ints after_launch(const setup &cl, cl_kernel kernel, ints data, std::size_t loca
     const buffer_handle buffer =
         cl.buffer(global * sizeof(cl_int), CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, data.data());
     set_args(kernel, buffer.get());
-    CL_OK(clEnqueueNDRangeKernel(cl.queues[0], kernel, 1, nullptr, &global, &local, 0, nullptr, nullptr));
-    CL_OK(clEnqueueReadBuffer(cl.queues[0], buffer, CL_TRUE, 0, global * sizeof(cl_int), data.data(), 0, nullptr,
-                              nullptr));
+    CL_OK(clEnqueueNDRangeKernel(cl.queues[0], kernel, 1, nullptr, &global, &local, 0, nullptr,
+                                 nullptr));
+    CL_OK(clEnqueueReadBuffer(cl.queues[0], buffer, CL_TRUE, 0, global * sizeof(cl_int),
+                              data.data(), 0, nullptr, nullptr));
     return data;
 }
 
@@ -813,13 +877,15 @@ TEST_CASE("access functions may be in a library, and functions in included files
     const program_handle program = cl.program(
         "#include \"group_numbers.h\"\n"
         "#include \"group_numbers.h\"\n"
-        "kernel void in_a_library(global int *data) { data[get_global_id(0)] += first_of_group(10); }\n",
+        "kernel void in_a_library(global int *data) { data[get_global_id(0)] += "
+        "first_of_group(10); }\n",
         "-I " INCLUDED);
     const kernel_handle kernel = cl.kernel(program, "in_a_library");
     ints wanted = numbers(120);
     const std::size_t local = 6;
     const ints found = after_launch(cl, kernel, wanted, local);
-    for (std::size_t i = 0; i < wanted.size(); ++i) wanted[i] += static_cast<cl_int>(i / local * 10 + 1000 * 20);
+    for (std::size_t i = 0; i < wanted.size(); ++i)
+        wanted[i] += static_cast<cl_int>(i / local * 10 + 1000 * 20);
     check_same(found, wanted);
 }
 
@@ -833,12 +899,14 @@ TEST_CASE("work-item functions that the source does not show see the whole launc
              way{"get_gro\\\nup_id(0)", "", ""},
              way{"OF_INNER", "#define NAME \"nested/inner.h\"\n#include NAME\n", "-I " INCLUDED},
              way{"OF_INNER", "#include \"nested/outer.h\"\n", "-I " INCLUDED},
-             way{"(ID(group) * (int)get_local_size(0) + ID(local)) / 4", "#define ID(of) (int)get_##of##_id(0)\n", ""},
+             way{"(ID(group) * (int)get_local_size(0) + ID(local)) / 4",
+                 "#define ID(of) (int)get_##of##_id(0)\n", ""},
          }) {
         CAPTURE(each.what);
         const setup cl;
         const program_handle program = cl.program(
-            each.before + "kernel void group_of(global int *data) { data[get_global_id(0)] = " + each.what + "; }\n",
+            each.before + "kernel void group_of(global int *data) { data[get_global_id(0)] = " +
+                each.what + "; }\n",
             each.options.c_str());
         const kernel_handle kernel = cl.kernel(program, "group_of");
         const std::size_t local = 4;
@@ -857,7 +925,8 @@ TEST_CASE("kernels in which some work-items take long alternate with stencils") 
     };
     constexpr int rounds = 10000;
     affine all;
-    for (int i = 0; i < rounds; ++i) all = {all.by * 1664525U, all.and_then * 1664525U + 1013904223U};
+    for (int i = 0; i < rounds; ++i)
+        all = {all.by * 1664525U, all.and_then * 1664525U + 1013904223U};
     const affine one{1664525U, 1013904223U};
 
     const fixture cl;
@@ -873,7 +942,8 @@ TEST_CASE("kernels in which some work-items take long alternate with stencils") 
         cl.launch(uneven, {count});
         for (std::size_t at = 0; at < count; ++at) {
             const affine &step = at < slow ? one : all;
-            wanted[at] = static_cast<cl_int>(static_cast<cl_uint>(wanted[at]) * step.by + step.and_then);
+            wanted[at] =
+                static_cast<cl_int>(static_cast<cl_uint>(wanted[at]) * step.by + step.and_then);
         }
         // Waits, so that the sub-ranges' times are known.
         if (i < 20) CL_OK(clFinish(cl.queues[0]));
@@ -890,7 +960,8 @@ TEST_CASE("kernels in which some work-items take long alternate with stencils") 
 
 // Native platforms have no such limit: a waiting launch takes little memory there.
 TEST_CASE("a program does not get many thousands of launches ahead of its devices") {
-    if (std::getenv("CLDIST_VIEW") == nullptr || std::getenv("CLDIST_CHECK_ACCESS") != nullptr) return;
+    if (std::getenv("CLDIST_VIEW") == nullptr || std::getenv("CLDIST_CHECK_ACCESS") != nullptr)
+        return;
     // This does not hold for uneven shares.
     if (std::getenv("CLDIST_SHARES") != nullptr) return;
     const fixture cl;
@@ -960,7 +1031,8 @@ TEST_CASE("a buffer that one device has long used alone is still split") {
 }
 
 // The platform makes a thread wait that is thousands of commands ahead of the device.
-TEST_CASE("what a thread reads while another one enqueues launches was written by the last one before") {
+TEST_CASE(
+    "what a thread reads while another one enqueues launches was written by the last one before") {
     if (has_several_processes()) return;  // their threads may not make calls in different orders
     const fixture cl(0);
     const kernel_handle slow = cl.kernel("uneven");
@@ -982,8 +1054,8 @@ TEST_CASE("what a thread reads while another one enqueues launches was written b
     std::deque<std::pair<cl_int, ints>> reads;  // with the launch before each
     while (launched < launches) {
         reads.emplace_back(launched, ints(count, -1));
-        CL_OK(clEnqueueReadBuffer(cl.queues[0], data, CL_FALSE, 0, count * sizeof(cl_int), reads.back().second.data(),
-                                  0, nullptr, nullptr));
+        CL_OK(clEnqueueReadBuffer(cl.queues[0], data, CL_FALSE, 0, count * sizeof(cl_int),
+                                  reads.back().second.data(), 0, nullptr, nullptr));
         std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
     writer.join();
@@ -1006,20 +1078,22 @@ TEST_CASE("events of split launches order commands and report their ends") {
     for (int i = 0; i < 4; ++i) {
         event_handle event;
         const cl_event wait = i == 0 ? begin.get() : before.get();
-        CL_OK(clEnqueueNDRangeKernel(cl.queues[0], kernel, 1, nullptr, &items, nullptr, 1, &wait, event.out()));
+        CL_OK(clEnqueueNDRangeKernel(cl.queues[0], kernel, 1, nullptr, &items, nullptr, 1, &wait,
+                                     event.out()));
         before = std::move(event);
     }
     for (cl_int &each : wanted) each += 4;
     CHECK(status_of(before) > CL_COMPLETE);
     CL_OK(clSetUserEventStatus(begin, CL_COMPLETE));
     complete(before);
-    const auto start = info<cl_ulong>(clGetEventProfilingInfo, CL_PROFILING_COMMAND_START, before.get());
+    const auto start =
+        info<cl_ulong>(clGetEventProfilingInfo, CL_PROFILING_COMMAND_START, before.get());
     CHECK(info<cl_ulong>(clGetEventProfilingInfo, CL_PROFILING_COMMAND_END, before.get()) >= start);
     ints found(items);
     const cl_event wait = before.get();
     event_handle done;
-    CL_OK(clEnqueueReadBuffer(cl.queues[0], data, CL_FALSE, 0, items * sizeof(cl_int), found.data(), 1, &wait,
-                              done.out()));
+    CL_OK(clEnqueueReadBuffer(cl.queues[0], data, CL_FALSE, 0, items * sizeof(cl_int), found.data(),
+                              1, &wait, done.out()));
     complete(done);
     check_same(found, wanted);
 }
@@ -1033,7 +1107,8 @@ TEST_CASE("a launch that waits for a failed event fails") {
     const std::size_t items = 100;
     const cl_event wait = begin.get();
     event_handle event;
-    CL_OK(clEnqueueNDRangeKernel(cl.queues[0], kernel, 1, nullptr, &items, nullptr, 1, &wait, event.out()));
+    CL_OK(clEnqueueNDRangeKernel(cl.queues[0], kernel, 1, nullptr, &items, nullptr, 1, &wait,
+                                 event.out()));
     CL_OK(clSetUserEventStatus(begin, -1));
     const cl_event launched = event.get();
     CHECK(clWaitForEvents(1, &launched) == CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST);

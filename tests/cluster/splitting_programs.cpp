@@ -35,11 +35,13 @@ void check_steps(const setup &cl, const std::vector<std::string> &texts, const c
         const buffer_handle step = cl.buffer(sizeof(cl_int));
         for (const auto &[index, buffer] : {std::pair(0U, data.get()), std::pair(1U, step.get())})
             CL_OK(clSetKernelArg(kernel, index, sizeof buffer, &buffer));
-        CL_OK(clEnqueueNDRangeKernel(cl.queues[0], kernel, 1, nullptr, &work_items, nullptr, 0, nullptr, nullptr));
+        CL_OK(clEnqueueNDRangeKernel(cl.queues[0], kernel, 1, nullptr, &work_items, nullptr, 0,
+                                     nullptr, nullptr));
         const std::size_t bytes_of_step = read(cl.queues[0], step, 0, 1)[0];
         const bytes found = read(cl.queues[0], data, 0, work_items * 4);
         std::size_t wrong = 0;
-        for (std::size_t at = 0; at < work_items; ++at) wrong += found[at * bytes_of_step] == at + 1 ? 0 : 1;
+        for (std::size_t at = 0; at < work_items; ++at)
+            wrong += found[at * bytes_of_step] == at + 1 ? 0 : 1;
         CHECK(wrong == 0);
     }
 }
@@ -58,8 +60,10 @@ TEST_CASE("conditionals of a program are decided as the device's compiler decide
     for (const char *const names :
          {"convert_int ATOMIC_VAR_INIT _OPENCL_H_ _CL_READONLY cles_khr_int64 _CL_OVERLOADABLE "
           "POCL_DEVICE_ADDRESS_BITS",
-          "__OPENCL_VERSION__ cl_khr_fp16 cl_khr_fp64 cl_no_such __x86_64__ __SPIR__ __opencl_c_fp64 __IMAGE_SUPPORT__ "
-          "__opencl_c_device_enqueue __ENDIAN_LITTLE__ __EMBEDDED_PROFILE__ CL_VERSION_2_0 FP_FAST_FMA __clang__ linux "
+          "__OPENCL_VERSION__ cl_khr_fp16 cl_khr_fp64 cl_no_such __x86_64__ __SPIR__ "
+          "__opencl_c_fp64 __IMAGE_SUPPORT__ "
+          "__opencl_c_device_enqueue __ENDIAN_LITTLE__ __EMBEDDED_PROFILE__ CL_VERSION_2_0 "
+          "FP_FAST_FMA __clang__ linux "
           "NOT_DEFINED"}) {
         std::istringstream all(names);
         std::vector<std::string> texts;
@@ -68,8 +72,9 @@ TEST_CASE("conditionals of a program are decided as the device's compiler decide
     }
     std::vector<std::string> texts{decides("#ifdef GIVEN")};
     for (const char *const text :
-         {"#if __OPENCL_C_VERSION__ >= 200", "#define VERSION \\\n __OPENCL_C_VERSION__\n#if VERSION / 100 == 3",
-          "#if GIVEN >= 200", "#if __has_include(\"by_macro.h\")", "#if __has_include(\"not_there.h\")",
+         {"#if __OPENCL_C_VERSION__ >= 200",
+          "#define VERSION \\\n __OPENCL_C_VERSION__\n#if VERSION / 100 == 3", "#if GIVEN >= 200",
+          "#if __has_include(\"by_macro.h\")", "#if __has_include(\"not_there.h\")",
           "#ifdef __SPIR__\n#define YES 1\n#else\n#define YES 0\n#endif\n#if YES",
           "#ifdef convert_int\n#undef CHOSEN\n#endif\n#ifdef CHOSEN",
           "#define PUSHED 0\n#pragma push_macro(\"PUSHED\")\n#undef PUSHED\n#define PUSHED 1\n"
@@ -79,7 +84,8 @@ TEST_CASE("conditionals of a program are decided as the device's compiler decide
         texts.push_back(decides(text));
     check_steps(cl, texts, "-DGIVEN=__OPENCL_C_VERSION__ -DCHOSEN -I " INCLUDED);
     check_steps(cl, {decides("#if __OPENCL_C_VERSION__ >= 200")}, "-cl-std=CL1.2");
-    check_steps(cl, {"kernel void counted(global int *o) { *o = __COUNTER__; }\n" + decides("#if __COUNTER__ == 1")});
+    check_steps(cl, {"kernel void counted(global int *o) { *o = __COUNTER__; }\n" +
+                     decides("#if __COUNTER__ == 1")});
 }
 
 TEST_CASE("conditionals of included files are decided as the device's compiler decides them") {
@@ -92,8 +98,9 @@ TEST_CASE("macros in a kernel have the values of the device's compiler") {
     const setup cl;
     std::vector<std::string> texts;
     for (const char *const value :
-         {"__OPENCL_C_VERSION__ / 100", "__OPENCL_VERSION__ / 100", "__IMAGE_SUPPORT__ + 1", "__ENDIAN_LITTLE__ + 1",
-          "__clang_major__ == 14 ? 4 : 1", "__POINTER_WIDTH__ / 16", "(__LINE__ & 1) + 1"})
+         {"__OPENCL_C_VERSION__ / 100", "__OPENCL_VERSION__ / 100", "__IMAGE_SUPPORT__ + 1",
+          "__ENDIAN_LITTLE__ + 1", "__clang_major__ == 14 ? 4 : 1", "__POINTER_WIDTH__ / 16",
+          "(__LINE__ & 1) + 1"})
         texts.push_back("#define STEP " + std::string(value) + "\n");
     check_steps(cl, texts);
     check_steps(cl, {"#define STEP sizeof(__FILE__) > 20 ? 4 : 1\n"});
@@ -102,19 +109,23 @@ TEST_CASE("macros in a kernel have the values of the device's compiler") {
 TEST_CASE("a program created from another program's binary has the same kernels") {
     const setup cl;
     const program_handle first = cl.program(
-        "kernel void number(global int *data, int more) { data[get_global_id(0)] = get_num_groups(0) + more; }\n");
-    const auto sizes = info_list<std::size_t>(clGetProgramInfo, CL_PROGRAM_BINARY_SIZES, first.get());
+        "kernel void number(global int *data, int more) { data[get_global_id(0)] = "
+        "get_num_groups(0) + more; }\n");
+    const auto sizes =
+        info_list<std::size_t>(clGetProgramInfo, CL_PROGRAM_BINARY_SIZES, first.get());
     std::vector<bytes> binaries;
     std::vector<unsigned char *> pointers;
     for (const std::size_t size : sizes) binaries.emplace_back(size);
     for (bytes &binary : binaries) pointers.push_back(binary.data());
-    CL_OK(clGetProgramInfo(first, CL_PROGRAM_BINARIES, pointers.size() * sizeof pointers[0], pointers.data(), nullptr));
+    CL_OK(clGetProgramInfo(first, CL_PROGRAM_BINARIES, pointers.size() * sizeof pointers[0],
+                           pointers.data(), nullptr));
     const auto devices = info_list<cl_device_id>(clGetProgramInfo, CL_PROGRAM_DEVICES, first.get());
     std::vector<const unsigned char *> given(pointers.begin(), pointers.end());
     std::vector<cl_int> statuses(devices.size(), -1);
     cl_int code = -1;
-    program_handle second(clCreateProgramWithBinary(cl.context, static_cast<cl_uint>(devices.size()), devices.data(),
-                                                    sizes.data(), given.data(), statuses.data(), &code));
+    program_handle second(
+        clCreateProgramWithBinary(cl.context, static_cast<cl_uint>(devices.size()), devices.data(),
+                                  sizes.data(), given.data(), statuses.data(), &code));
     CL_OK(code);
     for (const cl_int status : statuses) CHECK(status == CL_SUCCESS);
     CL_OK(clBuildProgram(second, 0, nullptr, "", nullptr, nullptr));
@@ -127,15 +138,17 @@ TEST_CASE("a program created from another program's binary has the same kernels"
     CL_OK(clSetKernelArg(kernel, 1, sizeof more, &more));
     const std::size_t global = 24;
     const std::size_t local = 4;
-    CL_OK(clEnqueueNDRangeKernel(cl.queues[0], kernel, 1, nullptr, &global, &local, 0, nullptr, nullptr));
+    CL_OK(clEnqueueNDRangeKernel(cl.queues[0], kernel, 1, nullptr, &global, &local, 0, nullptr,
+                                 nullptr));
     const bytes found = read(cl.queues[0], data, 0, global * sizeof(cl_int));
     for (std::size_t i = 0; i < global; ++i) CHECK(found[i * sizeof(cl_int)] == 106);
 
     // A damaged binary is refused. Native drivers may crash.
     if (std::getenv("CLDIST_VIEW") == nullptr) return;
     for (bytes &binary : binaries) binary[binary.size() / 2] ^= 1;
-    program_handle changed(clCreateProgramWithBinary(cl.context, static_cast<cl_uint>(devices.size()), devices.data(),
-                                                     sizes.data(), given.data(), nullptr, &code));
+    program_handle changed(
+        clCreateProgramWithBinary(cl.context, static_cast<cl_uint>(devices.size()), devices.data(),
+                                  sizes.data(), given.data(), nullptr, &code));
     if (code == CL_SUCCESS) code = clBuildProgram(changed, 0, nullptr, "", nullptr, nullptr);
     CHECK(code != CL_SUCCESS);
 }
@@ -152,7 +165,8 @@ TEST_CASE("a kernel may require a work-group size without calling work-item func
     CL_OK(clSetKernelArg(kernel, 0, sizeof memory, &memory));
     const std::size_t global = 96;
     const std::size_t local = 8;
-    CL_OK(clEnqueueNDRangeKernel(cl.queues[0], kernel, 1, nullptr, &global, &local, 0, nullptr, nullptr));
+    CL_OK(clEnqueueNDRangeKernel(cl.queues[0], kernel, 1, nullptr, &global, &local, 0, nullptr,
+                                 nullptr));
     check_equal(read(cl.queues[0], data, 0, global), bytes(global, 1));
 }
 
@@ -167,15 +181,20 @@ TEST_CASE("vectors of three halves are stored, and bytes after the last one are 
     constexpr std::size_t global = 24;
     constexpr std::size_t size = 8 * global;
     std::vector<cl_ushort> halves(size, 0x3c00);  // 1.0 as a half
-    const buffer_handle from = cl.buffer(2 * size, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, halves.data());
-    const buffer_handle data = cl.buffer(2 * size, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, halves.data());
+    const buffer_handle from =
+        cl.buffer(2 * size, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, halves.data());
+    const buffer_handle data =
+        cl.buffer(2 * size, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, halves.data());
     for (const auto &[index, buffer] : {std::pair(0U, data.get()), std::pair(1U, from.get())})
         CL_OK(clSetKernelArg(kernel, index, sizeof buffer, &buffer));
-    CL_OK(clEnqueueNDRangeKernel(cl.queues[0], kernel, 1, nullptr, &global, nullptr, 0, nullptr, nullptr));
-    CL_OK(clEnqueueReadBuffer(cl.queues[0], data, CL_TRUE, 0, 2 * size, halves.data(), 0, nullptr, nullptr));
+    CL_OK(clEnqueueNDRangeKernel(cl.queues[0], kernel, 1, nullptr, &global, nullptr, 0, nullptr,
+                                 nullptr));
+    CL_OK(clEnqueueReadBuffer(cl.queues[0], data, CL_TRUE, 0, 2 * size, halves.data(), 0, nullptr,
+                              nullptr));
     std::size_t wrong = 0;
     for (std::size_t i = 0; i < size; ++i)
-        if (i >= 4 * global || i % 4 != 3) wrong += halves[i] == (i < 4 * global ? 0x4000 : 0x3c00) ? 0 : 1;
+        if (i >= 4 * global || i % 4 != 3)
+            wrong += halves[i] == (i < 4 * global ? 0x4000 : 0x3c00) ? 0 : 1;
     CHECK(wrong == 0);
 }
 

@@ -19,7 +19,8 @@ typedef cl_int(CL_API_CALL *platforms_function)(cl_uint, cl_platform_id *, cl_ui
 
 static cl_platform_id begin(cl_platform_id other);
 
-static cl_int CL_API_CALL get_platform_ids(cl_uint count, cl_platform_id *platforms, cl_uint *number) {
+static cl_int CL_API_CALL get_platform_ids(cl_uint count, cl_platform_id *platforms,
+                                           cl_uint *number) {
     const char *const name = getenv("CLDIST_TEST_DRIVER");
     void *const library = name != NULL ? dlopen(name, RTLD_NOW | RTLD_LOCAL) : NULL;
     if (library == NULL) return CL_INVALID_PLATFORM;

@@ -13,8 +13,8 @@
 namespace cluster_test {
 
 inline std::string_view name_of(cl_platform_id platform, std::array<char, 64> &name) {
-    if (platform == nullptr ||
-        clGetPlatformInfo(platform, CL_PLATFORM_NAME, name.size() - 1, name.data(), nullptr) != CL_SUCCESS)
+    if (platform == nullptr || clGetPlatformInfo(platform, CL_PLATFORM_NAME, name.size() - 1,
+                                                 name.data(), nullptr) != CL_SUCCESS)
         return {};
     return name.data();
 }
@@ -25,9 +25,10 @@ inline cl_platform_id tested_platform() {
     cl_uint count = 0;
     clGetPlatformIDs(static_cast<cl_uint>(platforms.size()), platforms.data(), &count);
     std::array<char, 64> name{};
-    const auto *const pocl = std::find_if(platforms.begin(), platforms.end(), [&](cl_platform_id platform) {
-        return name_of(platform, name) == "Portable Computing Language";
-    });
+    const auto *const pocl =
+        std::find_if(platforms.begin(), platforms.end(), [&](cl_platform_id platform) {
+            return name_of(platform, name) == "Portable Computing Language";
+        });
     return pocl != platforms.end() ? *pocl : platforms.front();
 }
 
@@ -38,7 +39,9 @@ inline void skip_without_pocl() {
     const char *const driver = std::getenv("CLDIST_TEST_DRIVER");
     const bool has_driver = driver == nullptr || dlopen(driver, RTLD_NOW | RTLD_LOCAL) != nullptr;
     const std::string_view platform = name_of(tested_platform(), name);
-    if (has_driver && (platform.empty() || platform == "cldist" || platform == "Portable Computing Language")) return;
+    if (has_driver &&
+        (platform.empty() || platform == "cldist" || platform == "Portable Computing Language"))
+        return;
     std::puts("SKIP: tests of the platform: PoCL is not available");
     std::exit(77);
 }

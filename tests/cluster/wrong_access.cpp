@@ -41,7 +41,8 @@ kernel void moved(global int *to, const global int *from) { to[get_global_id(0)]
 std::string wrong;
 
 /// The elements of the sub-range and `more` elements after it.
-int items(const size_t *subrange, const size_t *first, std::size_t more, size_t start, size_t *next_start) {
+int items(const size_t *subrange, const size_t *first, std::size_t more, size_t start,
+          size_t *next_start) {
     const std::size_t total = count;
     const auto begin = static_cast<std::ptrdiff_t>(first[0]);
     const std::size_t size = subrange[0] + more;
@@ -50,18 +51,20 @@ int items(const size_t *subrange, const size_t *first, std::size_t more, size_t 
 
 bool says_nothing() { return wrong == "copied" || wrong == "moved"; }
 
-int is_read(const void **, const size_t *, const size_t *subrange, const size_t *, const size_t *first,
-            unsigned int param, size_t start, size_t *next_start) {
+int is_read(const void **, const size_t *, const size_t *subrange, const size_t *,
+            const size_t *first, unsigned int param, size_t start, size_t *next_start) {
     if (param == 1 && !says_nothing())
-        return items(subrange, first, wrong == "unwritten" || wrong == "right" ? 1 : 0, start, next_start);
+        return items(subrange, first, wrong == "unwritten" || wrong == "right" ? 1 : 0, start,
+                     next_start);
     *next_start = SIZE_MAX;
     return 0;
 }
 
-int is_written(const void **, const size_t *, const size_t *subrange, const size_t *, const size_t *first,
-               unsigned int param, size_t start, size_t *next_start) {
+int is_written(const void **, const size_t *, const size_t *subrange, const size_t *,
+               const size_t *first, unsigned int param, size_t start, size_t *next_start) {
     if (param == 0 && !says_nothing())
-        return items(subrange, first, wrong == "overlap" || wrong == "unknown" ? 1 : 0, start, next_start);
+        return items(subrange, first, wrong == "overlap" || wrong == "unknown" ? 1 : 0, start,
+                     next_start);
     *next_start = SIZE_MAX;
     return 0;
 }
@@ -81,18 +84,22 @@ int main(int argc, char **argv) {
     require(clSetKernelAccessFunctions(kernel, is_read, is_written), "clSetKernelAccessFunctions");
     std::vector<cl_int> data(2 * count);
     for (std::size_t i = 0; i < data.size(); ++i) data[i] = static_cast<cl_int>(3 * i + 1);
-    const cl_mem to = clCreateBuffer(cl.context, CL_MEM_READ_WRITE, 2 * count * sizeof(cl_int), nullptr, &code);
+    const cl_mem to =
+        clCreateBuffer(cl.context, CL_MEM_READ_WRITE, 2 * count * sizeof(cl_int), nullptr, &code);
     require(code, "clCreateBuffer");
-    const cl_mem from = clCreateBuffer(cl.context, CL_MEM_READ_WRITE, 2 * count * sizeof(cl_int), nullptr, &code);
+    const cl_mem from =
+        clCreateBuffer(cl.context, CL_MEM_READ_WRITE, 2 * count * sizeof(cl_int), nullptr, &code);
     require(code, "clCreateBuffer");
     const std::size_t filled = wrong == "unwritten" ? count / 2 : count;
-    require(clEnqueueWriteBuffer(cl.queue, from, CL_TRUE, 0, filled * sizeof(cl_int), data.data(), 0, nullptr, nullptr),
+    require(clEnqueueWriteBuffer(cl.queue, from, CL_TRUE, 0, filled * sizeof(cl_int), data.data(),
+                                 0, nullptr, nullptr),
             "clEnqueueWriteBuffer");
     require(clSetKernelArg(kernel, 0, sizeof to, &to), "clSetKernelArg");
     require(clSetKernelArg(kernel, 1, sizeof from, &from), "clSetKernelArg");
     const std::size_t local = 1;
-    require(clEnqueueNDRangeKernel(cl.queue, kernel, 1, nullptr, &count, &local, 0, nullptr, nullptr),
-            "clEnqueueNDRangeKernel");
+    require(
+        clEnqueueNDRangeKernel(cl.queue, kernel, 1, nullptr, &count, &local, 0, nullptr, nullptr),
+        "clEnqueueNDRangeKernel");
     require(clFinish(cl.queue), "clFinish");
     clReleaseMemObject(from);
     clReleaseMemObject(to);

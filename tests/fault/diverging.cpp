@@ -21,14 +21,16 @@ namespace {
 
 using Seconds = std::chrono::duration<double>;
 
-constexpr Call write_call{"clEnqueueWriteBuffer",
-                          Comparison::always,
-                          {calls::scalar("queue"), calls::scalar("buffer"), calls::scalar("blocking"),
-                           calls::scalar("offset"), calls::scalar("size")}};
-constexpr Call read_call{"clEnqueueReadBuffer",
-                         Comparison::always,
-                         {calls::scalar("queue"), calls::scalar("buffer"), calls::scalar("blocking"),
-                          calls::scalar("offset"), calls::scalar("size")}};
+constexpr Call write_call{
+    "clEnqueueWriteBuffer",
+    Comparison::always,
+    {calls::scalar("queue"), calls::scalar("buffer"), calls::scalar("blocking"),
+     calls::scalar("offset"), calls::scalar("size")}};
+constexpr Call read_call{
+    "clEnqueueReadBuffer",
+    Comparison::always,
+    {calls::scalar("queue"), calls::scalar("buffer"), calls::scalar("blocking"),
+     calls::scalar("offset"), calls::scalar("size")}};
 constexpr Call finish_call{"clFinish", Comparison::always, {calls::scalar("queue")}};
 constexpr Call flush_call{"clFlush", Comparison::always, {calls::scalar("queue")}};
 
@@ -206,14 +208,15 @@ int main(int argc, char **argv) {
         const auto seconds = [](const timeval &t) {
             return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
         };
-        const double used =
-            seconds(after.ru_utime) + seconds(after.ru_stime) - seconds(before.ru_utime) - seconds(before.ru_stime);
+        const double used = seconds(after.ru_utime) + seconds(after.ru_stime) -
+                            seconds(before.ru_utime) - seconds(before.ru_stime);
         process.log->record<program_end>();
         const auto end = std::chrono::steady_clock::now();
         watch.finish();
         const Seconds waited = std::chrono::steady_clock::now() - end;
         std::fprintf(stderr,
-                     "rank %d has ended with the others, %.3f s after itself; its program took %.3f s of CPU time\n",
+                     "rank %d has ended with the others, %.3f s after itself; its program took "
+                     "%.3f s of CPU time\n",
                      process.rank, waited.count(), used);
     }
     MPI_Finalize();

@@ -34,7 +34,8 @@ void expect_child(const char *what, const std::function<int()> &body) {
 }
 
 cl_int write_stream(const bare_device &d, cl_bool blocking, std::FILE *stream) {
-    return clEnqueueReadBufferToStdioFile(d.queue, d.buffer, blocking, 0, size, stream, 0, nullptr, nullptr);
+    return clEnqueueReadBufferToStdioFile(d.queue, d.buffer, blocking, 0, size, stream, 0, nullptr,
+                                          nullptr);
 }
 
 /// In a child of a program that uses the library, all calls fail and start nothing.
@@ -42,14 +43,17 @@ int call_the_library(const bare_device &d, std::FILE *stream, cl_event event) {
     expect("a blocking file command", write_stream(d, CL_TRUE, stream), CL_INVALID_OPERATION);
     expect("a file command", write_stream(d, CL_FALSE, stream), CL_INVALID_OPERATION);
     std::size_t bytes = 0;
-    expect("clGetTransferInfo", clGetTransferInfo(event, CL_TRANSFER_BYTES, sizeof bytes, &bytes, nullptr),
+    expect("clGetTransferInfo",
+           clGetTransferInfo(event, CL_TRANSFER_BYTES, sizeof bytes, &bytes, nullptr),
            CL_INVALID_OPERATION);
     expect("a send",
-           clEnqueueSendBuffer(d.queue, d.buffer, CL_TRUE, 0, size, 0, 1, MPI_COMM_WORLD, 0, nullptr, nullptr),
+           clEnqueueSendBuffer(d.queue, d.buffer, CL_TRUE, 0, size, 0, 1, MPI_COMM_WORLD, 0,
+                               nullptr, nullptr),
            CL_INVALID_OPERATION);
     if (with_mpi) {
         char byte = 0;
-        expect("MPI_Send with MPI_CL_MEM", MPI_Send(&byte, 1, MPI_CL_MEM, 0, 1, MPI_COMM_WORLD), MPI_ERR_OTHER);
+        expect("MPI_Send with MPI_CL_MEM", MPI_Send(&byte, 1, MPI_CL_MEM, 0, 1, MPI_COMM_WORLD),
+               MPI_ERR_OTHER);
     }
     return failures;
 }
@@ -65,12 +69,15 @@ void fork_while_in_use() {
     expect("a file command", write_stream(d, CL_TRUE, file), CL_SUCCESS);
     cl_event event = nullptr;
     expect("a read of a pipe",
-           clEnqueueWriteBufferFromStdioFile(d.other_queue, d.buffer, CL_FALSE, 0, size, reading, 0, nullptr, &event),
+           clEnqueueWriteBufferFromStdioFile(d.other_queue, d.buffer, CL_FALSE, 0, size, reading, 0,
+                                             nullptr, &event),
            CL_SUCCESS);
     expect_child("returns from main", [] { return 0; });
     expect_child("calls _exit", []() -> int { ::_exit(0); });
-    expect_child("calls exec", [] { return ::execl("/bin/true", "true", static_cast<char *>(nullptr)); });
-    expect_child("uses streams", [&] { return std::fputc('x', file) == EOF ? 1 : std::fclose(file); });
+    expect_child("calls exec",
+                 [] { return ::execl("/bin/true", "true", static_cast<char *>(nullptr)); });
+    expect_child("uses streams",
+                 [&] { return std::fputc('x', file) == EOF ? 1 : std::fclose(file); });
     expect_child("calls the library", [&] { return call_the_library(d, file, event); });
     expect_child("forks", [&] {
         expect_child("is a child's", [&] { return call_the_library(d, file, event); });
@@ -85,8 +92,8 @@ void fork_while_in_use() {
     expect("a file command after forks", write_stream(d, CL_TRUE, file), CL_SUCCESS);
     if (with_mpi)
         expect("a message after forks",
-               clEnqueueSendrecvBuffer(d.queue, d.buffer, CL_TRUE, 0, 100, 0, 1, d.buffer, 200, 100, 0, 1,
-                                       MPI_COMM_SELF, 0, nullptr, nullptr),
+               clEnqueueSendrecvBuffer(d.queue, d.buffer, CL_TRUE, 0, 100, 0, 1, d.buffer, 200, 100,
+                                       0, 1, MPI_COMM_SELF, 0, nullptr, nullptr),
                CL_SUCCESS);
     std::fclose(file);
 }

@@ -59,7 +59,8 @@ cl_command_queue new_queue(const bare_device &d) {
 
 void write(const bare_device &d, std::size_t offset, const bytes &data) {
     expect("the write",
-           clEnqueueWriteBuffer(d.queue, d.buffer, CL_TRUE, offset, data.size(), data.data(), 0, nullptr, nullptr),
+           clEnqueueWriteBuffer(d.queue, d.buffer, CL_TRUE, offset, data.size(), data.data(), 0,
+                                nullptr, nullptr),
            CL_SUCCESS);
 }
 
@@ -70,7 +71,8 @@ long wrong_bytes(const bare_device &d, std::size_t offset, const bytes &wanted) 
         return 0;
     }
     expect("the read",
-           clEnqueueReadBuffer(d.queue, d.buffer, CL_TRUE, offset, found.size(), found.data(), 0, nullptr, nullptr),
+           clEnqueueReadBuffer(d.queue, d.buffer, CL_TRUE, offset, found.size(), found.data(), 0,
+                               nullptr, nullptr),
            CL_SUCCESS);
     long wrong = 0;
     for (std::size_t i = 0; i < found.size(); ++i) {
@@ -81,23 +83,25 @@ long wrong_bytes(const bare_device &d, std::size_t offset, const bytes &wanted) 
 
 std::size_t moved(cl_event event) {
     std::size_t value = 0;
-    expect("clGetTransferInfo", clGetTransferInfo(event, CL_TRANSFER_BYTES, sizeof(value), &value, nullptr),
-           CL_SUCCESS);
+    expect("clGetTransferInfo",
+           clGetTransferInfo(event, CL_TRANSFER_BYTES, sizeof(value), &value, nullptr), CL_SUCCESS);
     return value;
 }
 
 /// Two large messages with one peer, one in each direction.
 struct exchange {
-    exchange(const bare_device &device_in, MPI_Comm comm, int peer, unsigned own_seed, unsigned peer_seed,
-             std::size_t size_in)
+    exchange(const bare_device &device_in, MPI_Comm comm, int peer, unsigned own_seed,
+             unsigned peer_seed, std::size_t size_in)
         : d(device_in), size(size_in), theirs(pattern(peer_seed, size)) {
         write(d, 0, pattern(own_seed, size));
         write(d, size, bytes(size, 0));
         expect("the send",
-               clEnqueueSendBuffer(new_queue(d), d.buffer, CL_FALSE, 0, size, peer, 1, comm, 0, nullptr, &sending),
+               clEnqueueSendBuffer(new_queue(d), d.buffer, CL_FALSE, 0, size, peer, 1, comm, 0,
+                                   nullptr, &sending),
                CL_SUCCESS);
         expect("the receive",
-               clEnqueueRecvBuffer(new_queue(d), d.buffer, CL_FALSE, size, size, peer, 1, comm, 0, nullptr, &receiving),
+               clEnqueueRecvBuffer(new_queue(d), d.buffer, CL_FALSE, size, size, peer, 1, comm, 0,
+                                   nullptr, &receiving),
                CL_SUCCESS);
     }
 
@@ -136,12 +140,15 @@ struct exchange {
     /// A complete receive must contain all its bytes.
     void check_honest() const {
         cl_int event_status = CL_QUEUED;
-        clGetEventInfo(receiving, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(event_status), &event_status, nullptr);
+        clGetEventInfo(receiving, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(event_status),
+                       &event_status, nullptr);
         const cl_int told = status_told(receiving);
-        say("the send: status %d, %zu of %zu bytes; the receive: status %d (event %d), %zu of %zu bytes",
+        say("the send: status %d, %zu of %zu bytes; the receive: status %d (event %d), %zu of %zu "
+            "bytes",
             status_told(sending), moved(sending), size, told, event_status, moved(receiving), size);
         if (told == CL_COMPLETE || event_status == CL_COMPLETE) {
-            expect("the number of wrong bytes of a receive that is complete", wrong_bytes(d, size, theirs), 0);
+            expect("the number of wrong bytes of a receive that is complete",
+                   wrong_bytes(d, size, theirs), 0);
         }
     }
 
@@ -156,17 +163,20 @@ struct exchange {
 /// them.
 void talk(const bare_device &d, MPI_Comm comm, int peer, unsigned own_seed, unsigned peer_seed) {
     cl_command_queue queue = new_queue(d);
-    for (const std::size_t size : {std::size_t{0}, std::size_t{1}, std::size_t{4000}, std::size_t{70001}, 3 * MiB}) {
+    for (const std::size_t size :
+         {std::size_t{0}, std::size_t{1}, std::size_t{4000}, std::size_t{70001}, 3 * MiB}) {
         for (unsigned turn = 0; turn < 4; ++turn) {
             write(d, 0, pattern(own_seed + turn, size + 1));
             cl_event event = nullptr;
             expect("a talk",
-                   clEnqueueSendrecvBuffer(queue, d.buffer, turn % 2 == 0 ? CL_TRUE : CL_FALSE, 0, size, peer, 5,
-                                           d.buffer, 4 * MiB, size, peer, 5, comm, 0, nullptr, &event),
+                   clEnqueueSendrecvBuffer(queue, d.buffer, turn % 2 == 0 ? CL_TRUE : CL_FALSE, 0,
+                                           size, peer, 5, d.buffer, 4 * MiB, size, peer, 5, comm, 0,
+                                           nullptr, &event),
                    CL_SUCCESS);
             clWaitForEvents(1, &event);
             expect("the status of a talk", status_told(event), CL_COMPLETE);
-            expect("the number of wrong bytes of a talk", wrong_bytes(d, 4 * MiB, pattern(peer_seed + turn, size)), 0);
+            expect("the number of wrong bytes of a talk",
+                   wrong_bytes(d, 4 * MiB, pattern(peer_seed + turn, size)), 0);
             clReleaseEvent(event);
         }
     }
@@ -216,8 +226,8 @@ void killed(int rank) {
     if (rank == 0) {
         talk(for_talks, MPI_COMM_WORLD, 2, 30, 20);
     }
-    const exchange both(d, MPI_COMM_WORLD, 1 - rank, static_cast<unsigned>(rank), static_cast<unsigned>(1 - rank),
-                        size);
+    const exchange both(d, MPI_COMM_WORLD, 1 - rank, static_cast<unsigned>(rank),
+                        static_cast<unsigned>(1 - rank), size);
     if (rank == 1) {
         both.wait_for_middle();
         die();
@@ -232,8 +242,8 @@ void killed(int rank) {
 void cut(int rank, const std::string &folder) {
     constexpr std::size_t size = 64 * MiB;
     const bare_device d(2 * size);
-    const exchange both(d, MPI_COMM_WORLD, 1 - rank, static_cast<unsigned>(rank), static_cast<unsigned>(1 - rank),
-                        size);
+    const exchange both(d, MPI_COMM_WORLD, 1 - rank, static_cast<unsigned>(rank),
+                        static_cast<unsigned>(1 - rank), size);
     if (rank == 0) {
         both.wait_for_middle();
         std::ofstream(folder + "/moving") << "now\n";
@@ -266,16 +276,18 @@ void joined(int rank, const std::string &what, const std::string &file) {
         name.copy(port.data(), name.size());
     }
     MPI_Comm comm = MPI_COMM_NULL;
-    const int code = accepts ? MPI_Comm_accept(port.data(), MPI_INFO_NULL, 0, MPI_COMM_WORLD, &comm)
-                             : MPI_Comm_connect(port.data(), MPI_INFO_NULL, 0, MPI_COMM_WORLD, &comm);
+    const int code = accepts
+                         ? MPI_Comm_accept(port.data(), MPI_INFO_NULL, 0, MPI_COMM_WORLD, &comm)
+                         : MPI_Comm_connect(port.data(), MPI_INFO_NULL, 0, MPI_COMM_WORLD, &comm);
     expect("the joining of the jobs", code, MPI_SUCCESS);
     const bare_device d(2 * size);
     const unsigned own = accepts ? 40 : 50;
     const unsigned other = accepts ? 50 : 40;
     const auto number = static_cast<unsigned>(rank);
-    expect("a send before clDistInit",
-           clEnqueueSendBuffer(d.queue, d.buffer, CL_TRUE, 0, 1, rank, 5, comm, 0, nullptr, nullptr),
-           CL_INVALID_COMMUNICATOR);
+    expect(
+        "a send before clDistInit",
+        clEnqueueSendBuffer(d.queue, d.buffer, CL_TRUE, 0, 1, rank, 5, comm, 0, nullptr, nullptr),
+        CL_INVALID_COMMUNICATOR);
     expect("clDistInit", clDistInit(comm), CL_SUCCESS);
     talk(d, comm, rank, own + number, other + number);
     say("rank %d has talked with the other job", rank);

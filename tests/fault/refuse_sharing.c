@@ -19,7 +19,8 @@ static int refuses(const char *what) {
 /* MPI has its own sockets, which must work. */
 static int is_cldists_call(const void *caller) {
     Dl_info info;
-    return dladdr(caller, &info) != 0 && info.dli_fname != NULL && strstr(info.dli_fname, "libcldist") != NULL;
+    return dladdr(caller, &info) != 0 && info.dli_fname != NULL &&
+           strstr(info.dli_fname, "libcldist") != NULL;
 }
 
 int socket(int domain, int type, int protocol) {
@@ -36,7 +37,8 @@ int socket(int domain, int type, int protocol) {
 
 int socketpair(int domain, int type, int protocol, int sockets[2]) {
     static int (*next)(int, int, int, int[2]);
-    if (domain == AF_UNIX && refuses("socketpair") && is_cldists_call(__builtin_return_address(0))) {
+    if (domain == AF_UNIX && refuses("socketpair") &&
+        is_cldists_call(__builtin_return_address(0))) {
         errno = EMFILE;
         return -1;
     }
@@ -63,7 +65,8 @@ static int is_cldists(int fd) {
     char link[64];
     char name[64] = "";
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
-    return readlink(link, name, sizeof name - 1) > 0 && strncmp(name, "/memfd:cldist", strlen("/memfd:cldist")) == 0;
+    return readlink(link, name, sizeof name - 1) > 0 &&
+           strncmp(name, "/memfd:cldist", strlen("/memfd:cldist")) == 0;
 }
 
 int posix_fallocate64(int fd, off64_t offset, off64_t size) {
@@ -77,7 +80,9 @@ int posix_fallocate64(int fd, off64_t offset, off64_t size) {
     return next(fd, offset, size);
 }
 
-int posix_fallocate(int fd, off_t offset, off_t size) { return posix_fallocate64(fd, offset, size); }
+int posix_fallocate(int fd, off_t offset, off_t size) {
+    return posix_fallocate64(fd, offset, size);
+}
 
 /* A process that has reached its limit of descriptors receives a message without them. */
 ssize_t recvmsg(int socket_fd, struct msghdr *message, int flags) {
@@ -88,9 +93,11 @@ ssize_t recvmsg(int socket_fd, struct msghdr *message, int flags) {
     ssize_t bytes = next(socket_fd, message, flags);
     int type = 0;
     socklen_t size = sizeof type;
-    if (bytes > 0 && message->msg_controllen != 0 && getsockopt(socket_fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0 &&
+    if (bytes > 0 && message->msg_controllen != 0 &&
+        getsockopt(socket_fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0 &&
         ((type == SOCK_DGRAM && refuses("link")) || (type == SOCK_SEQPACKET && refuses("ring")))) {
-        for (struct cmsghdr *header = CMSG_FIRSTHDR(message); header != NULL; header = CMSG_NXTHDR(message, header)) {
+        for (struct cmsghdr *header = CMSG_FIRSTHDR(message); header != NULL;
+             header = CMSG_NXTHDR(message, header)) {
             int fd = -1;
             if (header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS) {
                 memcpy(&fd, CMSG_DATA(header), sizeof fd);

@@ -23,7 +23,8 @@ unsigned char filling(bool spawned, int rank, int tag, int round) {
     return static_cast<unsigned char>(1 + (spawned ? 101 : 0) + 37 * rank + 11 * tag + round);
 }
 
-void expect_filled(const char *what, const std::vector<unsigned char> &data, std::size_t size, unsigned char byte) {
+void expect_filled(const char *what, const std::vector<unsigned char> &data, std::size_t size,
+                   unsigned char byte) {
     long wrong = 0;
     for (std::size_t i = 0; i < size; ++i) wrong += data[i] == byte ? 0 : 1;
     expect(what, wrong, 0);
@@ -32,7 +33,8 @@ void expect_filled(const char *what, const std::vector<unsigned char> &data, std
 cl_mem filled_buffer(const bare_device &d, std::size_t size, unsigned char byte) {
     cl_int error = CL_SUCCESS;
     std::vector<unsigned char> data(size, byte);
-    cl_mem buffer = clCreateBuffer(d.context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, size, data.data(), &error);
+    cl_mem buffer = clCreateBuffer(d.context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, size,
+                                   data.data(), &error);
     expect("a buffer", error, CL_SUCCESS);
     return buffer;
 }
@@ -60,7 +62,8 @@ void talk(const bare_device &d, MPI_Comm comm, bool spawned, int rank, int round
             cl_mem buffer = filled_buffer(d, size, filling(spawned, rank, tag, round));
             cl_event event = nullptr;
             expect("a send",
-                   clEnqueueSendBuffer(d.queue, buffer, CL_FALSE, 0, size, peer, tag, comm, 0, nullptr, &event),
+                   clEnqueueSendBuffer(d.queue, buffer, CL_FALSE, 0, size, peer, tag, comm, 0,
+                                       nullptr, &event),
                    CL_SUCCESS);
             clReleaseMemObject(buffer);  // the command retains it
             sent.push_back(event);
@@ -77,11 +80,12 @@ void talk(const bare_device &d, MPI_Comm comm, bool spawned, int rank, int round
             expect("the tag", status.MPI_TAG, tag);
             expect("the source", status.MPI_SOURCE, peer);
             expect("the bytes", bytes, static_cast<long>(tag == 0 ? small : large));
-            expect_filled("the number of wrong bytes", tag == 0 ? s.any : s.narrow, tag == 0 ? small : large,
-                          filling(!spawned, peer, tag, round));
+            expect_filled("the number of wrong bytes", tag == 0 ? s.any : s.narrow,
+                          tag == 0 ? small : large, filling(!spawned, peer, tag, round));
         }
     }
-    expect("the sends", clWaitForEvents(static_cast<cl_uint>(sent.size()), sent.data()), CL_SUCCESS);
+    expect("the sends", clWaitForEvents(static_cast<cl_uint>(sent.size()), sent.data()),
+           CL_SUCCESS);
     for (cl_event event : sent) clReleaseEvent(event);
 }
 
@@ -94,7 +98,9 @@ void gather_from_all(const bare_device &d, MPI_Comm merged) {
     MPI_Comm_size(merged, &size);
     if (rank != 0) {
         cl_mem buffer = filled_buffer(d, large, static_cast<unsigned char>(rank));
-        expect("the send", clEnqueueSendBuffer(d.queue, buffer, CL_TRUE, 0, large, 0, 5, merged, 0, nullptr, nullptr),
+        expect("the send",
+               clEnqueueSendBuffer(d.queue, buffer, CL_TRUE, 0, large, 0, 5, merged, 0, nullptr,
+                                   nullptr),
                CL_SUCCESS);
         clReleaseMemObject(buffer);
         return;
@@ -103,8 +109,8 @@ void gather_from_all(const bare_device &d, MPI_Comm merged) {
     for (int i = 1; i < size; ++i) {
         cl_event event = nullptr;
         expect("the receive",
-               clEnqueueRecvBuffer(d.queue, d.buffer, CL_FALSE, 0, large, MPI_ANY_SOURCE, MPI_ANY_TAG, merged, 0,
-                                   nullptr, &event),
+               clEnqueueRecvBuffer(d.queue, d.buffer, CL_FALSE, 0, large, MPI_ANY_SOURCE,
+                                   MPI_ANY_TAG, merged, 0, nullptr, &event),
                CL_SUCCESS);
         expect("the wait", clWaitForEvents(1, &event), CL_SUCCESS);
         std::vector<unsigned char> data(large);
@@ -127,7 +133,8 @@ void meet(const bare_device &d, MPI_Comm comm, bool spawned, int rank, int meeti
     MPI_Comm merged = MPI_COMM_NULL;
     MPI_Intercomm_merge(comm, spawned ? 1 : 0, &merged);
     expect("clDistInit of the merged one", clDistInit(merged), CL_SUCCESS);
-    for (int round = 0; round < rounds; ++round) talk(d, round % 2 == 0 ? comm : other, spawned, rank, round + meeting);
+    for (int round = 0; round < rounds; ++round)
+        talk(d, round % 2 == 0 ? comm : other, spawned, rank, round + meeting);
     MPI_Comm_free(&other);
     talk(d, comm, spawned, rank, rounds);
     gather_from_all(d, merged);
@@ -146,13 +153,15 @@ int main(int argc, char **argv) {
     const bool spawned = parent != MPI_COMM_NULL;
     MPI_Comm comm = parent;
     if (!spawned)
-        MPI_Comm_spawn(argv[0], MPI_ARGV_NULL, processes, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &comm, MPI_ERRCODES_IGNORE);
+        MPI_Comm_spawn(argv[0], MPI_ARGV_NULL, processes, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &comm,
+                       MPI_ERRCODES_IGNORE);
     meet(d, comm, spawned, rank, 0);
 
     std::array<char, MPI_MAX_PORT_NAME> port{};
     if (!spawned && rank == 0) {
         MPI_Open_port(MPI_INFO_NULL, port.data());
-        for (int peer = 0; peer < processes; ++peer) MPI_Send(port.data(), port.size(), MPI_CL_MEM, peer, 9, comm);
+        for (int peer = 0; peer < processes; ++peer)
+            MPI_Send(port.data(), port.size(), MPI_CL_MEM, peer, 9, comm);
     } else if (spawned) {
         MPI_Recv(port.data(), port.size(), MPI_CL_MEM, 0, 9, comm, MPI_STATUS_IGNORE);
     }
@@ -163,7 +172,8 @@ int main(int argc, char **argv) {
         MPI_Comm_accept(port.data(), MPI_INFO_NULL, 0, MPI_COMM_WORLD, &comm);
     meet(d, comm, spawned, rank, 1);
     MPI_Comm_disconnect(&comm);
-    std::fprintf(stderr, "%s rank %d has met the others twice\n", spawned ? "spawned" : "first", rank);
+    std::fprintf(stderr, "%s rank %d has met the others twice\n", spawned ? "spawned" : "first",
+                 rank);
     std::fflush(stderr);
     MPI_Finalize();
     return failures == 0 ? 0 : 1;

@@ -35,8 +35,8 @@ void use_a_context(cl_device_id device) {
     std::array<int, 100> data{};
     cl_mem buffer = clCreateBuffer(context, CL_MEM_COPY_HOST_PTR, sizeof data, data.data(), &code);
     expect(code, "clCreateBuffer");
-    expect(clEnqueueSendrecvBuffer(queue, buffer, CL_TRUE, 0, 100, 0, 1, buffer, 200, 100, 0, 1, MPI_COMM_SELF, 0,
-                                   nullptr, nullptr),
+    expect(clEnqueueSendrecvBuffer(queue, buffer, CL_TRUE, 0, 100, 0, 1, buffer, 200, 100, 0, 1,
+                                   MPI_COMM_SELF, 0, nullptr, nullptr),
            "clEnqueueSendrecvBuffer");
     clReleaseMemObject(buffer);
     clReleaseCommandQueue(queue);
@@ -62,7 +62,8 @@ int main(int argc, char **argv) {
     first_alone = argc > 1 && std::strcmp(argv[1], "first") == 0;
     MPI_Init(&argc, &argv);
     cl_device_id device = nullptr;
-    expect(clDistLocalDevice(MPI_COMM_WORLD, nullptr, CL_DEVICE_TYPE_ALL, &device), "clDistLocalDevice");
+    expect(clDistLocalDevice(MPI_COMM_WORLD, nullptr, CL_DEVICE_TYPE_ALL, &device),
+           "clDistLocalDevice");
     use_a_context(device);
     while (first_alone && !other_went) {
         use_a_context(device);

@@ -25,7 +25,8 @@ void stalled_receive(const bare_device &d, int rank) {
     if (rank == 1) {
         cl_event event = nullptr;
         expect("the receive",
-               clEnqueueRecvBuffer(d.queue, d.buffer, CL_FALSE, 0, 4321, 0, 77, MPI_COMM_WORLD, 0, nullptr, &event),
+               clEnqueueRecvBuffer(d.queue, d.buffer, CL_FALSE, 0, 4321, 0, 77, MPI_COMM_WORLD, 0,
+                                   nullptr, &event),
                CL_SUCCESS);
         clWaitForEvents(1, &event);
         expect("the receive's status", status_told(event), CL_COMPLETE);
@@ -34,7 +35,8 @@ void stalled_receive(const bare_device &d, int rank) {
         // Sleeps until the other process has found that nothing moves. The test needs this pause.
         ::sleep(4);
         expect("the send",
-               clEnqueueSendBuffer(d.queue, d.buffer, CL_TRUE, 0, 4321, 1, 77, MPI_COMM_WORLD, 0, nullptr, nullptr),
+               clEnqueueSendBuffer(d.queue, d.buffer, CL_TRUE, 0, 4321, 1, 77, MPI_COMM_WORLD, 0,
+                                   nullptr, nullptr),
                CL_SUCCESS);
     }
     MPI_Finalize();
@@ -47,13 +49,13 @@ void stalled_blocking_receive(const bare_device &d, int rank, bool behind) {
         cl_event first = nullptr;
         if (behind) {
             expect("the first receive",
-                   clEnqueueRecvBuffer(d.other_queue, d.buffer, CL_FALSE, 5000, 10, 0, 76, MPI_COMM_WORLD, 0, nullptr,
-                                       &first),
+                   clEnqueueRecvBuffer(d.other_queue, d.buffer, CL_FALSE, 5000, 10, 0, 76,
+                                       MPI_COMM_WORLD, 0, nullptr, &first),
                    CL_SUCCESS);
         }
         expect("the receive",
-               clEnqueueRecvBuffer(d.queue, d.buffer, CL_TRUE, 0, 4321, 0, 77, MPI_COMM_WORLD, behind ? 1 : 0,
-                                   behind ? &first : nullptr, nullptr),
+               clEnqueueRecvBuffer(d.queue, d.buffer, CL_TRUE, 0, 4321, 0, 77, MPI_COMM_WORLD,
+                                   behind ? 1 : 0, behind ? &first : nullptr, nullptr),
                CL_SUCCESS);
     } else if (rank == 0) {
         // Sleeps until the stall is reported.
@@ -63,8 +65,8 @@ void stalled_blocking_receive(const bare_device &d, int rank, bool behind) {
                 continue;
             }
             expect("the send",
-                   clEnqueueSendBuffer(d.queue, d.buffer, CL_TRUE, 0, tag == 76 ? 10 : 4321, 1, tag, MPI_COMM_WORLD, 0,
-                                       nullptr, nullptr),
+                   clEnqueueSendBuffer(d.queue, d.buffer, CL_TRUE, 0, tag == 76 ? 10 : 4321, 1, tag,
+                                       MPI_COMM_WORLD, 0, nullptr, nullptr),
                    CL_SUCCESS);
         }
     }
@@ -75,11 +77,14 @@ void stalled_blocking_receive(const bare_device &d, int rank, bool behind) {
 void finalize_in_flight(const bare_device &d, int rank) {
     cl_event event = nullptr;
     std::vector<unsigned char> data(1 << 20, static_cast<unsigned char>(rank == 0 ? 5 : 0));
-    clEnqueueWriteBuffer(d.queue, d.buffer, CL_TRUE, 0, data.size(), data.data(), 0, nullptr, nullptr);
+    clEnqueueWriteBuffer(d.queue, d.buffer, CL_TRUE, 0, data.size(), data.data(), 0, nullptr,
+                         nullptr);
     if (rank == 0) {
-        clEnqueueSendBuffer(d.queue, d.buffer, CL_FALSE, 0, data.size(), 1, 1, MPI_COMM_WORLD, 0, nullptr, &event);
+        clEnqueueSendBuffer(d.queue, d.buffer, CL_FALSE, 0, data.size(), 1, 1, MPI_COMM_WORLD, 0,
+                            nullptr, &event);
     } else if (rank == 1) {
-        clEnqueueRecvBuffer(d.queue, d.buffer, CL_FALSE, 0, data.size(), 0, 1, MPI_COMM_WORLD, 0, nullptr, &event);
+        clEnqueueRecvBuffer(d.queue, d.buffer, CL_FALSE, 0, data.size(), 0, 1, MPI_COMM_WORLD, 0,
+                            nullptr, &event);
     }
     MPI_Finalize();
     if (event != nullptr) {
@@ -88,7 +93,8 @@ void finalize_in_flight(const bare_device &d, int rank) {
         clReleaseEvent(event);
     }
     if (rank == 1) {
-        clEnqueueReadBuffer(d.queue, d.buffer, CL_TRUE, 0, data.size(), data.data(), 0, nullptr, nullptr);
+        clEnqueueReadBuffer(d.queue, d.buffer, CL_TRUE, 0, data.size(), data.data(), 0, nullptr,
+                            nullptr);
         long wrong = 0;
         for (const unsigned char byte : data) {
             wrong += byte == 5 ? 0 : 1;
@@ -104,9 +110,11 @@ void finalize_unmatched(const bare_device &d, int rank) {
     cl_int error = CL_SUCCESS;
     cl_event gate = clCreateUserEvent(d.context, &error);
     if (rank == 1) {
-        clEnqueueRecvBuffer(d.queue, d.buffer, CL_FALSE, 0, 4321, 0, 77, MPI_COMM_WORLD, 0, nullptr, &event);
+        clEnqueueRecvBuffer(d.queue, d.buffer, CL_FALSE, 0, 4321, 0, 77, MPI_COMM_WORLD, 0, nullptr,
+                            &event);
     } else if (rank == 0) {
-        clEnqueueSendBuffer(d.queue, d.buffer, CL_FALSE, 0, 1234, 1, 78, MPI_COMM_WORLD, 1, &gate, &event);
+        clEnqueueSendBuffer(d.queue, d.buffer, CL_FALSE, 0, 1234, 1, 78, MPI_COMM_WORLD, 1, &gate,
+                            &event);
     }
     MPI_Finalize();
     if (event != nullptr) {
@@ -123,18 +131,19 @@ void stalled_collective(const bare_device &d, int rank) {
         ::sleep(4);  // until the stall is reported
     }
     expect("the all-reduce",
-           clEnqueueAllreduceBufferMPI(d.queue, d.buffer, CL_TRUE, 0, d.buffer, 0, 100, MPI_INT, MPI_SUM,
-                                       MPI_COMM_WORLD, 0, nullptr, nullptr),
+           clEnqueueAllreduceBufferMPI(d.queue, d.buffer, CL_TRUE, 0, d.buffer, 0, 100, MPI_INT,
+                                       MPI_SUM, MPI_COMM_WORLD, 0, nullptr, nullptr),
            CL_SUCCESS);
     MPI_Finalize();
 }
 
-/// The last collectives of the chain wait longer than CLDIST_STALL_SECONDS, but one ends every second.
+/// The last collectives of the chain wait longer than CLDIST_STALL_SECONDS, but one ends every
+/// second.
 void progressing_collectives(const bare_device &d, int rank) {
     const auto reduce = [&](cl_bool blocking) {
         expect("the all-reduce",
-               clEnqueueAllreduceBufferMPI(d.queue, d.buffer, blocking, 0, d.buffer, 0, 100, MPI_INT, MPI_MAX,
-                                           MPI_COMM_WORLD, 0, nullptr, nullptr),
+               clEnqueueAllreduceBufferMPI(d.queue, d.buffer, blocking, 0, d.buffer, 0, 100,
+                                           MPI_INT, MPI_MAX, MPI_COMM_WORLD, 0, nullptr, nullptr),
                CL_SUCCESS);
     };
     for (int i = 0; i < 30; ++i) reduce(CL_TRUE);
@@ -153,10 +162,11 @@ void mismatched_collectives(const bare_device &d, int rank) {
     for (int i = 0; i < 2; ++i) {
         const bool bcast = i == rank;
         expect("the code of a collective",
-               bcast ? clEnqueueBcastBufferMPI(d.queue, d.buffer, CL_TRUE, 0, 1000, MPI_INT, 0, MPI_COMM_WORLD, 0,
-                                               nullptr, nullptr)
-                     : clEnqueueAllreduceBufferMPI(d.queue, d.buffer, CL_TRUE, 8192, d.buffer, 8192, 10, MPI_INT,
-                                                   MPI_SUM, MPI_COMM_WORLD, 0, nullptr, nullptr),
+               bcast ? clEnqueueBcastBufferMPI(d.queue, d.buffer, CL_TRUE, 0, 1000, MPI_INT, 0,
+                                               MPI_COMM_WORLD, 0, nullptr, nullptr)
+                     : clEnqueueAllreduceBufferMPI(d.queue, d.buffer, CL_TRUE, 8192, d.buffer, 8192,
+                                                   10, MPI_INT, MPI_SUM, MPI_COMM_WORLD, 0, nullptr,
+                                                   nullptr),
                CL_COLLECTIVE_MISMATCH);
     }
     MPI_Finalize();
@@ -165,10 +175,13 @@ void mismatched_collectives(const bare_device &d, int rank) {
 /// Calls MPI_Finalize while one process has not joined a collective, on a communicator with earlier
 /// collectives.
 void finalize_collective(const bare_device &d, int rank) {
-    expect("the first barrier", clEnqueueBarrierMPI(d.queue, CL_TRUE, MPI_COMM_WORLD, 0, nullptr, nullptr), CL_SUCCESS);
+    expect("the first barrier",
+           clEnqueueBarrierMPI(d.queue, CL_TRUE, MPI_COMM_WORLD, 0, nullptr, nullptr), CL_SUCCESS);
     cl_event event = nullptr;
     if (rank == 0) {
-        expect("the barrier", clEnqueueBarrierMPI(d.queue, CL_FALSE, MPI_COMM_WORLD, 0, nullptr, &event), CL_SUCCESS);
+        expect("the barrier",
+               clEnqueueBarrierMPI(d.queue, CL_FALSE, MPI_COMM_WORLD, 0, nullptr, &event),
+               CL_SUCCESS);
     }
     MPI_Finalize();
     if (event != nullptr) {
@@ -190,7 +203,8 @@ void finalize_requests(const bare_device &d, int rank) {
         expect("clCreateEventFromMPIRequest", error, CL_SUCCESS);
     } else if (rank == 1) {
         expect("clCreateMPIRequestFromEvent",
-               clCreateMPIRequestFromEvent(clCreateUserEvent(d.context, &error), &request), CL_SUCCESS);
+               clCreateMPIRequestFromEvent(clCreateUserEvent(d.context, &error), &request),
+               CL_SUCCESS);
     }
     MPI_Request_free(&request);
     MPI_Finalize();
@@ -214,7 +228,8 @@ void leave_main(int rank) {
 void exit_in_flight(const bare_device &d, int rank) {
     cl_event event = nullptr;
     if (rank == 1) {
-        clEnqueueRecvBuffer(d.queue, d.buffer, CL_FALSE, 0, 4321, 0, 77, MPI_COMM_WORLD, 0, nullptr, &event);
+        clEnqueueRecvBuffer(d.queue, d.buffer, CL_FALSE, 0, 4321, 0, 77, MPI_COMM_WORLD, 0, nullptr,
+                            &event);
     }
     leave_main(rank);
 }
@@ -222,9 +237,11 @@ void exit_in_flight(const bare_device &d, int rank) {
 /// The last process calls exit() with nothing in flight.
 void exit_idle(const bare_device &d, int rank) {
     if (rank == 0) {
-        clEnqueueSendBuffer(d.queue, d.buffer, CL_TRUE, 0, 100000, 1, 1, MPI_COMM_WORLD, 0, nullptr, nullptr);
+        clEnqueueSendBuffer(d.queue, d.buffer, CL_TRUE, 0, 100000, 1, 1, MPI_COMM_WORLD, 0, nullptr,
+                            nullptr);
     } else if (rank == 1) {
-        clEnqueueRecvBuffer(d.queue, d.buffer, CL_TRUE, 0, 100000, 0, 1, MPI_COMM_WORLD, 0, nullptr, nullptr);
+        clEnqueueRecvBuffer(d.queue, d.buffer, CL_TRUE, 0, 100000, 0, 1, MPI_COMM_WORLD, 0, nullptr,
+                            nullptr);
     }
     leave_main(rank);
     std::exit(0);
@@ -244,7 +261,8 @@ void plain_warnings(const bare_device &d, int rank) {
         cl_event gate = clCreateUserEvent(d.context, &error);
         cl_event event = nullptr;
         expect("the send",
-               clEnqueueSendBuffer(d.queue, d.buffer, CL_FALSE, 0, 100, 1, 55, MPI_COMM_WORLD, 1, &gate, &event),
+               clEnqueueSendBuffer(d.queue, d.buffer, CL_FALSE, 0, 100, 1, 55, MPI_COMM_WORLD, 1,
+                                   &gate, &event),
                CL_SUCCESS);
         clSetUserEventStatus(gate, -77);
         clWaitForEvents(1, &event);
@@ -252,7 +270,8 @@ void plain_warnings(const bare_device &d, int rank) {
         while (status_told(event) >= CL_COMPLETE) {
             std::this_thread::yield();
         }
-        expect("the send's status", status_told(event), CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST);
+        expect("the send's status", status_told(event),
+               CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST);
         clReleaseEvent(event);
         clReleaseEvent(gate);
     }
@@ -262,7 +281,8 @@ void plain_warnings(const bare_device &d, int rank) {
 /// A message that is too long. CLDIST_ON_ERROR decides whether the program sees the error.
 void failed_receive(const bare_device &d, int rank, cl_bool blocking) {
     if (rank == 0) {
-        clEnqueueSendBuffer(d.queue, d.buffer, CL_TRUE, 0, 2000, 1, 1, MPI_COMM_WORLD, 0, nullptr, nullptr);
+        clEnqueueSendBuffer(d.queue, d.buffer, CL_TRUE, 0, 2000, 1, 1, MPI_COMM_WORLD, 0, nullptr,
+                            nullptr);
     } else if (rank == 1) {
         // Output to a pipe is buffered. The other stream must not be flushed: a thread holds its
         // lock until exit(), which waits for the lock in glibc 2.39.
@@ -279,8 +299,9 @@ void failed_receive(const bare_device &d, int rank, cl_bool blocking) {
         locked.acquire();
         std::atexit([] { exits.release(); });
         cl_event event = nullptr;
-        cl_int code = clEnqueueRecvBuffer(d.queue, d.buffer, blocking, 0, 1000, 0, 1, MPI_COMM_WORLD, 0, nullptr,
-                                          blocking == CL_TRUE ? nullptr : &event);
+        cl_int code =
+            clEnqueueRecvBuffer(d.queue, d.buffer, blocking, 0, 1000, 0, 1, MPI_COMM_WORLD, 0,
+                                nullptr, blocking == CL_TRUE ? nullptr : &event);
         if (code == CL_SUCCESS) {
             clWaitForEvents(1, &event);
             code = status_told(event);
@@ -297,8 +318,8 @@ void half_converted(const bare_device &d, int rank) {
     if (rank == 1) {
         cl_event event = nullptr;
         expect("the send-receive",
-               clEnqueueSendrecvBuffer(d.queue, d.buffer, CL_FALSE, 0, half, 0, 3, d.buffer, half, half, 0, 3,
-                                       MPI_COMM_WORLD, 0, nullptr, &event),
+               clEnqueueSendrecvBuffer(d.queue, d.buffer, CL_FALSE, 0, half, 0, 3, d.buffer, half,
+                                       half, 0, 3, MPI_COMM_WORLD, 0, nullptr, &event),
                CL_SUCCESS);
         // Sleeps until the stall is reported.
         ::sleep(4);
@@ -306,7 +327,8 @@ void half_converted(const bare_device &d, int rank) {
     } else if (rank == 0) {
         std::vector<char> bytes(half);
         MPI_Send(bytes.data(), static_cast<int>(half), MPI_CHAR, 1, 3, MPI_COMM_WORLD);
-        MPI_Recv(bytes.data(), static_cast<int>(half), MPI_CHAR, 1, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        MPI_Recv(bytes.data(), static_cast<int>(half), MPI_CHAR, 1, 3, MPI_COMM_WORLD,
+                 MPI_STATUS_IGNORE);
     }
     MPI_Finalize();
 }
@@ -320,22 +342,22 @@ void half_converted_small(const bare_device &d, int rank) {
         const std::vector<char> sent(size, 'x');
         clEnqueueWriteBuffer(d.queue, d.buffer, CL_TRUE, 0, size, sent.data(), 0, nullptr, nullptr);
         for (const int tag : {1, 2, 3, 4})
-            expect(
-                "a send",
-                clEnqueueSendBuffer(d.queue, d.buffer, CL_TRUE, 0, size, 0, tag, MPI_COMM_WORLD, 0, nullptr, nullptr),
-                CL_SUCCESS);
+            expect("a send",
+                   clEnqueueSendBuffer(d.queue, d.buffer, CL_TRUE, 0, size, 0, tag, MPI_COMM_WORLD,
+                                       0, nullptr, nullptr),
+                   CL_SUCCESS);
         MPI_Send(sent.data(), 0, MPI_CHAR, 0, 5, MPI_COMM_WORLD);
     } else if (rank == 0) {
         const auto expect_payload = [&](const std::vector<char> &found) {
-            expect("the payload behind the library's bytes", std::count(found.begin() + prefix, found.end(), 'x'),
-                   size);
+            expect("the payload behind the library's bytes",
+                   std::count(found.begin() + prefix, found.end(), 'x'), size);
         };
         std::vector<char> bytes(1000);
         MPI_Recv(bytes.data(), 1000, MPI_CHAR, 1, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         expect_payload(bytes);
         std::vector<float> floats(100);
-        MPI_Sendrecv(nullptr, 0, MPI_BYTE, MPI_PROC_NULL, 0, floats.data(), 100, MPI_FLOAT, MPI_ANY_SOURCE, 2,
-                     MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        MPI_Sendrecv(nullptr, 0, MPI_BYTE, MPI_PROC_NULL, 0, floats.data(), 100, MPI_FLOAT,
+                     MPI_ANY_SOURCE, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         std::vector<char> others(1000);
         MPI_Message message = MPI_MESSAGE_NULL;
         MPI_Mprobe(1, 3, MPI_COMM_WORLD, &message, MPI_STATUS_IGNORE);
@@ -344,8 +366,11 @@ void half_converted_small(const bare_device &d, int rank) {
         MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
         std::vector<char> exact(size);
         int error_class = MPI_SUCCESS;
-        MPI_Error_class(MPI_Recv(exact.data(), size, MPI_CHAR, 1, 4, MPI_COMM_WORLD, MPI_STATUS_IGNORE), &error_class);
-        expect("the class of a receive without room for the library's bytes", error_class, MPI_ERR_TRUNCATE);
+        MPI_Error_class(
+            MPI_Recv(exact.data(), size, MPI_CHAR, 1, 4, MPI_COMM_WORLD, MPI_STATUS_IGNORE),
+            &error_class);
+        expect("the class of a receive without room for the library's bytes", error_class,
+               MPI_ERR_TRUNCATE);
         // An empty message does not change the memory.
         MPI_Recv(bytes.data(), 1000, MPI_CHAR, 1, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     }
@@ -358,7 +383,8 @@ void half_converted_receive(const bare_device &d, int rank, const std::string &h
     if (rank == 1) {
         cl_event event = nullptr;
         expect("the send",
-               clEnqueueSendBuffer(d.queue, d.buffer, CL_FALSE, 0, size, 0, 3, MPI_COMM_WORLD, 0, nullptr, &event),
+               clEnqueueSendBuffer(d.queue, d.buffer, CL_FALSE, 0, size, 0, 3, MPI_COMM_WORLD, 0,
+                                   nullptr, &event),
                CL_SUCCESS);
         // Sleeps until the stall is reported.
         ::sleep(4);
@@ -387,13 +413,15 @@ void half_converted_receive(const bare_device &d, int rank, const std::string &h
 void late_receive(const bare_device &d, int rank) {
     if (rank == 1) {
         expect("the send",
-               clEnqueueSendBuffer(d.queue, d.buffer, CL_TRUE, 0, 1 << 19, 0, 3, MPI_COMM_WORLD, 0, nullptr, nullptr),
+               clEnqueueSendBuffer(d.queue, d.buffer, CL_TRUE, 0, 1 << 19, 0, 3, MPI_COMM_WORLD, 0,
+                                   nullptr, nullptr),
                CL_SUCCESS);
     } else if (rank == 0) {
         // Sleeps until the stall is reported.
         ::sleep(3);
         expect("the receive",
-               clEnqueueRecvBuffer(d.queue, d.buffer, CL_TRUE, 0, 1 << 19, 1, 3, MPI_COMM_WORLD, 0, nullptr, nullptr),
+               clEnqueueRecvBuffer(d.queue, d.buffer, CL_TRUE, 0, 1 << 19, 1, 3, MPI_COMM_WORLD, 0,
+                                   nullptr, nullptr),
                CL_SUCCESS);
     }
     MPI_Finalize();
@@ -414,17 +442,19 @@ void stall(const bare_device &d, const Stall &begin, const Resolve &resolve) {
     MPI_Finalize();
 }
 
-void send_to_other(cl_command_queue queue, const bare_device &d, int rank, std::size_t size, int tag, MPI_Comm comm,
-                   const cl_event *wait = nullptr) {
+void send_to_other(cl_command_queue queue, const bare_device &d, int rank, std::size_t size,
+                   int tag, MPI_Comm comm, const cl_event *wait = nullptr) {
     expect("a send",
-           clEnqueueSendBuffer(queue, d.buffer, CL_FALSE, 0, size, 1 - rank, tag, comm, wait != nullptr ? 1 : 0, wait,
-                               nullptr),
+           clEnqueueSendBuffer(queue, d.buffer, CL_FALSE, 0, size, 1 - rank, tag, comm,
+                               wait != nullptr ? 1 : 0, wait, nullptr),
            CL_SUCCESS);
 }
 
-void recv_from_other(cl_command_queue queue, const bare_device &d, int rank, std::size_t size, int tag, MPI_Comm comm) {
+void recv_from_other(cl_command_queue queue, const bare_device &d, int rank, std::size_t size,
+                     int tag, MPI_Comm comm) {
     expect("a receive",
-           clEnqueueRecvBuffer(queue, d.buffer, CL_FALSE, 0, size, 1 - rank, tag, comm, 0, nullptr, nullptr),
+           clEnqueueRecvBuffer(queue, d.buffer, CL_FALSE, 0, size, 1 - rank, tag, comm, 0, nullptr,
+                               nullptr),
            CL_SUCCESS);
 }
 
@@ -498,7 +528,8 @@ void stall_wait_lists(const bare_device &d, int rank) {
                 clReleaseEvent(event);
                 MPI_Request_free(&request);
             } else {
-                for (const int tag : {5, 7, 6}) recv_from_other(d.queue, d, rank, 700, tag, MPI_COMM_WORLD);
+                for (const int tag : {5, 7, 6})
+                    recv_from_other(d.queue, d, rank, 700, tag, MPI_COMM_WORLD);
             }
         },
         [&] {
@@ -517,15 +548,17 @@ void killed_with_trace(const bare_device &d, int rank) {
         return;
     }
     expect("the message",
-           rank == 0
-               ? clEnqueueSendBuffer(d.queue, d.buffer, CL_TRUE, 0, 1000, 1, 5, MPI_COMM_WORLD, 0, nullptr, nullptr)
-               : clEnqueueRecvBuffer(d.queue, d.buffer, CL_TRUE, 0, 1000, 0, 5, MPI_COMM_WORLD, 0, nullptr, nullptr),
+           rank == 0 ? clEnqueueSendBuffer(d.queue, d.buffer, CL_TRUE, 0, 1000, 1, 5,
+                                           MPI_COMM_WORLD, 0, nullptr, nullptr)
+                     : clEnqueueRecvBuffer(d.queue, d.buffer, CL_TRUE, 0, 1000, 0, 5,
+                                           MPI_COMM_WORLD, 0, nullptr, nullptr),
            CL_SUCCESS);
     if (rank == 1) {
-        clEnqueueRecvBuffer(d.queue, d.buffer, CL_FALSE, 0, 4321, 0, 77, MPI_COMM_WORLD, 0, nullptr, nullptr);
+        clEnqueueRecvBuffer(d.queue, d.buffer, CL_FALSE, 0, 4321, 0, 77, MPI_COMM_WORLD, 0, nullptr,
+                            nullptr);
     }
-    const std::string path =
-        std::string(std::getenv("CLDIST_TRACE")) + "/cldist-trace-" + std::to_string(rank) + ".json";
+    const std::string path = std::string(std::getenv("CLDIST_TRACE")) + "/cldist-trace-" +
+                             std::to_string(rank) + ".json";
     const std::string last = rank == 0 ? "\"status\":0" : "\"size\":4321";
     for (std::string trace; trace.find(last) == std::string::npos; std::this_thread::yield()) {
         trace = (std::stringstream() << std::ifstream(path).rdbuf()).str();

@@ -20,7 +20,9 @@ struct bench {
           opened(file.path(), "r+b"),
           fd(file.path(), O_RDWR) {}
 
-    [[nodiscard]] file_call good(std::size_t size = 100'000) const { return {queue, buffer, 0, size, opened, fd}; }
+    [[nodiscard]] file_call good(std::size_t size = 100'000) const {
+        return {queue, buffer, 0, size, opened, fd};
+    }
     /// Checks that neither file nor buffer has changed.
     void expect_untouched() const {
         CHECK(std::ftell(opened) == 0);
@@ -125,7 +127,8 @@ MPI_CASE("commands that fail immediately fail a thousand times in a row", 1) {
             const event_handle gate = cl.user_event();
             const cl_event wait = gate;
             event_handle event;
-            CL_OK(issue(command::file_read, {queues[0], buffer, 0, 64, nullptr, folder, 0, CL_FALSE, 1, &wait},
+            CL_OK(issue(command::file_read,
+                        {queues[0], buffer, 0, 64, nullptr, folder, 0, CL_FALSE, 1, &wait},
                         event.out()));
             CL_OK(clSetUserEventStatus(gate, CL_COMPLETE));
             while (status_of(event) > CL_COMPLETE) std::this_thread::yield();
@@ -135,7 +138,10 @@ MPI_CASE("commands that fail immediately fail a thousand times in a row", 1) {
     cl.expect(buffer, 0, 64, 1);
 }
 
-MPI_CASE("a blocking file command whose wait list fails during the wait accesses nothing and returns the error", 1) {
+MPI_CASE(
+    "a blocking file command whose wait list fails during the wait accesses nothing and returns "
+    "the error",
+    1) {
     for (const command which : all_commands) {
         for (const bool with_event : {false, true}) {
             const bench b;
@@ -156,7 +162,9 @@ MPI_CASE("a blocking file command whose wait list fails during the wait accesses
     }
 }
 
-MPI_CASE("a blocking file command comes after earlier commands of its queue, with and without an event", 1) {
+MPI_CASE(
+    "a blocking file command comes after earlier commands of its queue, with and without an event",
+    1) {
     for (const command which : all_commands) {
         for (const bool with_event : {false, true}) {
             const bench b;
@@ -257,14 +265,16 @@ MPI_CASE("a file command works without an event, and clFinish waits for it", 1) 
     }
 }
 
-MPI_CASE("a file command comes after the previous kernel on its queue, and before the next kernel", 1) {
+MPI_CASE("a file command comes after the previous kernel on its queue, and before the next kernel",
+         1) {
     const bench b;
     const kernel_handle kernel = b.cl.kernel("add_one");
     const std::size_t work = 1000;
     const cl_mem buffer = b.buffer;
     CL_OK(clSetKernelArg(kernel, 0, sizeof(buffer), &buffer));
     const auto run_kernel = [&] {
-        CL_OK(clEnqueueNDRangeKernel(b.queue, kernel, 1, nullptr, &work, nullptr, 0, nullptr, nullptr));
+        CL_OK(clEnqueueNDRangeKernel(b.queue, kernel, 1, nullptr, &work, nullptr, 0, nullptr,
+                                     nullptr));
     };
     b.cl.write(b.buffer, 0, bytes(1000, 1));
     const temporary_file first;
@@ -327,10 +337,12 @@ MPI_CASE("the event of a file command reports queue, context, profile, path and 
             CHECK(blocks == (100'000 + block - 1) / block);
 
             cl_ulong last = 0;
-            for (const cl_profiling_info name : {CL_PROFILING_COMMAND_QUEUED, CL_PROFILING_COMMAND_SUBMIT,
-                                                 CL_PROFILING_COMMAND_START, CL_PROFILING_COMMAND_END}) {
+            for (const cl_profiling_info name :
+                 {CL_PROFILING_COMMAND_QUEUED, CL_PROFILING_COMMAND_SUBMIT,
+                  CL_PROFILING_COMMAND_START, CL_PROFILING_COMMAND_END}) {
                 cl_ulong time = 0;
-                const cl_int result = clGetEventProfilingInfo(event, name, sizeof(time), &time, nullptr);
+                const cl_int result =
+                    clGetEventProfilingInfo(event, name, sizeof(time), &time, nullptr);
                 if (result == CL_PROFILING_INFO_NOT_AVAILABLE) {
                     skip_case("the platform has no profiling of barriers");
                 }
@@ -346,7 +358,8 @@ MPI_CASE("the event of a file command reports queue, context, profile, path and 
     }
 }
 
-MPI_CASE("a failed file command does not affect its queue's profile and other queues' commands", 1) {
+MPI_CASE("a failed file command does not affect its queue's profile and other queues' commands",
+         1) {
     const bench b;
     file_call c = b.good();
     c.at = 50'000;

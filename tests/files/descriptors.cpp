@@ -10,7 +10,8 @@ using namespace cldist_test;
 MPI_CASE("files of any size are written and read exactly at their offset", 1) {
     const opencl cl;
     const queue_handle queue = cl.in_order_queue();
-    for (const std::size_t size : {1UL, 4096UL, 65'535UL, 65'536UL, 65'537UL, 1'000'003UL, 5UL * MiB + 1}) {
+    for (const std::size_t size :
+         {1UL, 4096UL, 65'535UL, 65'536UL, 65'537UL, 1'000'003UL, 5UL * MiB + 1}) {
         CAPTURE(size);
         for (const cl_bool blocking : {CL_FALSE, CL_TRUE}) {
             const temporary_file file(pattern(1, size + 300));
@@ -65,7 +66,8 @@ MPI_CASE("writes to a file opened with O_APPEND go to its end, whatever the offs
             const temporary_file file(pattern(1, old_size));
             const descriptor fd(file.path(), O_RDWR | O_APPEND);
             event_handle event;
-            CL_OK(issue(command::file_write, {queue, buffer, 0, size, nullptr, fd, 0, blocking}, event.out()));
+            CL_OK(issue(command::file_write, {queue, buffer, 0, size, nullptr, fd, 0, blocking},
+                        event.out()));
             expect_moved(event, size);
             bytes wanted = pattern(1, old_size);
             const bytes appended = pattern(2, size);
@@ -101,7 +103,8 @@ MPI_CASE("many reads and writes in flight on one descriptor each use their own o
             const std::size_t from = i * piece;
             const auto at = static_cast<off_t>(places[i] * piece);
             events.push_back(write_file(queues[i % 8], source, from, piece, fd, at));
-            events.push_back(read_file(queues[(i + 3) % 8], target, from, piece, fd, at, {events.back()}));
+            events.push_back(
+                read_file(queues[(i + 3) % 8], target, from, piece, fd, at, {events.back()}));
         }
         for (const event_handle &event : events) {
             expect_moved(event, piece);
@@ -185,8 +188,10 @@ MPI_CASE("a transfer of more than 4 GiB moves every byte, of a stream and of a d
     if (std::getenv("CLDIST_TEST_LARGE") == nullptr) {
         skip_case("moves 4 GiB of memory: CLDIST_TEST_LARGE is not set");
     }
-    if (static_cast<std::size_t>(pages) * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)) < 2 * size) {
-        skip_case("the system has less than " + std::to_string(2 * size >> 20) + " MiB of free memory");
+    if (static_cast<std::size_t>(pages) * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)) <
+        2 * size) {
+        skip_case("the system has less than " + std::to_string(2 * size >> 20) +
+                  " MiB of free memory");
     }
     const temporary_file file;
     const descriptor fd(file.path(), O_RDWR);
@@ -200,8 +205,8 @@ MPI_CASE("a transfer of more than 4 GiB moves every byte, of a stream and of a d
     const buffer_handle buffer = cl.buffer(size);
     const stream opened(file.path(), "rb");
     for (const bool streams : {false, true}) {
-        const event_handle got =
-            streams ? read_stream(queue, buffer, 0, size, opened) : read_file(queue, buffer, 0, size, fd, 0);
+        const event_handle got = streams ? read_stream(queue, buffer, 0, size, opened)
+                                         : read_file(queue, buffer, 0, size, fd, 0);
         const cl_int status = wait_for(got, std::chrono::seconds(50));
         CHECK(status == CL_COMPLETE);
         CHECK(transfer_info<std::size_t>(got, CL_TRANSFER_BYTES) == size);

@@ -57,7 +57,8 @@ buffer_handle misaligned(const opencl &cl, cl_mem parent) {
     const cl_buffer_region region{1, 256};
     cl_int error = CL_SUCCESS;
     buffer_handle made(clCreateSubBuffer(parent, 0, CL_BUFFER_CREATE_TYPE_REGION, &region, &error));
-    return error == CL_SUCCESS && sub_buffer_alignment(cl.device) > 1 ? std::move(made) : buffer_handle();
+    return error == CL_SUCCESS && sub_buffer_alignment(cl.device) > 1 ? std::move(made)
+                                                                      : buffer_handle();
 }
 
 void no_queue(command which) {
@@ -162,7 +163,8 @@ void misaligned_sub_buffer(command which) {
 
 void host_access_refused(command which) {
     const error_bench bench;
-    const cl_mem_flags one_way = writes_file(which) ? CL_MEM_HOST_WRITE_ONLY : CL_MEM_HOST_READ_ONLY;
+    const cl_mem_flags one_way =
+        writes_file(which) ? CL_MEM_HOST_WRITE_ONLY : CL_MEM_HOST_READ_ONLY;
     for (const cl_mem_flags flags : {cl_mem_flags{CL_MEM_HOST_NO_ACCESS}, one_way}) {
         const buffer_handle closed = bench.cl.buffer(buffer_size, CL_MEM_READ_WRITE | flags);
         file_call c = bench.good();
@@ -200,7 +202,8 @@ void order_of_checks(command which) {
     CL_OK(clSetUserEventStatus(foreign_event, CL_COMPLETE));
     const event_handle failed = bench.cl.user_event();
     CL_OK(clSetUserEventStatus(failed, -77));
-    const buffer_handle closed = bench.cl.buffer(buffer_size, CL_MEM_READ_WRITE | CL_MEM_HOST_NO_ACCESS);
+    const buffer_handle closed =
+        bench.cl.buffer(buffer_size, CL_MEM_READ_WRITE | CL_MEM_HOST_NO_ACCESS);
     const buffer_handle odd = misaligned(bench.cl, bench.buffer);
     const cl_event foreign_list[] = {foreign_event};
     const cl_event failed_list[] = {failed};
@@ -236,7 +239,8 @@ void order_of_checks(command which) {
          }},
     };
     if (odd.get() != nullptr) {
-        const defect d{CL_MISALIGNED_SUB_BUFFER_OFFSET, argument::buffer, [&](file_call &c) { c.buffer = odd; }};
+        const defect d{CL_MISALIGNED_SUB_BUFFER_OFFSET, argument::buffer,
+                       [&](file_call &c) { c.buffer = odd; }};
         defects.insert(defects.begin() + 6, d);
     }
     for (std::size_t first = 0; first < defects.size(); ++first) {
@@ -265,11 +269,18 @@ void order_of_checks(command which) {
 
 FILE_COMMAND_CASES("without a queue is CL_INVALID_COMMAND_QUEUE", no_queue)
 FILE_COMMAND_CASES("without a buffer is CL_INVALID_MEM_OBJECT", no_buffer)
-FILE_COMMAND_CASES("with a buffer, event or queue of another context is CL_INVALID_CONTEXT", another_context)
-FILE_COMMAND_CASES("past the end of its buffer is CL_INVALID_VALUE, also where offset + size overflows", past_the_end)
+FILE_COMMAND_CASES("with a buffer, event or queue of another context is CL_INVALID_CONTEXT",
+                   another_context)
+FILE_COMMAND_CASES(
+    "past the end of its buffer is CL_INVALID_VALUE, also where offset + size overflows",
+    past_the_end)
 FILE_COMMAND_CASES("with a wrong wait list is CL_INVALID_EVENT_WAIT_LIST", bad_wait_list)
-FILE_COMMAND_CASES("of a sub-buffer that is not aligned is CL_MISALIGNED_SUB_BUFFER_OFFSET", misaligned_sub_buffer)
-FILE_COMMAND_CASES("that blocks on a failed event is CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST", failed_event)
-FILE_COMMAND_CASES("against the buffer's host access flags is CL_INVALID_OPERATION", host_access_refused)
-FILE_COMMAND_CASES("without a stream, or with a negative descriptor or offset, is CL_INVALID_VALUE", no_file)
+FILE_COMMAND_CASES("of a sub-buffer that is not aligned is CL_MISALIGNED_SUB_BUFFER_OFFSET",
+                   misaligned_sub_buffer)
+FILE_COMMAND_CASES("that blocks on a failed event is CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST",
+                   failed_event)
+FILE_COMMAND_CASES("against the buffer's host access flags is CL_INVALID_OPERATION",
+                   host_access_refused)
+FILE_COMMAND_CASES("without a stream, or with a negative descriptor or offset, is CL_INVALID_VALUE",
+                   no_file)
 FILE_COMMAND_CASES("with two wrong arguments gets the code of the first check", order_of_checks)

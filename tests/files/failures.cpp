@@ -121,7 +121,10 @@ private:
 
 }  // namespace
 
-MPI_CASE("a file that ends early gives its bytes, then CL_END_OF_FILE, and the rest of the buffer is unchanged", 1) {
+MPI_CASE(
+    "a file that ends early gives its bytes, then CL_END_OF_FILE, and the rest of the buffer is "
+    "unchanged",
+    1) {
     const failure_bench bench(300'000);
     for (const std::size_t there : {0UL, 1UL, 4095UL, 70'000UL, 131'072UL, 299'999UL}) {
         CAPTURE(there);
@@ -173,8 +176,10 @@ MPI_CASE("a full disk ends a write with ENOSPC", 1) {
     }
 }
 
-MPI_CASE("a write into a buffered stream succeeds although the disk is full, like fwrite; fflush reports the error",
-         1) {
+MPI_CASE(
+    "a write into a buffered stream succeeds although the disk is full, like fwrite; fflush "
+    "reports the error",
+    1) {
     if (::access("/dev/full", W_OK) != 0) {
         skip_case("the system has no /dev/full");
     }
@@ -284,7 +289,9 @@ MPI_CASE("the message of a failure contains the path", 1) {
     }
 }
 
-MPI_CASE("a stream that fails without errno is EIO, and the message reports that there is no reason", 1) {
+MPI_CASE(
+    "a stream that fails without errno is EIO, and the message reports that there is no reason",
+    1) {
     const failure_bench bench(1000);
     struct source {
         bytes left = pattern(2, 100);
@@ -302,10 +309,12 @@ MPI_CASE("a stream that fails without errno is EIO, and the message reports that
     };
     for (const form how : all_forms) {
         source from;
-        const stream failing(::fopencookie(&from, "r+b", {&source::read, &source::write, nullptr, nullptr}));
+        const stream failing(
+            ::fopencookie(&from, "r+b", {&source::read, &source::write, nullptr, nullptr}));
         bench.expect(command::stream_read, how, on(failing), {CL_FILE_ERROR, EIO, 100});
         const stream twin(::fopencookie(&from, "wb", {nullptr, &source::write, nullptr, nullptr}));
-        const stream refusing(::fopencookie(&from, "wb", {nullptr, &source::write, nullptr, nullptr}));
+        const stream refusing(
+            ::fopencookie(&from, "wb", {nullptr, &source::write, nullptr, nullptr}));
         std::setvbuf(twin, nullptr, _IONBF, 0);
         std::setvbuf(refusing, nullptr, _IONBF, 0);
         wanted w = as_fwrite(twin, bench.range(bench.size));
@@ -316,14 +325,19 @@ MPI_CASE("a stream that fails without errno is EIO, and the message reports that
     source from{{}};
     const stream failing(::fopencookie(&from, "rb", {&source::read, nullptr, nullptr, nullptr}));
     event_handle event;
-    CL_OK(issue(command::stream_read, {bench.queue, bench.buffer, 0, 100, failing, -1}, event.out()));
+    CL_OK(
+        issue(command::stream_read, {bench.queue, bench.buffer, 0, 100, failing, -1}, event.out()));
     expect_file_failure(event, CL_FILE_ERROR, EIO, 0);
     const std::string message = transfer_text(event, CL_TRANSFER_ERROR_MESSAGE);
     CAPTURE(message);
-    CHECK(message.find("failed after 0 bytes: no reason is known, because errno is 0") != std::string::npos);
+    CHECK(message.find("failed after 0 bytes: no reason is known, because errno is 0") !=
+          std::string::npos);
 }
 
-MPI_CASE("a closed descriptor or an O_PATH descriptor is EBADF, a directory EISDIR, a pipe or FIFO ESPIPE", 1) {
+MPI_CASE(
+    "a closed descriptor or an O_PATH descriptor is EBADF, a directory EISDIR, a pipe or FIFO "
+    "ESPIPE",
+    1) {
     const failure_bench bench(100'000);
     const pipe_ends pipe;
     const descriptor folder(test_folder(), O_RDONLY | O_DIRECTORY);
@@ -386,7 +400,10 @@ MPI_CASE("an offset beyond the largest file size is refused by the system", 1) {
     expect_same(file.content(), pattern(2, 1000));
 }
 
-MPI_CASE("a pipe without reader is EPIPE without SIGPIPE, and the signal's handler and mask do not change", 1) {
+MPI_CASE(
+    "a pipe without reader is EPIPE without SIGPIPE, and the signal's handler and mask do not "
+    "change",
+    1) {
     const failure_bench bench(300'000);
     struct sigaction before {};
     REQUIRE(::sigaction(SIGPIPE, nullptr, &before) == 0);
@@ -411,7 +428,9 @@ MPI_CASE("a pipe without reader is EPIPE without SIGPIPE, and the signal's handl
     }
 }
 
-MPI_CASE("a read that must first write the stream's buffer to a socket without reader causes no SIGPIPE", 1) {
+MPI_CASE(
+    "a read that must first write the stream's buffer to a socket without reader causes no SIGPIPE",
+    1) {
     const failure_bench bench(1000);
     for (const form how : all_forms) {
         int ends[2];
@@ -481,7 +500,9 @@ MPI_CASE("commands that wait for a failed command fail and do not access their f
     expect_same(other.content(), pattern(3, 700));
 }
 
-MPI_CASE("the message of a failure contains the file, the call, the bytes and the system's error text", 1) {
+MPI_CASE(
+    "the message of a failure contains the file, the call, the bytes and the system's error text",
+    1) {
     const failure_bench bench(1000);
     const temporary_file file(pattern(2, 500));
     const descriptor fd(file.path(), O_WRONLY);

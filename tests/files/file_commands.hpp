@@ -19,12 +19,16 @@ namespace cldist_test {
 
 enum class command { stream_write, stream_read, file_write, file_read };
 
-inline constexpr command all_commands[] = {command::stream_write, command::stream_read, command::file_write,
-                                           command::file_read};
+inline constexpr command all_commands[] = {command::stream_write, command::stream_read,
+                                           command::file_write, command::file_read};
 
 /// Whether the command writes to the file, and so reads the buffer.
-inline bool writes_file(command which) { return which == command::stream_write || which == command::file_write; }
-inline bool uses_stream(command which) { return which == command::stream_write || which == command::stream_read; }
+inline bool writes_file(command which) {
+    return which == command::stream_write || which == command::file_write;
+}
+inline bool uses_stream(command which) {
+    return which == command::stream_write || which == command::stream_read;
+}
 
 /// The arguments of a call.
 struct file_call {
@@ -43,60 +47,62 @@ struct file_call {
 inline cl_int issue(command which, const file_call &c, cl_event *event) {
     switch (which) {
         case command::stream_write:
-            return clEnqueueReadBufferToStdioFile(c.queue, c.buffer, c.blocking, c.offset, c.size, c.stream, c.number,
-                                                  c.events, event);
+            return clEnqueueReadBufferToStdioFile(c.queue, c.buffer, c.blocking, c.offset, c.size,
+                                                  c.stream, c.number, c.events, event);
         case command::stream_read:
-            return clEnqueueWriteBufferFromStdioFile(c.queue, c.buffer, c.blocking, c.offset, c.size, c.stream,
-                                                     c.number, c.events, event);
+            return clEnqueueWriteBufferFromStdioFile(c.queue, c.buffer, c.blocking, c.offset,
+                                                     c.size, c.stream, c.number, c.events, event);
         case command::file_write:
-            return clEnqueueReadBufferToFile(c.queue, c.buffer, c.blocking, c.offset, c.size, c.fd, c.at, c.number,
-                                             c.events, event);
+            return clEnqueueReadBufferToFile(c.queue, c.buffer, c.blocking, c.offset, c.size, c.fd,
+                                             c.at, c.number, c.events, event);
         case command::file_read:
-            return clEnqueueWriteBufferFromFile(c.queue, c.buffer, c.blocking, c.offset, c.size, c.fd, c.at, c.number,
-                                                c.events, event);
+            return clEnqueueWriteBufferFromFile(c.queue, c.buffer, c.blocking, c.offset, c.size,
+                                                c.fd, c.at, c.number, c.events, event);
     }
     return CL_SUCCESS;
 }
 
 // Each of these functions requires success and returns the command's event.
 
-inline event_handle stream_command(command which, cl_command_queue queue, cl_mem buffer, std::size_t offset,
-                                   std::size_t size, std::FILE *stream, wait_list events = {}) {
+inline event_handle stream_command(command which, cl_command_queue queue, cl_mem buffer,
+                                   std::size_t offset, std::size_t size, std::FILE *stream,
+                                   wait_list events = {}) {
     event_handle event;
-    CL_OK(issue(
-        which,
-        {queue, buffer, offset, size, stream, -1, 0, CL_FALSE, static_cast<cl_uint>(events.size()), data_of(events)},
-        event.out()));
+    CL_OK(issue(which,
+                {queue, buffer, offset, size, stream, -1, 0, CL_FALSE,
+                 static_cast<cl_uint>(events.size()), data_of(events)},
+                event.out()));
     return event;
 }
 
-inline event_handle write_stream(cl_command_queue queue, cl_mem buffer, std::size_t offset, std::size_t size,
-                                 std::FILE *stream, wait_list events = {}) {
+inline event_handle write_stream(cl_command_queue queue, cl_mem buffer, std::size_t offset,
+                                 std::size_t size, std::FILE *stream, wait_list events = {}) {
     return stream_command(command::stream_write, queue, buffer, offset, size, stream, events);
 }
 
-inline event_handle read_stream(cl_command_queue queue, cl_mem buffer, std::size_t offset, std::size_t size,
-                                std::FILE *stream, wait_list events = {}) {
+inline event_handle read_stream(cl_command_queue queue, cl_mem buffer, std::size_t offset,
+                                std::size_t size, std::FILE *stream, wait_list events = {}) {
     return stream_command(command::stream_read, queue, buffer, offset, size, stream, events);
 }
 
-inline event_handle file_command(command which, cl_command_queue queue, cl_mem buffer, std::size_t offset,
-                                 std::size_t size, int fd, off_t at, wait_list events = {}) {
+inline event_handle file_command(command which, cl_command_queue queue, cl_mem buffer,
+                                 std::size_t offset, std::size_t size, int fd, off_t at,
+                                 wait_list events = {}) {
     event_handle event;
-    CL_OK(issue(
-        which,
-        {queue, buffer, offset, size, nullptr, fd, at, CL_FALSE, static_cast<cl_uint>(events.size()), data_of(events)},
-        event.out()));
+    CL_OK(issue(which,
+                {queue, buffer, offset, size, nullptr, fd, at, CL_FALSE,
+                 static_cast<cl_uint>(events.size()), data_of(events)},
+                event.out()));
     return event;
 }
 
-inline event_handle write_file(cl_command_queue queue, cl_mem buffer, std::size_t offset, std::size_t size, int fd,
-                               off_t at, wait_list events = {}) {
+inline event_handle write_file(cl_command_queue queue, cl_mem buffer, std::size_t offset,
+                               std::size_t size, int fd, off_t at, wait_list events = {}) {
     return file_command(command::file_write, queue, buffer, offset, size, fd, at, events);
 }
 
-inline event_handle read_file(cl_command_queue queue, cl_mem buffer, std::size_t offset, std::size_t size, int fd,
-                              off_t at, wait_list events = {}) {
+inline event_handle read_file(cl_command_queue queue, cl_mem buffer, std::size_t offset,
+                              std::size_t size, int fd, off_t at, wait_list events = {}) {
     return file_command(command::file_read, queue, buffer, offset, size, fd, at, events);
 }
 
@@ -208,7 +214,8 @@ private:
 /// An open descriptor.
 class descriptor {
 public:
-    descriptor(const std::string &path, int flags) : descriptor(::open(path.c_str(), flags | O_CLOEXEC, 0600)) {}
+    descriptor(const std::string &path, int flags)
+        : descriptor(::open(path.c_str(), flags | O_CLOEXEC, 0600)) {}
     explicit descriptor(int fd) : fd_(fd) { REQUIRE(fd_ >= 0); }
     descriptor(descriptor &&other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
     descriptor(const descriptor &) = delete;
@@ -248,9 +255,11 @@ inline bytes first_of(const bytes &content, std::size_t size) {
 /// Compares two contents without printing them.
 inline void expect_same(const bytes &found, const bytes &wanted) {
     CHECK(found.size() == wanted.size());
-    const auto [one, other] = std::mismatch(found.begin(), found.end(), wanted.begin(), wanted.end());
+    const auto [one, other] =
+        std::mismatch(found.begin(), found.end(), wanted.begin(), wanted.end());
     const bool same = one == found.end() && other == wanted.end();
-    CHECK_MESSAGE(same, "byte ", one - found.begin(), " of ", wanted.size(), " is the first difference");
+    CHECK_MESSAGE(same, "byte ", one - found.begin(), " of ", wanted.size(),
+                  " is the first difference");
 }
 
 }  // namespace cldist_test

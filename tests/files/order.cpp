@@ -31,9 +31,10 @@ std::vector<int> numbers_in(const bytes &content, std::size_t size = record_size
     std::vector<int> numbers;
     for (std::size_t at = 0; at < content.size(); at += size) {
         const auto begin = content.begin() + static_cast<std::ptrdiff_t>(at);
-        const auto end = content.begin() + static_cast<std::ptrdiff_t>(std::min(at + size, content.size()));
-        const bool whole =
-            end - begin == static_cast<std::ptrdiff_t>(size) && std::count(begin, end, *begin) == end - begin;
+        const auto end =
+            content.begin() + static_cast<std::ptrdiff_t>(std::min(at + size, content.size()));
+        const bool whole = end - begin == static_cast<std::ptrdiff_t>(size) &&
+                           std::count(begin, end, *begin) == end - begin;
         numbers.push_back(whole ? *begin : 0);
     }
     return numbers;
@@ -49,7 +50,10 @@ std::vector<int> up_to(std::size_t count) {
 
 }  // namespace
 
-MPI_CASE("writes to one stream keep the order of their in-order queue, or of the calls if they have no wait lists", 1) {
+MPI_CASE(
+    "writes to one stream keep the order of their in-order queue, or of the calls if they have no "
+    "wait lists",
+    1) {
     const opencl cl;
     constexpr std::size_t count = 40;
     const buffer_handle buffer = records(cl, count);
@@ -101,7 +105,9 @@ MPI_CASE("reads of one stream keep the order of their queue", 1) {
     }
 }
 
-MPI_CASE("writes to one stream from several queues follow their events, whatever the order of the calls", 1) {
+MPI_CASE(
+    "writes to one stream from several queues follow their events, whatever the order of the calls",
+    1) {
     const opencl cl;
     constexpr std::size_t count = 24;
     const buffer_handle buffer = records(cl, count);
@@ -118,7 +124,8 @@ MPI_CASE("writes to one stream from several queues follow their events, whatever
                 gates.push_back(cl.user_event());
             }
             for (std::size_t i = count; i-- > 0;) {
-                events[i] = write_stream(queues[i], buffer, i * record_size, record_size, opened, {gates[i]});
+                events[i] = write_stream(queues[i], buffer, i * record_size, record_size, opened,
+                                         {gates[i]});
             }
             for (std::size_t i = 0; i < count; ++i) {
                 CL_OK(clSetUserEventStatus(gates[i], CL_COMPLETE));
@@ -194,7 +201,10 @@ MPI_CASE("writes of several threads to one stream do not interleave, blocking or
     CHECK(numbers == up_to(threads * count));
 }
 
-MPI_CASE("a blocking write to a stream waits for earlier commands on the stream and returns when it is complete", 1) {
+MPI_CASE(
+    "a blocking write to a stream waits for earlier commands on the stream and returns when it is "
+    "complete",
+    1) {
     const opencl cl;
     pipe_ends pipe;
     constexpr std::size_t size = 300'000;  // more than the capacity of a pipe
@@ -228,7 +238,10 @@ MPI_CASE("a blocking write to a stream waits for earlier commands on the stream 
     CHECK(numbers_in(found, size) == up_to(2));
 }
 
-MPI_CASE("a blocking read of a stream waits for earlier commands on the stream and returns when it is complete", 1) {
+MPI_CASE(
+    "a blocking read of a stream waits for earlier commands on the stream and returns when it is "
+    "complete",
+    1) {
     const opencl cl;
     pipe_ends pipe;
     const buffer_handle buffer = cl.filled(200'000, 5);
@@ -259,7 +272,9 @@ MPI_CASE("a blocking read of a stream waits for earlier commands on the stream a
     cl.expect(buffer, 0, 200'000, 2);
 }
 
-MPI_CASE("other threads' calls on a stream come before or after a command's bytes, never between them", 1) {
+MPI_CASE(
+    "other threads' calls on a stream come before or after a command's bytes, never between them",
+    1) {
     const opencl cl;
     constexpr std::size_t size = 400'000;
     constexpr int count = 12;
@@ -329,12 +344,16 @@ MPI_CASE("a thread that has locked a stream may call a blocking command on it", 
     const temporary_file file;
     const stream opened(file.path(), "wb");
     ::flockfile(opened);
-    CL_OK(clEnqueueReadBufferToStdioFile(queue, buffer, CL_TRUE, 0, 1000, opened, 0, nullptr, nullptr));
+    CL_OK(clEnqueueReadBufferToStdioFile(queue, buffer, CL_TRUE, 0, 1000, opened, 0, nullptr,
+                                         nullptr));
     ::funlockfile(opened);
     CHECK(std::ftell(opened) == 1000);
 }
 
-MPI_CASE("ten files, accessed as streams and descriptors at once in random pieces, contain all their bytes", 1) {
+MPI_CASE(
+    "ten files, accessed as streams and descriptors at once in random pieces, contain all their "
+    "bytes",
+    1) {
     const opencl cl;
     constexpr std::size_t files = 10;
     constexpr std::size_t total = 3'000'000;
@@ -376,8 +395,9 @@ MPI_CASE("ten files, accessed as streams and descriptors at once in random piece
                 const std::size_t size = std::min<std::size_t>(
                     total - f.done, std::uniform_int_distribution<std::size_t>(1, 700'000)(random));
                 const auto at = static_cast<off_t>(f.done);
-                event_handle got = f.streams ? read_stream(queues[i], f.buffer, f.done, size, f.in)
-                                             : read_file(queues[i], f.buffer, f.done, size, f.in_fd, at);
+                event_handle got = f.streams
+                                       ? read_stream(queues[i], f.buffer, f.done, size, f.in)
+                                       : read_file(queues[i], f.buffer, f.done, size, f.in_fd, at);
                 event_handle put;
                 file_call c{queues[i], f.buffer, f.done, size, f.out, f.out_fd, at};
                 // If the queue does not order the writes of a stream, events do.
@@ -422,7 +442,8 @@ MPI_CASE("ten thousand commands in flight on one stream, and on one descriptor, 
                 const cl_event wait = gate;
                 ::flockfile(opened);
                 for (std::size_t i = 0; i < count; ++i) {
-                    file_call c{queue, buffer, i * piece, piece, opened, fd, static_cast<off_t>(i * piece)};
+                    file_call c{
+                        queue, buffer, i * piece, piece, opened, fd, static_cast<off_t>(i * piece)};
                     c.number = uses_stream(which) ? 0 : 1;
                     c.events = uses_stream(which) ? nullptr : &wait;
                     CL_OK(issue(which, c, nullptr));
@@ -433,11 +454,12 @@ MPI_CASE("ten thousand commands in flight on one stream, and on one descriptor, 
                 finish(queue, std::chrono::seconds(50));
                 time = std::chrono::steady_clock::now() - begin;
             }
-            const char *const names[] = {"writes to a stream", "reads of a stream", "writes to a descriptor",
-                                         "reads of a descriptor"};
-            std::printf("       %6zu %s in flight: %.1f us each\n", count, names[static_cast<int>(which)],
-                        time.count() / static_cast<double>(count));
-            expect_same(writes_file(which) ? file.content() : cl.read(buffer, 0, content.size()), content);
+            const char *const names[] = {"writes to a stream", "reads of a stream",
+                                         "writes to a descriptor", "reads of a descriptor"};
+            std::printf("       %6zu %s in flight: %.1f us each\n", count,
+                        names[static_cast<int>(which)], time.count() / static_cast<double>(count));
+            expect_same(writes_file(which) ? file.content() : cl.read(buffer, 0, content.size()),
+                        content);
         }
     }
 }

@@ -107,7 +107,8 @@ MPI_CASE("a reading command waits for a slow writer", 1) {
     const bytes sent = pattern(1, size);
     for (std::size_t done = 0; done < size;) {
         CHECK(status_of(got) > CL_COMPLETE);
-        const ssize_t n = ::write(*pipe.writing, sent.data() + done, std::min<std::size_t>(3333, size - done));
+        const ssize_t n =
+            ::write(*pipe.writing, sent.data() + done, std::min<std::size_t>(3333, size - done));
         REQUIRE(n > 0);
         done += static_cast<std::size_t>(n);
     }
@@ -115,7 +116,8 @@ MPI_CASE("a reading command waits for a slow writer", 1) {
     cl.expect(buffer, 0, size, 1);
 }
 
-MPI_CASE("a call returns before its FIFO has data, and other queues, files and messages continue", 1) {
+MPI_CASE("a call returns before its FIFO has data, and other queues, files and messages continue",
+         1) {
     const opencl cl;
     for (const queue_set &queues : cl.independent_queues(4)) {
         CAPTURE(queues.kind);
@@ -131,12 +133,14 @@ MPI_CASE("a call returns before its FIFO has data, and other queues, files and m
         expect_moved(write_stream(queues[1], other, 0, 1000, opened), 1000);
         expect_moved(write_file(queues[2], other, 0, 1000, fd, 5000), 1000);
         expect_moved(read_file(queues[2], other, 0, 1000, fd, 5000), 1000);
-        CL_OK(clEnqueueReadBufferToStdioFile(queues[3], other, CL_TRUE, 0, 1000, opened, 0, nullptr, nullptr));
+        CL_OK(clEnqueueReadBufferToStdioFile(queues[3], other, CL_TRUE, 0, 1000, opened, 0, nullptr,
+                                             nullptr));
         if (mpi.comm != MPI_COMM_NULL) {
             const queue_handle sending = cl.in_order_queue();
             const queue_handle receiving = cl.in_order_queue();
             const buffer_handle target = cl.buffer(1000);
-            const event_handle received = receive(receiving, target, 0, 1000, mpi.rank, 1, mpi.comm);
+            const event_handle received =
+                receive(receiving, target, 0, 1000, mpi.rank, 1, mpi.comm);
             const event_handle sent = send(sending, other, 0, 1000, mpi.rank, 1, mpi.comm);
             expect_complete(sent);
             expect_complete(received);

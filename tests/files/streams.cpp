@@ -48,9 +48,13 @@ public:
         switch (s.what) {
             case action::write: return write(number, blocking);
             case action::read: return read(number, blocking);
-            case action::seek: return both([&](std::FILE *f) { return std::fseek(f, s.number, SEEK_SET); });
-            case action::unread: return both([&](std::FILE *f) { return std::ungetc(static_cast<int>(s.number), f); });
-            case action::put: return both([&](std::FILE *f) { return std::fprintf(f, "%ld\n", s.number); });
+            case action::seek:
+                return both([&](std::FILE *f) { return std::fseek(f, s.number, SEEK_SET); });
+            case action::unread:
+                return both(
+                    [&](std::FILE *f) { return std::ungetc(static_cast<int>(s.number), f); });
+            case action::put:
+                return both([&](std::FILE *f) { return std::fprintf(f, "%ld\n", s.number); });
             case action::get: return both([&](std::FILE *f) { return std::getc(f); });
             case action::flush: return both([&](std::FILE *f) { return std::fflush(f); });
             case action::clear:
@@ -147,28 +151,93 @@ void compare_with_twin(const opencl &cl, const scenario &s) {
 const std::vector<scenario> &scenarios() {
     using enum action;
     static const std::vector<scenario> all{
-        {"write a new file", "wb", 0, _IOFBF, 4096, {{write, 100}, {write, 4096}, {write, 200'000}, {write, 1}}},
+        {"write a new file",
+         "wb",
+         0,
+         _IOFBF,
+         4096,
+         {{write, 100}, {write, 4096}, {write, 200'000}, {write, 1}}},
         {"write mixed with fprintf",
          "wb",
          0,
          _IOFBF,
          4096,
          {{put, 17}, {write, 5000}, {put, 18}, {write, 9}, {put, 19}}},
-        {"a large stream buffer", "wb", 0, _IOFBF, 300'000, {{write, 200'000}, {put, 1}, {write, 200'000}}},
-        {"a stream buffer of odd size", "wb", 0, _IOFBF, 1000, {{put, 1}, {write, 150'001}, {write, 999}}},
-        {"an unbuffered stream", "wb", 0, _IONBF, 0, {{write, 1}, {write, 5000}, {write, 200'000}, {put, 3}}},
-        {"a line-buffered stream", "wb", 0, _IOLBF, 4096, {{write, 3}, {put, 3}, {write, 5000}, {write, 200'000}}},
+        {"a large stream buffer",
+         "wb",
+         0,
+         _IOFBF,
+         300'000,
+         {{write, 200'000}, {put, 1}, {write, 200'000}}},
+        {"a stream buffer of odd size",
+         "wb",
+         0,
+         _IOFBF,
+         1000,
+         {{put, 1}, {write, 150'001}, {write, 999}}},
+        {"an unbuffered stream",
+         "wb",
+         0,
+         _IONBF,
+         0,
+         {{write, 1}, {write, 5000}, {write, 200'000}, {put, 3}}},
+        {"a line-buffered stream",
+         "wb",
+         0,
+         _IOLBF,
+         4096,
+         {{write, 3}, {put, 3}, {write, 5000}, {write, 200'000}}},
         {"append", "ab", 1000, _IOFBF, 4096, {{write, 100}, {seek, 10}, {write, 70'000}}},
-        {"append and read", "a+b", 1000, _IOFBF, 4096, {{read, 100}, {seek, 0}, {write, 70'000}, {seek, 5}, {read, 9}}},
-        {"read a file", "rb", 300'000, _IOFBF, 4096, {{read, 100}, {read, 4096}, {read, 200'000}, {read, 1}}},
-        {"read beside getc", "rb", 300'000, _IOFBF, 4096, {{get}, {read, 5000}, {get}, {read, 150'000}, {get}}},
+        {"append and read",
+         "a+b",
+         1000,
+         _IOFBF,
+         4096,
+         {{read, 100}, {seek, 0}, {write, 70'000}, {seek, 5}, {read, 9}}},
+        {"read a file",
+         "rb",
+         300'000,
+         _IOFBF,
+         4096,
+         {{read, 100}, {read, 4096}, {read, 200'000}, {read, 1}}},
+        {"read beside getc",
+         "rb",
+         300'000,
+         _IOFBF,
+         4096,
+         {{get}, {read, 5000}, {get}, {read, 150'000}, {get}}},
         {"read unbuffered", "rb", 300'000, _IONBF, 0, {{read, 100}, {get}, {read, 200'000}}},
-        {"read with a large stream buffer", "rb", 300'000, _IOFBF, 300'000, {{read, 10}, {read, 150'000}, {get}}},
-        {"read after ungetc", "rb", 300'000, _IOFBF, 4096, {{read, 50}, {unread, 'x'}, {read, 100'000}, {unread, 'y'}}},
-        {"read past the end", "rb", 1000, _IOFBF, 4096, {{read, 700}, {read, 301}, {read, 10}, {clear}, {read, 10}}},
+        {"read with a large stream buffer",
+         "rb",
+         300'000,
+         _IOFBF,
+         300'000,
+         {{read, 10}, {read, 150'000}, {get}}},
+        {"read after ungetc",
+         "rb",
+         300'000,
+         _IOFBF,
+         4096,
+         {{read, 50}, {unread, 'x'}, {read, 100'000}, {unread, 'y'}}},
+        {"read past the end",
+         "rb",
+         1000,
+         _IOFBF,
+         4096,
+         {{read, 700}, {read, 301}, {read, 10}, {clear}, {read, 10}}},
         {"read exactly to the end", "rb", 1000, _IOFBF, 4096, {{read, 1000}, {read, 1}}},
-        {"read the bytes before the end", "rb", 200'000, _IOFBF, 4096, {{read, 70'000}, {read, 140'000}}},
-        {"write then read what was written", "w+b", 0, _IOFBF, 4096, {{write, 90'000}, {seek, 7}, {read, 80'000}}},
+        {"read the bytes before the end",
+         "rb",
+         200'000,
+         _IOFBF,
+         4096,
+         {{read, 70'000}, {read, 140'000}}},
+        {"write then read what was written",
+         "w+b",
+         0,
+         _IOFBF,
+         4096,
+         {{write, 90'000}, {seek, 7}, {read, 80'000}}},
         {"switch directions with a flush",
          "r+b",
          9000,
@@ -181,35 +250,61 @@ const std::vector<scenario> &scenarios() {
          _IOFBF,
          4096,
          {{read, 10}, {seek, 100}, {write, 100'000}, {seek, 99}, {read, 100'001}}},
-        {"read after a write without a flush in between", "r+b", 200'000, _IOFBF, 4096, {{write, 10}, {read, 100'000}}},
-        {"write to a read-only stream", "rb", 1000, _IOFBF, 4096, {{read, 10}, {write, 100}, {read, 10}}},
-        {"read from a write-only stream", "wb", 0, _IOFBF, 4096, {{write, 10}, {read, 100}, {write, 10}}},
-        {"commands of no bytes", "r+b", 1000, _IOFBF, 4096, {{read, 0}, {read, 10}, {seek, 10}, {write, 0}}},
+        {"read after a write without a flush in between",
+         "r+b",
+         200'000,
+         _IOFBF,
+         4096,
+         {{write, 10}, {read, 100'000}}},
+        {"write to a read-only stream",
+         "rb",
+         1000,
+         _IOFBF,
+         4096,
+         {{read, 10}, {write, 100}, {read, 10}}},
+        {"read from a write-only stream",
+         "wb",
+         0,
+         _IOFBF,
+         4096,
+         {{write, 10}, {read, 100}, {write, 10}}},
+        {"commands of no bytes",
+         "r+b",
+         1000,
+         _IOFBF,
+         4096,
+         {{read, 0}, {read, 10}, {seek, 10}, {write, 0}}},
     };
     return all;
 }
 
 }  // namespace
 
-MPI_CASE("commands on a stream change position, indicators, buffer and file as fread and fwrite do", 1) {
+MPI_CASE("commands on a stream change position, indicators, buffer and file as fread and fwrite do",
+         1) {
     const opencl cl;
     for (const scenario &s : scenarios()) {
         compare_with_twin(cl, s);
     }
 }
 
-MPI_CASE("random sequences of commands and calls leave a stream and its twin in the same state", 1) {
+MPI_CASE("random sequences of commands and calls leave a stream and its twin in the same state",
+         1) {
     const opencl cl;
     const std::uint64_t seed = 20'240'607;
     std::mt19937_64 random(seed);
     for (int round = 0; round < 15; ++round) {
         CAPTURE(seed);
         CAPTURE(round);
-        scenario s{"random", "w+b", 0, round % 3 == 0 ? _IONBF : _IOFBF, round % 2 == 0 ? 4096U : 777U, {}};
+        scenario s{
+            "random", "w+b", 0, round % 3 == 0 ? _IONBF : _IOFBF, round % 2 == 0 ? 4096U : 777U,
+            {}};
         for (int i = 0; i < 8; ++i) {
-            const long size = std::uniform_int_distribution<long>(0, i % 2 == 0 ? 5000 : 150'000)(random);
+            const long size =
+                std::uniform_int_distribution<long>(0, i % 2 == 0 ? 5000 : 150'000)(random);
             const bool writes = random() % 2 == 0;
-            s.steps.push_back({action::seek, std::uniform_int_distribution<long>(0, 100'000)(random)});
+            s.steps.push_back(
+                {action::seek, std::uniform_int_distribution<long>(0, 100'000)(random)});
             s.steps.push_back({writes ? action::write : action::read, size});
         }
         compare_with_twin(cl, s);

@@ -44,18 +44,21 @@ int main() {
     std::string name = std::filesystem::temp_directory_path() / "cldist-test-XXXXXX";
     const int made = ::mkstemp(name.data());
     const int with_direct_io = ::open(name.c_str(), O_RDWR | O_DIRECT);
-    if (direct && with_direct_io < 0) std::fprintf(stderr, "SKIP: direct I/O: the file system does not support it\n");
+    if (direct && with_direct_io < 0)
+        std::fprintf(stderr, "SKIP: direct I/O: the file system does not support it\n");
     for (const int flags : {0, O_DSYNC, O_SYNC, O_SYNC | O_APPEND}) {
         for (const cl_bool blocking : {CL_FALSE, CL_TRUE}) {
             const int fd = ::open(name.c_str(), O_RDWR | flags);
             kept_by_all = O_SYNC | O_DSYNC | O_APPEND;
             had_by_any = 0;
             expect("a write",
-                   clEnqueueReadBufferToFile(d.queue, d.buffer, blocking, 0, size, fd, 0, 0, nullptr, nullptr),
+                   clEnqueueReadBufferToFile(d.queue, d.buffer, blocking, 0, size, fd, 0, 0,
+                                             nullptr, nullptr),
                    CL_SUCCESS);
             expect("clFinish", clFinish(d.queue), CL_SUCCESS);
             expect("the flags that all descriptors have", kept_by_all, flags);
-            expect("the flags that any descriptor has", had_by_any & (O_SYNC | O_DSYNC | O_APPEND), flags);
+            expect("the flags that any descriptor has", had_by_any & (O_SYNC | O_DSYNC | O_APPEND),
+                   flags);
             if (with_direct_io >= 0)
                 expect("whether a descriptor bypasses the page cache", (had_by_any & O_DIRECT) != 0,
                        direct && (flags & O_APPEND) == 0);

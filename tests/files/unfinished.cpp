@@ -50,8 +50,8 @@ void stalled_read(const bare_device &d, cl_bool blocking) {
     });
     cl_event event = nullptr;
     expect("the read",
-           clEnqueueWriteBufferFromStdioFile(d.queue, d.buffer, blocking, 0, 4321, pipe.reading, 0, nullptr,
-                                             blocking == CL_TRUE ? nullptr : &event),
+           clEnqueueWriteBufferFromStdioFile(d.queue, d.buffer, blocking, 0, 4321, pipe.reading, 0,
+                                             nullptr, blocking == CL_TRUE ? nullptr : &event),
            CL_SUCCESS);
     if (event != nullptr) {
         clWaitForEvents(1, &event);
@@ -68,8 +68,8 @@ void exit_with_write(const bare_device &d, const char *path) {
     std::FILE *file = std::fopen(path, "wb");
     for (int i = 0; i < 3; ++i) {
         expect("the write",
-               clEnqueueReadBufferToStdioFile(d.queue, d.buffer, CL_FALSE, 0, size - 1, file, i == 0 ? 1 : 0,
-                                              i == 0 ? &gate : nullptr, nullptr),
+               clEnqueueReadBufferToStdioFile(d.queue, d.buffer, CL_FALSE, 0, size - 1, file,
+                                              i == 0 ? 1 : 0, i == 0 ? &gate : nullptr, nullptr),
                CL_SUCCESS);
     }
     std::thread([gate] {
@@ -90,7 +90,8 @@ void exit_with_read(const bare_device &d) {
         funlockfile(stream);
     });
     expect("the read",
-           clEnqueueWriteBufferFromStdioFile(d.queue, d.buffer, CL_FALSE, 0, 4321, pipe.reading, 0, nullptr, nullptr),
+           clEnqueueWriteBufferFromStdioFile(d.queue, d.buffer, CL_FALSE, 0, 4321, pipe.reading, 0,
+                                             nullptr, nullptr),
            CL_SUCCESS);
     say("main ends");
 }
@@ -103,9 +104,12 @@ void finalize(const bare_device &d, const char *path) {
     cl_event got = nullptr;
     cl_event put = nullptr;
     expect("the read",
-           clEnqueueWriteBufferFromStdioFile(d.queue, d.buffer, CL_FALSE, 0, size, pipe.reading, 0, nullptr, &got),
+           clEnqueueWriteBufferFromStdioFile(d.queue, d.buffer, CL_FALSE, 0, size, pipe.reading, 0,
+                                             nullptr, &got),
            CL_SUCCESS);
-    expect("the write", clEnqueueReadBufferToStdioFile(d.other_queue, d.buffer, CL_FALSE, 0, size, file, 1, &got, &put),
+    expect("the write",
+           clEnqueueReadBufferToStdioFile(d.other_queue, d.buffer, CL_FALSE, 0, size, file, 1, &got,
+                                          &put),
            CL_SUCCESS);
     MPI_Finalize();
     say("MPI is finalised");

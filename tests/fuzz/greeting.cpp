@@ -14,7 +14,8 @@ int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size) {
     const std::span bytes(reinterpret_cast<const std::byte *>(data), size);
     const std::optional<Greeting> greeting = parse_greeting(bytes, secret);
     if (!greeting) return 0;
-    FUZZ_REQUIRE(size == sizeof *greeting && greeting->secret == secret && greeting->rank < greeting->ranks);
+    FUZZ_REQUIRE(size == sizeof *greeting && greeting->secret == secret &&
+                 greeting->rank < greeting->ranks);
     // A secret with one wrong bit must be refused.
     secret[size % secret.size()] ^= 1;
     FUZZ_REQUIRE(!parse_greeting(bytes, secret));

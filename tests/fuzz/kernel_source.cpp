@@ -21,7 +21,8 @@ class KernelText {
 public:
     explicit KernelText(FuzzedDataProvider &choices) : choices_(choices) {
         text_ =
-            "kernel void k(global int *a, global const int *b, const int n, const uint m, const long l) {\n"
+            "kernel void k(global int *a, global const int *b, const int n, const uint m, const "
+            "long l) {\n"
             "int x = 0; size_t s = get_global_id(0);\n";
         block(3);
         text_ += "}\n";
@@ -35,7 +36,9 @@ private:
     void statement(int depth) {
         switch (depth > 0 ? choices_.ConsumeIntegralInRange(0, 5) : 0) {
             default: text_ += "a[" + expression(3) + "] = " + expression(2) + ";\n"; return;
-            case 1: text_ += (choices_.ConsumeBool() ? "x = " : "x += ") + expression(3) + ";\n"; return;
+            case 1:
+                text_ += (choices_.ConsumeBool() ? "x = " : "x += ") + expression(3) + ";\n";
+                return;
             case 2: text_ += "s = " + expression(3) + ";\n"; return;
             case 3:
                 text_ += "if (" + condition() + ") {\n";
@@ -69,7 +72,8 @@ private:
     std::string condition() {
         constexpr std::array compare{" < ", " <= ", " == ", " != ", " > ", " >= "};
         std::string text = expression(2) + choices_.PickValueInArray(compare) + expression(2);
-        if (choices_.ConsumeBool()) text += (choices_.ConsumeBool() ? " && " : " || ") + expression(1) + " > 0";
+        if (choices_.ConsumeBool())
+            text += (choices_.ConsumeBool() ? " && " : " || ") + expression(1) + " > 0";
         return text;
     }
     std::string expression(int depth) {
@@ -85,7 +89,8 @@ private:
                 case 7: return loop_.empty() ? "m" : loop_;
                 case 8: return "l";
                 case 9: return "get_global_size(0)";
-                case 10: return "(" + std::to_string(choices_.ConsumeIntegral<std::int32_t>()) + "L)";
+                case 10:
+                    return "(" + std::to_string(choices_.ConsumeIntegral<std::int32_t>()) + "L)";
             }
         }
         const std::string first = expression(depth - 1);

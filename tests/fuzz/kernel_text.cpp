@@ -14,11 +14,13 @@ int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size) {
     const std::size_t first = std::min(all.find('\f'), all.size());
     const std::size_t second = std::min(all.find('\f', first + 1), all.size());
     const std::string options(all.substr(0, first));
-    const std::string included(all.substr(std::min(first + 1, all.size()), second - std::min(first + 1, second)));
+    const std::string included(
+        all.substr(std::min(first + 1, all.size()), second - std::min(first + 1, second)));
     const std::string source(all.substr(std::min(second + 1, all.size())));
     static_cast<void>(splitting::options_of(options));
-    const std::string whole = cluster::with_includes(
-        source, [&](const std::string &name) { return name == "a.h" ? std::optional(included) : std::nullopt; });
+    const std::string whole = cluster::with_includes(source, [&](const std::string &name) {
+        return name == "a.h" ? std::optional(included) : std::nullopt;
+    });
     const cluster::SourceFacts facts = cluster::facts_of(whole, options);
     const std::string adapted = cluster::adapted_source(whole, facts.hides_names);
     // The adapted text can be parsed again.
@@ -34,8 +36,8 @@ int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size) {
     }
     try {
         const auto kernels = splitting::parse_descriptions(source);
-        FUZZ_REQUIRE(splitting::text_of(splitting::parse_descriptions(splitting::text_of(kernels))) ==
-                     splitting::text_of(kernels));
+        FUZZ_REQUIRE(splitting::text_of(splitting::parse_descriptions(
+                         splitting::text_of(kernels))) == splitting::text_of(kernels));
     } catch (const std::invalid_argument &) {
     }
     return 0;

@@ -62,10 +62,11 @@ struct selection {
 
 // Blocks of size `block` in each dimension, `stride` apart, from index 1 on where the dimension is
 // large enough.
-hid blocks(const extent &dimensions, hsize_t stride, hsize_t block, H5S_seloper_t how = H5S_SELECT_SET,
-           hid_t with = H5S_ALL) {
-    hid made(with == H5S_ALL ? H5Screate_simple(static_cast<int>(dimensions.size()), dimensions.data(), nullptr)
-                             : H5Scopy(with));
+hid blocks(const extent &dimensions, hsize_t stride, hsize_t block,
+           H5S_seloper_t how = H5S_SELECT_SET, hid_t with = H5S_ALL) {
+    hid made(with == H5S_ALL
+                 ? H5Screate_simple(static_cast<int>(dimensions.size()), dimensions.data(), nullptr)
+                 : H5Scopy(with));
     extent start;
     extent strides;
     extent count;
@@ -90,7 +91,8 @@ const std::vector<selection> selections = {
          extent count = dimensions;
          start.front() = 1;
          count.front() -= 2;
-         H5_OK(H5Sselect_hyperslab(made, H5S_SELECT_SET, start.data(), nullptr, count.data(), nullptr));
+         H5_OK(H5Sselect_hyperslab(made, H5S_SELECT_SET, start.data(), nullptr, count.data(),
+                                   nullptr));
          return made;
      }},
     {"box", [](const extent &dimensions) { return blocks(dimensions, 1, 1); }},
@@ -102,12 +104,15 @@ const std::vector<selection> selections = {
          const extent start(dimensions.size(), 0);
          const extent count(dimensions.size(), 2);
          const std::vector<hssize_t> offset(dimensions.size(), 1);
-         H5_OK(H5Sselect_hyperslab(made, H5S_SELECT_SET, start.data(), nullptr, count.data(), nullptr));
+         H5_OK(H5Sselect_hyperslab(made, H5S_SELECT_SET, start.data(), nullptr, count.data(),
+                                   nullptr));
          H5_OK(H5Soffset_simple(made, offset.data()));
          return made;
      }},
     {"irregular",
-     [](const extent &dimensions) { return blocks(dimensions, 4, 2, H5S_SELECT_XOR, blocks(dimensions, 3, 1)); }},
+     [](const extent &dimensions) {
+         return blocks(dimensions, 4, 2, H5S_SELECT_XOR, blocks(dimensions, 3, 1));
+     }},
     {"points",
      [](const extent &dimensions) {
          hid made = space(dimensions);
@@ -257,8 +262,10 @@ MPI_CASE("members of a compound are read and written, other members do not chang
     const bytes found = b.cl.read(buffer, 0, wanted.size());
     bool same = true;
     for (std::size_t at = 0; at < wanted.size(); at += sizeof(full)) {
-        same = same && std::memcmp(&found[at + HOFFSET(full, a)], &wanted[at + HOFFSET(full, a)], sizeof(int)) == 0;
-        same = same && std::memcmp(&found[at + HOFFSET(full, c)], &wanted[at + HOFFSET(full, c)], sizeof(float)) == 0;
+        same = same && std::memcmp(&found[at + HOFFSET(full, a)], &wanted[at + HOFFSET(full, a)],
+                                   sizeof(int)) == 0;
+        same = same && std::memcmp(&found[at + HOFFSET(full, c)], &wanted[at + HOFFSET(full, c)],
+                                   sizeof(float)) == 0;
     }
     CHECK(same);
 }
@@ -285,7 +292,10 @@ MPI_CASE("an unwritten dataset contains its fill values", 1) {
 }
 
 // Such data is read without HDF5.
-MPI_CASE("large contiguous data includes the last bytes written with HDF5, even those still in HDF5's buffers", 1) {
+MPI_CASE(
+    "large contiguous data includes the last bytes written with HDF5, even those still in HDF5's "
+    "buffers",
+    1) {
     const opencl cl;
     const queue_handle queue = cl.in_order_queue();
     constexpr hsize_t rows = 4096;
@@ -316,11 +326,12 @@ MPI_CASE("large contiguous data includes the last bytes written with HDF5, even 
         const hsize_t first[] = {1000, 0};
         const hsize_t some[] = {2000, columns};
         H5_OK(H5Sselect_hyperslab(middle, H5S_SELECT_SET, first, nullptr, some, nullptr));
-        const event_handle event = from_dataset(queue, target, 0, {dataset, H5T_NATIVE_INT, middle});
+        const event_handle event =
+            from_dataset(queue, target, 0, {dataset, H5T_NATIVE_INT, middle});
         expect_complete(event);
         CHECK(transfer_info<std::size_t>(event, CL_TRANSFER_BYTES) == 2000 * columns * sizeof(int));
-        const bool middle_same =
-            cl.read(target, 0, 2000 * columns * sizeof(int)) == selected(dataset, H5T_NATIVE_INT, middle);
+        const bool middle_same = cl.read(target, 0, 2000 * columns * sizeof(int)) ==
+                                 selected(dataset, H5T_NATIVE_INT, middle);
         CHECK(middle_same);
     }
 }

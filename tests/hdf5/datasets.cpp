@@ -12,8 +12,8 @@ namespace {
 std::string new_path() {
     static std::atomic<int> count{0};
     const char *folder = std::getenv("TMPDIR");
-    return std::string(folder != nullptr ? folder : "/tmp") + "/cldist-hdf5-" + std::to_string(::getpid()) + "-" +
-           std::to_string(++count) + ".h5";
+    return std::string(folder != nullptr ? folder : "/tmp") + "/cldist-hdf5-" +
+           std::to_string(::getpid()) + "-" + std::to_string(++count) + ".h5";
 }
 
 hid whole_of(hid_t dataset) { return hid(H5Dget_space(dataset)); }

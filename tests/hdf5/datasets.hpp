@@ -62,7 +62,9 @@ using extent = std::vector<hsize_t>;
 inline hid space(const extent &dimensions) {
     return hid(H5Screate_simple(static_cast<int>(dimensions.size()), dimensions.data(), nullptr));
 }
-inline hsize_t points_of(hid_t selection) { return static_cast<hsize_t>(H5Sget_select_npoints(selection)); }
+inline hsize_t points_of(hid_t selection) {
+    return static_cast<hsize_t>(H5Sget_select_npoints(selection));
+}
 
 inline hid make_dataset(hid_t file, const char *name, hid_t type, const extent &dimensions,
                         hid_t creation = H5P_DEFAULT) {
@@ -85,20 +87,21 @@ struct dataset_access {
     hid_t list = H5P_DEFAULT;
 };
 
-inline event_handle to_dataset(cl_command_queue queue, cl_mem buffer, std::size_t offset, const dataset_access &to,
-                               wait_list events = {}) {
+inline event_handle to_dataset(cl_command_queue queue, cl_mem buffer, std::size_t offset,
+                               const dataset_access &to, wait_list events = {}) {
     event_handle event;
-    CL_OK(clEnqueueReadBufferToHDF5Dataset(queue, buffer, CL_FALSE, offset, to.dataset, to.type, to.selection, to.list,
-                                           static_cast<cl_uint>(events.size()), data_of(events), event.out()));
+    CL_OK(clEnqueueReadBufferToHDF5Dataset(
+        queue, buffer, CL_FALSE, offset, to.dataset, to.type, to.selection, to.list,
+        static_cast<cl_uint>(events.size()), data_of(events), event.out()));
     return event;
 }
 
-inline event_handle from_dataset(cl_command_queue queue, cl_mem buffer, std::size_t offset, const dataset_access &from,
-                                 wait_list events = {}) {
+inline event_handle from_dataset(cl_command_queue queue, cl_mem buffer, std::size_t offset,
+                                 const dataset_access &from, wait_list events = {}) {
     event_handle event;
-    CL_OK(clEnqueueWriteBufferFromHDF5Dataset(queue, buffer, CL_FALSE, offset, from.dataset, from.type, from.selection,
-                                              from.list, static_cast<cl_uint>(events.size()), data_of(events),
-                                              event.out()));
+    CL_OK(clEnqueueWriteBufferFromHDF5Dataset(
+        queue, buffer, CL_FALSE, offset, from.dataset, from.type, from.selection, from.list,
+        static_cast<cl_uint>(events.size()), data_of(events), event.out()));
     return event;
 }
 

@@ -47,14 +47,16 @@ struct bench {
     }
 
     static cl_int issue(bool writes, const call &c, cl_event *event) {
-        const auto function = writes ? clEnqueueReadBufferToHDF5Dataset : clEnqueueWriteBufferFromHDF5Dataset;
-        return function(c.queue, c.buffer, c.blocking, c.offset, c.dataset.dataset, c.dataset.type, c.dataset.selection,
-                        c.dataset.list, c.number, c.events, event);
+        const auto function =
+            writes ? clEnqueueReadBufferToHDF5Dataset : clEnqueueWriteBufferFromHDF5Dataset;
+        return function(c.queue, c.buffer, c.blocking, c.offset, c.dataset.dataset, c.dataset.type,
+                        c.dataset.selection, c.dataset.list, c.number, c.events, event);
     }
 
     /// Checks that the call returns `code` in both directions, blocking and non-blocking, without
     /// side effects.
-    void refuse(const call &bad, cl_int code, std::initializer_list<bool> ways = {false, true}) const {
+    void refuse(const call &bad, cl_int code,
+                std::initializer_list<bool> ways = {false, true}) const {
         for (const bool writes : ways) {
             for (const cl_bool blocking : {CL_FALSE, CL_TRUE}) {
                 CAPTURE(writes);
@@ -168,7 +170,8 @@ MPI_CASE("invalid arguments are refused", 1) {
     c = b.good();
     c.number = 1;
     b.refuse(c, CL_INVALID_EVENT_WAIT_LIST);
-    for (const hid_t id : {static_cast<hid_t>(-1), static_cast<hid_t>(b.file), static_cast<hid_t>(H5T_NATIVE_INT)}) {
+    for (const hid_t id :
+         {static_cast<hid_t>(-1), static_cast<hid_t>(b.file), static_cast<hid_t>(H5T_NATIVE_INT)}) {
         c = b.good();
         c.dataset.dataset = id;
         b.refuse(c, CL_INVALID_VALUE);
@@ -217,7 +220,10 @@ MPI_CASE("a buffer, event or queue of another context is refused", 1) {
     b.expect_untouched();
 }
 
-MPI_CASE("queue, buffer and wait list are checked before the dataset, and the size of the selection after it", 1) {
+MPI_CASE(
+    "queue, buffer and wait list are checked before the dataset, and the size of the selection "
+    "after it",
+    1) {
     const bench b;
     const opencl other(opencl::of::its_own);
     const buffer_handle foreign = other.buffer(size);
@@ -251,10 +257,11 @@ MPI_CASE("types that can't be converted or that contain pointers are refused", 1
     const hid member(H5Tcreate(H5T_COMPOUND, sizeof(void *)));
     H5_OK(H5Tinsert(member, "s", 0, string));
     int number = 0;
-    for (const hid_t type : {static_cast<hid_t>(string), static_cast<hid_t>(list), static_cast<hid_t>(lists),
-                             static_cast<hid_t>(member)}) {
+    for (const hid_t type : {static_cast<hid_t>(string), static_cast<hid_t>(list),
+                             static_cast<hid_t>(lists), static_cast<hid_t>(member)}) {
         CAPTURE(number);
-        const hid dataset = make_dataset(b.file, ("pointers" + std::to_string(number++)).c_str(), type, {3});
+        const hid dataset =
+            make_dataset(b.file, ("pointers" + std::to_string(number++)).c_str(), type, {3});
         c = b.good();
         c.dataset = {dataset, type};
         b.refuse(c, CL_INVALID_VALUE);
@@ -347,8 +354,9 @@ MPI_CASE("a damaged chunk is an error with HDF5's message, and other chunks can 
         b.cl.expect(good, 0, 90 * columns * sizeof(int), 6, first * columns * sizeof(int));
     }
     // A blocking call returns the code, with and without an event.
-    CHECK(clEnqueueWriteBufferFromHDF5Dataset(other, good, CL_TRUE, 0, dataset, H5T_NATIVE_INT, H5S_ALL, H5P_DEFAULT, 0,
-                                              nullptr, nullptr) == CL_HDF5_ERROR);
+    CHECK(clEnqueueWriteBufferFromHDF5Dataset(other, good, CL_TRUE, 0, dataset, H5T_NATIVE_INT,
+                                              H5S_ALL, H5P_DEFAULT, 0, nullptr,
+                                              nullptr) == CL_HDF5_ERROR);
     const std::string printed = errors.text();
     CAPTURE(printed);
     CHECK(printed.find("HDF5-DIAG") == std::string::npos);
@@ -380,7 +388,8 @@ MPI_CASE("missing bytes of a truncated file are an error", 1) {
     if (std::getenv("CLDIST_IO_THREADS") != nullptr) {
         const event_handle direct = from_dataset(queue, buffer, 0, {large, H5T_NATIVE_INT});
         expect_failure(direct, CL_HDF5_ERROR);
-        CHECK(transfer_text(direct, CL_TRANSFER_ERROR_MESSAGE).find("ends at byte") != std::string::npos);
+        CHECK(transfer_text(direct, CL_TRANSFER_ERROR_MESSAGE).find("ends at byte") !=
+              std::string::npos);
     }
     const queue_handle other = cl.in_order_queue();
     const event_handle chunks = from_dataset(other, buffer, 0, {small, H5T_NATIVE_INT});
@@ -393,8 +402,9 @@ MPI_CASE("a command whose wait list fails accesses nothing and releases the file
         CAPTURE(writes);
         const queue_handle queue = b.cl.in_order_queue();
         const event_handle gate = b.cl.user_event();
-        const event_handle event = writes ? to_dataset(queue, b.buffer, 0, {b.dataset, H5T_NATIVE_INT}, {gate})
-                                          : from_dataset(queue, b.buffer, 0, {b.dataset, H5T_NATIVE_INT}, {gate});
+        const event_handle event =
+            writes ? to_dataset(queue, b.buffer, 0, {b.dataset, H5T_NATIVE_INT}, {gate})
+                   : from_dataset(queue, b.buffer, 0, {b.dataset, H5T_NATIVE_INT}, {gate});
         CL_OK(clSetUserEventStatus(gate, -5));
         expect_failed(event);
     }
@@ -414,15 +424,15 @@ MPI_CASE("a missing filter is an error of the command", 1) {
     const bench b;
     // The data is written with a filter of this case, which is unregistered before the read.
     constexpr H5Z_filter_t number = 300;
-    const H5Z_class2_t filter{
-        H5Z_CLASS_T_VERS,
-        number,
-        1,
-        1,
-        "as it is",
-        nullptr,
-        nullptr,
-        [](unsigned, std::size_t, const unsigned *, std::size_t length, std::size_t *, void **) { return length; }};
+    const H5Z_class2_t filter{H5Z_CLASS_T_VERS,
+                              number,
+                              1,
+                              1,
+                              "as it is",
+                              nullptr,
+                              nullptr,
+                              [](unsigned, std::size_t, const unsigned *, std::size_t length,
+                                 std::size_t *, void **) { return length; }};
     H5_OK(H5Zregister(&filter));
     {
         const hid creation(H5Pcreate(H5P_DATASET_CREATE));

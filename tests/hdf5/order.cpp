@@ -16,7 +16,9 @@ constexpr hsize_t count = size / sizeof(int);
 /// A device, and a file with a dataset of integers.
 struct bench {
     bench()
-        : queue(cl.in_order_queue()), file(kept.create()), dataset(make_dataset(file, "x", H5T_NATIVE_INT, {count})) {
+        : queue(cl.in_order_queue()),
+          file(kept.create()),
+          dataset(make_dataset(file, "x", H5T_NATIVE_INT, {count})) {
         write_selected(dataset, H5T_NATIVE_INT, H5S_ALL, pattern(1, size));
     }
     [[nodiscard]] dataset_access whole() const { return {dataset, H5T_NATIVE_INT}; }
@@ -28,11 +30,13 @@ struct bench {
     hid dataset;
 };
 
-void run_kernel(cl_command_queue queue, cl_kernel kernel, cl_mem buffer, wait_list events, event_handle &event) {
+void run_kernel(cl_command_queue queue, cl_kernel kernel, cl_mem buffer, wait_list events,
+                event_handle &event) {
     const std::size_t items = size;
     CL_OK(clSetKernelArg(kernel, 0, sizeof(buffer), &buffer));
-    CL_OK(clEnqueueNDRangeKernel(queue, kernel, 1, nullptr, &items, nullptr, static_cast<cl_uint>(events.size()),
-                                 data_of(events), event.out()));
+    CL_OK(clEnqueueNDRangeKernel(queue, kernel, 1, nullptr, &items, nullptr,
+                                 static_cast<cl_uint>(events.size()), data_of(events),
+                                 event.out()));
 }
 
 bytes plus_one(bytes data) {
@@ -85,11 +89,13 @@ MPI_CASE("blocking commands return when the bytes have arrived, with and without
         const buffer_handle data = b.cl.filled(size, with_event ? 3 : 4);
         const buffer_handle target = b.cl.buffer(size);
         event_handle event;
-        CL_OK(clEnqueueReadBufferToHDF5Dataset(b.queue, data, CL_TRUE, 0, b.dataset, H5T_NATIVE_INT, H5S_ALL,
-                                               H5P_DEFAULT, 0, nullptr, with_event ? event.out() : nullptr));
+        CL_OK(clEnqueueReadBufferToHDF5Dataset(b.queue, data, CL_TRUE, 0, b.dataset, H5T_NATIVE_INT,
+                                               H5S_ALL, H5P_DEFAULT, 0, nullptr,
+                                               with_event ? event.out() : nullptr));
         CHECK(content(b.dataset) == pattern(with_event ? 3 : 4, size));
-        CL_OK(clEnqueueWriteBufferFromHDF5Dataset(b.queue, target, CL_TRUE, 0, b.dataset, H5T_NATIVE_INT, H5S_ALL,
-                                                  H5P_DEFAULT, 0, nullptr, with_event ? event.out() : nullptr));
+        CL_OK(clEnqueueWriteBufferFromHDF5Dataset(b.queue, target, CL_TRUE, 0, b.dataset,
+                                                  H5T_NATIVE_INT, H5S_ALL, H5P_DEFAULT, 0, nullptr,
+                                                  with_event ? event.out() : nullptr));
         if (with_event) {
             CHECK(status_of(event) == CL_COMPLETE);
         }
@@ -187,8 +193,8 @@ MPI_CASE("the program and commands in flight share HDF5 by its lock", 1) {
                 const std::string name = "d" + std::to_string(n) + "-" + std::to_string(round);
                 const hsize_t dimension = 500;
                 const hid_t whole = H5Screate_simple(1, &dimension, nullptr);
-                const hid_t made =
-                    H5Dcreate2(file, name.c_str(), H5T_NATIVE_INT, whole, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+                const hid_t made = H5Dcreate2(file, name.c_str(), H5T_NATIVE_INT, whole,
+                                              H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
                 const std::vector<int> out(500, n);
                 std::vector<int> in(500, -1);
                 H5Dwrite(made, H5T_NATIVE_INT, H5S_ALL, H5S_ALL, H5P_DEFAULT, out.data());
@@ -218,7 +224,10 @@ MPI_CASE("the program and commands in flight share HDF5 by its lock", 1) {
     CHECK(wrong == 0);
 }
 
-MPI_CASE("a thread that holds the lock releases it during a blocking command, so that earlier commands can run", 1) {
+MPI_CASE(
+    "a thread that holds the lock releases it during a blocking command, so that earlier commands "
+    "can run",
+    1) {
     const bench b;
     const queue_handle other = b.cl.in_order_queue();
     const buffer_handle first = b.cl.filled(size, 5);
@@ -229,8 +238,9 @@ MPI_CASE("a thread that holds the lock releases it during a blocking command, so
     const event_handle written = to_dataset(other, first, 0, b.whole(), {gate});
     CL_OK(clSetUserEventStatus(gate, CL_COMPLETE));
     const cl_event waits = written.get();
-    CL_OK(clEnqueueWriteBufferFromHDF5Dataset(b.queue, second, CL_TRUE, 0, b.dataset, H5T_NATIVE_INT, H5S_ALL,
-                                              H5P_DEFAULT, 1, &waits, nullptr));
+    CL_OK(clEnqueueWriteBufferFromHDF5Dataset(b.queue, second, CL_TRUE, 0, b.dataset,
+                                              H5T_NATIVE_INT, H5S_ALL, H5P_DEFAULT, 1, &waits,
+                                              nullptr));
     b.cl.expect(second, 0, size, 5);
     hbool_t safe = false;
     H5_OK(H5is_library_threadsafe(&safe));

@@ -21,7 +21,9 @@ public:
         path = own.substr(0, own.find('\0'));
     }
 
-    [[nodiscard]] hid create() const { return hid(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access())); }
+    [[nodiscard]] hid create() const {
+        return hid(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access()));
+    }
     [[nodiscard]] hid open() const { return hid(H5Fopen(path.c_str(), H5F_ACC_RDONLY, access())); }
 
 private:
@@ -42,7 +44,9 @@ hid transfer_list(H5FD_mpio_xfer_t mode) {
     return list;
 }
 
-extent whole_extent(const mpi_view &mpi) { return {rows_each * static_cast<hsize_t>(mpi.size), columns}; }
+extent whole_extent(const mpi_view &mpi) {
+    return {rows_each * static_cast<hsize_t>(mpi.size), columns};
+}
 
 /// Every size-th row, beginning at the rank's number.
 hid own_rows(const mpi_view &mpi) {
@@ -82,7 +86,9 @@ hid chunks_of_all(const mpi_view &mpi, bool deflated) {
     return creation;
 }
 
-std::uint64_t seed_of(const mpi_view &mpi, std::uint64_t first) { return first + static_cast<std::uint64_t>(mpi.rank); }
+std::uint64_t seed_of(const mpi_view &mpi, std::uint64_t first) {
+    return first + static_cast<std::uint64_t>(mpi.rank);
+}
 
 }  // namespace
 
@@ -101,7 +107,8 @@ MPI_CASE("each process writes and reads its part of a dataset, collectively and 
             const hid flat = make_dataset(file, "flat", H5T_NATIVE_INT, whole_extent(mpi));
             const hid cut = make_dataset(file, "cut", H5T_NATIVE_INT, whole_extent(mpi), chunks);
             expect_complete(to_dataset(queue, data, 0, {flat, H5T_NATIVE_INT, mine, list}));
-            const event_handle event = to_dataset(queue, data, 0, {cut, H5T_NATIVE_INT, mine, list});
+            const event_handle event =
+                to_dataset(queue, data, 0, {cut, H5T_NATIVE_INT, mine, list});
             expect_complete(event);
             CHECK(transfer_info<std::size_t>(event, CL_TRANSFER_BYTES) == size_each);
         }
@@ -127,7 +134,8 @@ MPI_CASE("processes write a compressed dataset together", 2) {
     {
         const hid file = common.create();
         const hid chunks = chunks_of_all(mpi, true);
-        const hid dataset = make_dataset(file, "deflated", H5T_NATIVE_INT, whole_extent(mpi), chunks);
+        const hid dataset =
+            make_dataset(file, "deflated", H5T_NATIVE_INT, whole_extent(mpi), chunks);
         const hid mine = own_rows(mpi);
         expect_complete(to_dataset(queue, data, 0, {dataset, H5T_NATIVE_INT, mine, list}));
     }
@@ -137,7 +145,9 @@ MPI_CASE("processes write a compressed dataset together", 2) {
     CHECK(same);
 }
 
-MPI_CASE("a process that joins a collective command late does not block the other processes' programs", 2) {
+MPI_CASE(
+    "a process that joins a collective command late does not block the other processes' programs",
+    2) {
     const opencl cl;
     const queue_handle queue = cl.in_order_queue();
     const common_file common(mpi);
@@ -187,8 +197,8 @@ MPI_CASE("a process with an empty selection takes part in a collective command",
     }
     for (const cl_bool blocking : {CL_FALSE, CL_TRUE}) {
         event_handle event;
-        CL_OK(clEnqueueReadBufferToHDF5Dataset(queue, data, blocking, 0, dataset, H5T_NATIVE_INT, mine, list, 0,
-                                               nullptr, event.out()));
+        CL_OK(clEnqueueReadBufferToHDF5Dataset(queue, data, blocking, 0, dataset, H5T_NATIVE_INT,
+                                               mine, list, 0, nullptr, event.out()));
         expect_complete(event);
         CHECK(transfer_info<std::size_t>(event, CL_TRANSFER_BYTES) == (last ? size_each : 0));
     }
@@ -197,7 +207,10 @@ MPI_CASE("a process with an empty selection takes part in a collective command",
     cl.expect(target, 0, size_each, last ? 4 : 5);
 }
 
-MPI_CASE("a process whose wait list failed takes part with an empty selection, and the other processes complete", 2) {
+MPI_CASE(
+    "a process whose wait list failed takes part with an empty selection, and the other processes "
+    "complete",
+    2) {
     const opencl cl;
     const common_file common(mpi);
     const hid list = transfer_list(H5FD_MPIO_COLLECTIVE);
@@ -221,8 +234,9 @@ MPI_CASE("a process whose wait list failed takes part with an empty selection, a
         CAPTURE(n);
         const queue_handle &queue = queues[n / 3 % 2];
         const event_handle gate = cl.user_event();
-        event = writes ? to_dataset(queue, data, 0, {dataset, H5T_NATIVE_INT, mine, list}, {gate})
-                       : from_dataset(queue, zeros, 0, {dataset, H5T_NATIVE_INT, mine, list}, {gate});
+        event = writes
+                    ? to_dataset(queue, data, 0, {dataset, H5T_NATIVE_INT, mine, list}, {gate})
+                    : from_dataset(queue, zeros, 0, {dataset, H5T_NATIVE_INT, mine, list}, {gate});
         CL_OK(clSetUserEventStatus(gate, fails ? -5 : CL_COMPLETE));
         if (fails) {
             expect_failed(event);
@@ -236,7 +250,8 @@ MPI_CASE("a process whose wait list failed takes part with an empty selection, a
     // Failed events may complete early. This event completes after the failed commands have
     // released HDF5.
     await_part(event);
-    expect_complete(from_dataset(cl.in_order_queue(), zeros, 0, {dataset, H5T_NATIVE_INT, mine, list}));
+    expect_complete(
+        from_dataset(cl.in_order_queue(), zeros, 0, {dataset, H5T_NATIVE_INT, mine, list}));
     mpi.barrier();
     const bytes found = selected(dataset, H5T_NATIVE_INT, mine);
     const bool right = found == (fails ? bytes(size_each) : pattern(seed_of(mpi, 60), size_each));
@@ -244,7 +259,9 @@ MPI_CASE("a process whose wait list failed takes part with an empty selection, a
     mpi.barrier();
 }
 
-MPI_CASE("many collective commands on two files complete, even if their datasets are closed immediately", 2) {
+MPI_CASE(
+    "many collective commands on two files complete, even if their datasets are closed immediately",
+    2) {
     const opencl cl;
     const queue_handle queue = cl.in_order_queue();
     const common_file one(mpi);
@@ -260,8 +277,8 @@ MPI_CASE("many collective commands on two files complete, even if their datasets
         for (const common_file *common : {&one, &two}) {
             files.push_back(common->create());
             for (std::uint64_t n = 0; n < rounds; ++n) {
-                datasets.push_back(
-                    make_dataset(files.back(), ("x" + std::to_string(n)).c_str(), H5T_NATIVE_INT, whole_extent(mpi)));
+                datasets.push_back(make_dataset(files.back(), ("x" + std::to_string(n)).c_str(),
+                                                H5T_NATIVE_INT, whole_extent(mpi)));
             }
         }
         for (std::uint64_t n = 0; n < rounds; ++n) {
@@ -269,7 +286,8 @@ MPI_CASE("many collective commands on two files complete, even if their datasets
                 const std::uint64_t seed = seed_of(mpi, 100 * (2 * n + i + 1));
                 buffers.push_back(cl.filled(size_each, seed));
                 events.push_back(
-                    to_dataset(queue, buffers.back(), 0, {datasets[i * rounds + n], H5T_NATIVE_INT, mine, list}));
+                    to_dataset(queue, buffers.back(), 0,
+                               {datasets[i * rounds + n], H5T_NATIVE_INT, mine, list}));
             }
         }
         const hdf5_lock lock;

@@ -16,7 +16,8 @@ int main(int argc, char **argv) {
         cl_platform_id platform = nullptr;
         clGetPlatformIDs(1, &platform, nullptr);
         cl_uint count = 0;
-        std::printf("clGetDeviceIDs returned %d\n", clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 0, nullptr, &count));
+        std::printf("clGetDeviceIDs returned %d\n",
+                    clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 0, nullptr, &count));
         MPI_Finalize();
         return 0;
     }
@@ -47,7 +48,8 @@ int main(int argc, char **argv) {
         clGetPlatformIDs(1, &platform, nullptr);
         clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 1, &device, nullptr);
         cl_context context = clCreateContext(nullptr, 1, &device, nullptr, nullptr, nullptr);
-        cl_mem buffer = clCreateBuffer(context, CL_MEM_READ_WRITE, rank == 0 ? 64 : 128, nullptr, nullptr);
+        cl_mem buffer =
+            clCreateBuffer(context, CL_MEM_READ_WRITE, rank == 0 ? 64 : 128, nullptr, nullptr);
         clReleaseMemObject(buffer);
         clReleaseContext(context);
         MPI_Barrier(MPI_COMM_WORLD);

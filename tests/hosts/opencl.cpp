@@ -40,7 +40,8 @@ struct Devices {
         cl_uint count = 0;
         check(clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 0, nullptr, &count), "clGetDeviceIDs");
         all.resize(count);
-        check(clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, count, all.data(), nullptr), "clGetDeviceIDs");
+        check(clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, count, all.data(), nullptr),
+              "clGetDeviceIDs");
         cl_int code = CL_SUCCESS;
         context = clCreateContext(nullptr, count, all.data(), nullptr, nullptr, &code);
         check(code, "clCreateContext");
@@ -56,14 +57,17 @@ struct Devices {
 void work(const Devices &devices) {
     for (cl_device_id device : devices.all) {
         cl_int code = CL_SUCCESS;
-        cl_command_queue queue = clCreateCommandQueueWithProperties(devices.context, device, nullptr, &code);
+        cl_command_queue queue =
+            clCreateCommandQueueWithProperties(devices.context, device, nullptr, &code);
         check(code, "clCreateCommandQueueWithProperties");
         cl_mem buffer = clCreateBuffer(devices.context, CL_MEM_READ_WRITE, 4096, nullptr, &code);
         const int pattern = 42;
         std::array<int, 1024> values{};
-        check(clEnqueueFillBuffer(queue, buffer, &pattern, sizeof pattern, 0, sizeof values, 0, nullptr, nullptr),
+        check(clEnqueueFillBuffer(queue, buffer, &pattern, sizeof pattern, 0, sizeof values, 0,
+                                  nullptr, nullptr),
               "clEnqueueFillBuffer");
-        check(clEnqueueReadBuffer(queue, buffer, CL_TRUE, 0, sizeof values, values.data(), 0, nullptr, nullptr),
+        check(clEnqueueReadBuffer(queue, buffer, CL_TRUE, 0, sizeof values, values.data(), 0,
+                                  nullptr, nullptr),
               "clEnqueueReadBuffer");
         if (values.back() != pattern) std::exit(8);
         clReleaseMemObject(buffer);
@@ -94,22 +98,26 @@ void print_all(int round) {
     (void)!getrandom(&number, sizeof number, 0);
     unsigned of_thread = 0;
     std::thread([&] { (void)!getrandom(&of_thread, sizeof of_thread, 0); }).join();
-    print("round " + std::to_string(round) + " " + std::to_string(now.tv_sec) + "." + std::to_string(now.tv_nsec) +
-          " " + std::to_string(time(nullptr)) + " " + std::to_string(number) + " " + std::to_string(of_thread));
+    print("round " + std::to_string(round) + " " + std::to_string(now.tv_sec) + "." +
+          std::to_string(now.tv_nsec) + " " + std::to_string(time(nullptr)) + " " +
+          std::to_string(number) + " " + std::to_string(of_thread));
 }
 
 void callbacks() {
     const Devices devices;
     cl_int code = CL_SUCCESS;
-    cl_command_queue queue = clCreateCommandQueueWithProperties(devices.context, devices.all.front(), nullptr, &code);
+    cl_command_queue queue =
+        clCreateCommandQueueWithProperties(devices.context, devices.all.front(), nullptr, &code);
     for (int round = 0; round < 20; ++round) {
         cl_mem buffer = clCreateBuffer(devices.context, CL_MEM_READ_WRITE, 4096, nullptr, &code);
-        check(clSetMemObjectDestructorCallback(buffer, at_end, nullptr), "clSetMemObjectDestructorCallback");
+        check(clSetMemObjectDestructorCallback(buffer, at_end, nullptr),
+              "clSetMemObjectDestructorCallback");
         print_all(round);
         const int pattern = round;
         cl_event event = nullptr;
         cl_event start = clCreateUserEvent(devices.context, &code);
-        check(clEnqueueFillBuffer(queue, buffer, &pattern, sizeof pattern, 0, 4096, 1, &start, &event),
+        check(clEnqueueFillBuffer(queue, buffer, &pattern, sizeof pattern, 0, 4096, 1, &start,
+                                  &event),
               "clEnqueueFillBuffer");
         check(clSetEventCallback(event, CL_COMPLETE, at_event, nullptr), "clSetEventCallback");
         clReleaseMemObject(buffer);
@@ -176,11 +184,13 @@ void probe() {
 // Makes a call that depends on the process's number.
 void differ() {
     const Devices all;
-    clReleaseMemObject(
-        clCreateBuffer(all.context, CL_MEM_READ_WRITE, static_cast<std::size_t>(getpid()), nullptr, nullptr));
+    clReleaseMemObject(clCreateBuffer(all.context, CL_MEM_READ_WRITE,
+                                      static_cast<std::size_t>(getpid()), nullptr, nullptr));
 }
 
-void by_system() { print("system " + std::to_string(std::system((self + " " + folder + " devices").c_str()))); }
+void by_system() {
+    print("system " + std::to_string(std::system((self + " " + folder + " devices").c_str())));
+}
 
 }  // namespace
 
@@ -189,8 +199,9 @@ int main(int argc, char **argv) {
     self = argv[0];
     folder = argv[1];
     const std::map<std::string, std::function<void()>> parts{
-        {"callbacks", callbacks}, {"devices", devices},  {"child", child},  {"inherited", inherited},
-        {"probe", probe},         {"system", by_system}, {"differ", differ}};
+        {"callbacks", callbacks}, {"devices", devices}, {"child", child},
+        {"inherited", inherited}, {"probe", probe},     {"system", by_system},
+        {"differ", differ}};
     parts.at(argv[2])();
     print("end");
 }

@@ -68,7 +68,8 @@ void draw() {
     std::array<unsigned, 4> numbers{};
     print(Text{"getrandom", getrandom(numbers.data(), sizeof numbers, 0), numbers[0], numbers[3]});
     print(Text{"getentropy", getentropy(numbers.data(), sizeof numbers), numbers[1]});
-    if (std::random_device device; !has_own_random_device()) print(Text{"random_device", device(), device()});
+    if (std::random_device device; !has_own_random_device())
+        print(Text{"random_device", device(), device()});
     std::srand(static_cast<unsigned>(time(nullptr)) ^ static_cast<unsigned>(getpid()));
     print(Text{"rand", std::rand()});
     for (const char *source : {"/dev/urandom", "/dev/random"}) {
@@ -105,7 +106,8 @@ void identity() {
     std::array<char, 256> host{};
     uname(&system);
     gethostname(host.data(), host.size());
-    print(Text{"identity", getpid(), getppid(), host.data(), system.nodename, isatty(1), isatty(2)});
+    print(
+        Text{"identity", getpid(), getppid(), host.data(), system.nodename, isatty(1), isatty(2)});
     std::fprintf(stderr, "to standard error\n");
 }
 
@@ -133,11 +135,11 @@ void files() {
     print(Text{"counted", contents(folder + "/count")});
     stat((folder + "/count").c_str(), &state);
     print(Text{"state", state.st_size, state.st_mtim.tv_nsec, state.st_ino});
-    print(Text{"rename", std::rename(path.c_str(), (folder + "/renamed").c_str()), access(path.c_str(), F_OK),
-               contents(folder + "/renamed")});
+    print(Text{"rename", std::rename(path.c_str(), (folder + "/renamed").c_str()),
+               access(path.c_str(), F_OK), contents(folder + "/renamed")});
     print(Text{"no such file", open((folder + "/none/such").c_str(), O_RDONLY), errno});
-    print(
-        Text{"remove", std::remove((folder + "/renamed").c_str()), std::remove((folder + "/renamed").c_str()), errno});
+    print(Text{"remove", std::remove((folder + "/renamed").c_str()),
+               std::remove((folder + "/renamed").c_str()), errno});
 }
 
 void places() {
@@ -247,7 +249,8 @@ void polling() {
         timespec before{};
         while (!stop) {
             clock_gettime(CLOCK_MONOTONIC, &now);
-            if (now.tv_sec < before.tv_sec || (now.tv_sec == before.tv_sec && now.tv_nsec < before.tv_nsec))
+            if (now.tv_sec < before.tv_sec ||
+                (now.tv_sec == before.tv_sec && now.tv_nsec < before.tv_nsec))
                 print("backwards");
             before = now;
         }
@@ -312,9 +315,10 @@ int main(int argc, char **argv) {
     if (argc < 3) return 2;
     folder = argv[1];
     const std::vector<std::pair<std::string, void (*)()>> parts{
-        {"random", draw},       {"time", clocks},     {"identity", identity}, {"files", files},   {"places", places},
-        {"children", children}, {"threads", threads}, {"signals", signals},   {"chance", chance}, {"full", full_disk},
-        {"pool", pool},         {"polling", polling}, {"loaded", loaded}};
+        {"random", draw},   {"time", clocks},       {"identity", identity}, {"files", files},
+        {"places", places}, {"children", children}, {"threads", threads},   {"signals", signals},
+        {"chance", chance}, {"full", full_disk},    {"pool", pool},         {"polling", polling},
+        {"loaded", loaded}};
     for (int i = 2; i < argc; ++i)
         for (const auto &[name, part] : parts)
             if (name == argv[i]) part();

@@ -25,11 +25,12 @@ int main(void) {
         int data[COUNT];
         for (int k = 0; k < COUNT; ++k) data[k] = (int)i + k;
         queues[i] = clCreateCommandQueueWithProperties(context, devices[i], NULL, &error);
-        in[i] = clCreateBuffer(context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, sizeof data, data, &error);
+        in[i] = clCreateBuffer(context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, sizeof data, data,
+                               &error);
         out[i] = clCreateBuffer(context, CL_MEM_READ_WRITE, sizeof data, NULL, &error);
     }
-    error =
-        clEnqueueAllReduceBuffer(queues, n, in, out, NULL, NULL, COUNT * sizeof(int), CL_SIGNED_INT32, 0, NULL, NULL);
+    error = clEnqueueAllReduceBuffer(queues, n, in, out, NULL, NULL, COUNT * sizeof(int),
+                                     CL_SIGNED_INT32, 0, NULL, NULL);
     if (error != CL_SUCCESS) {
         printf("clEnqueueAllReduceBuffer: %d\n", error);
         return EXIT_FAILURE;

@@ -37,17 +37,20 @@ int main(void) {
     cl_mem to = clCreateBuffer(context, CL_MEM_READ_WRITE, sizeof received, NULL, &error);
     CHECK(error == CL_SUCCESS);
 
-    CHECK(clEnqueueReadBufferToStdioFile(queue, from, CL_TRUE, 0, sizeof sent, file, 0, NULL, NULL) == CL_SUCCESS);
+    CHECK(clEnqueueReadBufferToStdioFile(queue, from, CL_TRUE, 0, sizeof sent, file, 0, NULL,
+                                         NULL) == CL_SUCCESS);
     CHECK(fflush(file) == 0);
-    CHECK(clEnqueueWriteBufferFromFile(queue, to, CL_FALSE, 0, sizeof received, fileno(file), 0, 0, NULL, &event) ==
+    CHECK(clEnqueueWriteBufferFromFile(queue, to, CL_FALSE, 0, sizeof received, fileno(file), 0, 0,
+                                       NULL, &event) == CL_SUCCESS);
+    CHECK(clEnqueueReadBuffer(queue, to, CL_TRUE, 0, sizeof received, received, 1, &event, NULL) ==
           CL_SUCCESS);
-    CHECK(clEnqueueReadBuffer(queue, to, CL_TRUE, 0, sizeof received, received, 1, &event, NULL) == CL_SUCCESS);
     CHECK(memcmp(sent, received, sizeof sent) == 0);
     CHECK(clGetTransferInfo(event, CL_TRANSFER_BYTES, sizeof bytes, &bytes, NULL) == CL_SUCCESS);
     CHECK(bytes == sizeof received);
     CHECK(clReleaseEvent(event) == CL_SUCCESS);
 
-    error = clEnqueueWriteBufferFromFile(queue, to, CL_TRUE, 0, sizeof received, fileno(file), 1, 0, NULL, NULL);
+    error = clEnqueueWriteBufferFromFile(queue, to, CL_TRUE, 0, sizeof received, fileno(file), 1, 0,
+                                         NULL, NULL);
     CHECK(strcmp(clDistErrorName(error), "CL_END_OF_FILE") == 0);
     CHECK(strstr(clDistLastErrorMessage(), " ended after ") != NULL);
     fclose(file);

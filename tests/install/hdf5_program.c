@@ -22,12 +22,12 @@ int main(void) {
     expect("clDistUnlockHDF5", clDistUnlockHDF5(), CL_SUCCESS);
     expect("clDistUnlockHDF5 again", clDistUnlockHDF5(), safe ? CL_SUCCESS : CL_INVALID_OPERATION);
     expect("clEnqueueReadBufferToHDF5Dataset",
-           clEnqueueReadBufferToHDF5Dataset(NULL, NULL, CL_FALSE, 0, -1, H5T_NATIVE_INT, H5S_ALL, H5P_DEFAULT, 0, NULL,
-                                            NULL),
+           clEnqueueReadBufferToHDF5Dataset(NULL, NULL, CL_FALSE, 0, -1, H5T_NATIVE_INT, H5S_ALL,
+                                            H5P_DEFAULT, 0, NULL, NULL),
            CL_INVALID_COMMAND_QUEUE);
     expect("clEnqueueWriteBufferFromHDF5Dataset",
-           clEnqueueWriteBufferFromHDF5Dataset(NULL, NULL, CL_FALSE, 0, -1, H5T_NATIVE_INT, H5S_ALL, H5P_DEFAULT, 0,
-                                               NULL, NULL),
+           clEnqueueWriteBufferFromHDF5Dataset(NULL, NULL, CL_FALSE, 0, -1, H5T_NATIVE_INT, H5S_ALL,
+                                               H5P_DEFAULT, 0, NULL, NULL),
            CL_INVALID_COMMAND_QUEUE);
     return failures != 0;
 }

@@ -7,26 +7,34 @@ using namespace cldist_test;
 
 namespace {
 
-cl_int send_now(cl_command_queue queue, cl_mem buffer, std::size_t offset, std::size_t size, const mpi_view &mpi) {
-    return clEnqueueSendBuffer(queue, buffer, CL_TRUE, offset, size, 1 - mpi.rank, 1, mpi.comm, 0, nullptr, nullptr);
+cl_int send_now(cl_command_queue queue, cl_mem buffer, std::size_t offset, std::size_t size,
+                const mpi_view &mpi) {
+    return clEnqueueSendBuffer(queue, buffer, CL_TRUE, offset, size, 1 - mpi.rank, 1, mpi.comm, 0,
+                               nullptr, nullptr);
 }
 
-cl_int receive_now(cl_command_queue queue, cl_mem buffer, std::size_t offset, std::size_t size, const mpi_view &mpi) {
-    return clEnqueueRecvBuffer(queue, buffer, CL_TRUE, offset, size, 1 - mpi.rank, 1, mpi.comm, 0, nullptr, nullptr);
+cl_int receive_now(cl_command_queue queue, cl_mem buffer, std::size_t offset, std::size_t size,
+                   const mpi_view &mpi) {
+    return clEnqueueRecvBuffer(queue, buffer, CL_TRUE, offset, size, 1 - mpi.rank, 1, mpi.comm, 0,
+                               nullptr, nullptr);
 }
 
 }  // namespace
 
-MPI_CASE("blocking messages of all small sizes go back and forth on in-order and out-of-order queues", 2) {
+MPI_CASE(
+    "blocking messages of all small sizes go back and forth on in-order and out-of-order queues",
+    2) {
     const opencl cl;
     if (mpi.rank > 1) {
         return;
     }
     for (const queue_set &queues : cl.independent_queues(1)) {
         CAPTURE(queues.kind);
-        for (const std::size_t size : {1UL, 8UL, 64UL, 1000UL, 16 * KiB - 1, 16 * KiB, 16 * KiB + 1, 64 * KiB}) {
+        for (const std::size_t size :
+             {1UL, 8UL, 64UL, 1000UL, 16 * KiB - 1, 16 * KiB, 16 * KiB + 1, 64 * KiB}) {
             CAPTURE(size);
-            const buffer_handle buffer = cl.filled(size + 200, 3 + static_cast<std::uint64_t>(mpi.rank));
+            const buffer_handle buffer =
+                cl.filled(size + 200, 3 + static_cast<std::uint64_t>(mpi.rank));
             // The message goes back and forth, to different offsets. The bytes around it do not
             // change.
             if (mpi.rank == 0) {
@@ -68,9 +76,11 @@ MPI_CASE("short-lived buffers and sub-buffers are sent and received in place", 2
         cl_event *const wanted = waits ? event.out() : nullptr;
         const cl_bool blocking = waits ? CL_FALSE : CL_TRUE;
         if (mpi.rank == 0) {
-            CL_OK(clEnqueueSendBuffer(queue, used, blocking, offset, size, 1, 7, mpi.comm, 0, nullptr, wanted));
+            CL_OK(clEnqueueSendBuffer(queue, used, blocking, offset, size, 1, 7, mpi.comm, 0,
+                                      nullptr, wanted));
         } else {
-            CL_OK(clEnqueueRecvBuffer(queue, used, blocking, offset, size, 0, 7, mpi.comm, 0, nullptr, wanted));
+            CL_OK(clEnqueueRecvBuffer(queue, used, blocking, offset, size, 0, 7, mpi.comm, 0,
+                                      nullptr, wanted));
         }
         if (waits) {
             const cl_event ended = event;
@@ -94,7 +104,8 @@ MPI_CASE("one large message after another arrives, whether it is staged or goes 
         for (std::uint64_t turn = 0; turn < 20; ++turn) {
             CAPTURE(size);
             CAPTURE(turn);
-            const buffer_handle buffer = cl.filled(size + 2 * skip, 2 * turn + static_cast<std::uint64_t>(mpi.rank));
+            const buffer_handle buffer =
+                cl.filled(size + 2 * skip, 2 * turn + static_cast<std::uint64_t>(mpi.rank));
             if (mpi.rank == 0) {
                 CL_OK(send_now(queue, buffer, skip, size, mpi));
             } else {
@@ -122,9 +133,11 @@ MPI_CASE("a small blocking call comes after earlier kernels and before later one
     for (int turn = 0; turn < 20; ++turn) {
         const bool sends = turn % 2 == mpi.rank;
         if (sends) {
-            CL_OK(clEnqueueNDRangeKernel(queue, kernel, 1, nullptr, &size, nullptr, 0, nullptr, nullptr));
+            CL_OK(clEnqueueNDRangeKernel(queue, kernel, 1, nullptr, &size, nullptr, 0, nullptr,
+                                         nullptr));
         }
-        CL_OK(sends ? send_now(queue, buffer, 0, size, mpi) : receive_now(queue, buffer, 0, size, mpi));
+        CL_OK(sends ? send_now(queue, buffer, 0, size, mpi)
+                    : receive_now(queue, buffer, 0, size, mpi));
         for (auto &byte : wanted) {
             ++byte;
         }
@@ -132,7 +145,9 @@ MPI_CASE("a small blocking call comes after earlier kernels and before later one
     }
 }
 
-MPI_CASE("a small blocking receive returns an error for a wrong message, and the next message arrives", 2) {
+MPI_CASE(
+    "a small blocking receive returns an error for a wrong message, and the next message arrives",
+    2) {
     const opencl cl;
     const queue_handle queue = cl.in_order_queue();
     const buffer_handle buffer = cl.filled(MiB, static_cast<std::uint64_t>(mpi.rank));

@@ -59,9 +59,12 @@ public:
         return buffer;
     }
     /// A buffer filled with a pattern.
-    buffer_handle room(std::size_t offset, std::size_t size) const { return cl.filled(offset + size + margin, 78); }
+    buffer_handle room(std::size_t offset, std::size_t size) const {
+        return cl.filled(offset + size + margin, 78);
+    }
     /// Checks that the buffer contains `data` at `offset` and the unchanged pattern around it.
-    void expect(cl_mem buffer, std::size_t offset, const bytes &data, std::uint64_t seed = 78) const {
+    void expect(cl_mem buffer, std::size_t offset, const bytes &data,
+                std::uint64_t seed = 78) const {
         bytes all = pattern(seed, offset + data.size() + margin);
         std::copy(data.begin(), data.end(), all.begin() + static_cast<std::ptrdiff_t>(offset));
         const bytes found = cl.read(buffer, 0, all.size());
@@ -84,7 +87,8 @@ struct operator_of {
 /// The operators that MPI allows for integers and for floating-point numbers.
 template <typename T>
 std::vector<operator_of> operators() {
-    std::vector<operator_of> all{{"max", MPI_MAX}, {"min", MPI_MIN}, {"sum", MPI_SUM}, {"prod", MPI_PROD}};
+    std::vector<operator_of> all{
+        {"max", MPI_MAX}, {"min", MPI_MIN}, {"sum", MPI_SUM}, {"prod", MPI_PROD}};
     if (std::numeric_limits<T>::is_integer) {
         all.insert(all.end(), {{"land", MPI_LAND},
                                {"band", MPI_BAND},
@@ -147,8 +151,8 @@ std::vector<T> reduced(MPI_Op op, int ranks, std::size_t count) {
 }
 
 template <typename T>
-void reduce_everywhere(issuer &issue, MPI_Datatype type, MPI_Op op, std::size_t count, std::size_t from,
-                       std::size_t to) {
+void reduce_everywhere(issuer &issue, MPI_Datatype type, MPI_Op op, std::size_t count,
+                       std::size_t from, std::size_t to) {
     const mpi_view &mpi = issue.mpi;
     const bytes mine = bytes_of(values<T>(mpi.rank, count));
     const bytes wanted = bytes_of(reduced<T>(op, mpi.size, count));
@@ -157,8 +161,8 @@ void reduce_everywhere(issuer &issue, MPI_Datatype type, MPI_Op op, std::size_t 
         const buffer_handle in = issue.holding(from, mine);
         const buffer_handle out = issue.room(to, mine.size());
         issue([&](cl_bool blocking, cl_event *event) {
-            return clEnqueueAllreduceBufferMPI(issue.queue, in, blocking, from, out, to, count, type, op, mpi.comm, 0,
-                                               nullptr, event);
+            return clEnqueueAllreduceBufferMPI(issue.queue, in, blocking, from, out, to, count,
+                                               type, op, mpi.comm, 0, nullptr, event);
         });
         issue.expect(out, to, wanted);
         issue.expect(in, from, mine, 77);
@@ -166,8 +170,8 @@ void reduce_everywhere(issuer &issue, MPI_Datatype type, MPI_Op op, std::size_t 
     {
         const buffer_handle both = issue.holding(from, mine);
         issue([&](cl_bool blocking, cl_event *event) {
-            return clEnqueueAllreduceBufferMPI(issue.queue, both, blocking, from, both, from, count, type, op, mpi.comm,
-                                               0, nullptr, event);
+            return clEnqueueAllreduceBufferMPI(issue.queue, both, blocking, from, both, from, count,
+                                               type, op, mpi.comm, 0, nullptr, event);
         });
         issue.expect(both, from, wanted, 77);
     }
@@ -181,7 +185,8 @@ void reduce_everywhere(issuer &issue, MPI_Datatype type, MPI_Op op, std::size_t 
                                             !gets      ? nullptr
                                             : in_place ? in.get()
                                                        : out.get(),
-                                            in_place ? from : to, count, type, op, root, mpi.comm, 0, nullptr, event);
+                                            in_place ? from : to, count, type, op, root, mpi.comm,
+                                            0, nullptr, event);
         });
         issue.expect(in, from, in_place && gets ? wanted : mine, 77);
         if (gets && !in_place) {
@@ -198,21 +203,24 @@ void reduce_everywhere(issuer &issue, MPI_Datatype type, MPI_Op op, std::size_t 
         left -= counts[i];
     }
     const auto own = counts[static_cast<std::size_t>(mpi.rank)] * sizeof(T);
-    const auto before = std::accumulate(counts.begin(), counts.begin() + mpi.rank, std::size_t{0}) * sizeof(T);
+    const auto before =
+        std::accumulate(counts.begin(), counts.begin() + mpi.rank, std::size_t{0}) * sizeof(T);
     const auto at = [](std::size_t i) { return static_cast<std::ptrdiff_t>(i); };
     const bytes part(wanted.begin() + at(before), wanted.begin() + at(before + own));
     {
         const buffer_handle in = issue.holding(from, mine);
         const buffer_handle out = issue.room(to, own);
         issue([&](cl_bool blocking, cl_event *event) {
-            return clEnqueueReduceScatterBufferMPI(issue.queue, in, blocking, from, out, to, counts.data(), type, op,
-                                                   mpi.comm, 0, nullptr, event);
+            return clEnqueueReduceScatterBufferMPI(issue.queue, in, blocking, from, out, to,
+                                                   counts.data(), type, op, mpi.comm, 0, nullptr,
+                                                   event);
         });
         issue.expect(out, to, part);
         issue.expect(in, from, mine, 77);
         issue([&](cl_bool blocking, cl_event *event) {
-            return clEnqueueReduceScatterBufferMPI(issue.queue, in, blocking, from, in, from, counts.data(), type, op,
-                                                   mpi.comm, 0, nullptr, event);
+            return clEnqueueReduceScatterBufferMPI(issue.queue, in, blocking, from, in, from,
+                                                   counts.data(), type, op, mpi.comm, 0, nullptr,
+                                                   event);
         });
         const bytes found = issue.cl.read(in, 0, from + own);
         CHECK((bytes(found.begin() + at(from), found.end()) == part));
@@ -233,7 +241,8 @@ void reduce_type(issuer &issue, const std::string &name, MPI_Datatype type) {
     }
     // Sizes below and above the limit up to which one all-gather is used.
     for (const std::size_t bytes_each : {8000, 30000, 200000}) {
-        reduce_everywhere<T>(issue, type, MPI_SUM, bytes_each / sizeof(T), sizeof(T), 2 * sizeof(T));
+        reduce_everywhere<T>(issue, type, MPI_SUM, bytes_each / sizeof(T), sizeof(T),
+                             2 * sizeof(T));
     }
 }
 
@@ -252,8 +261,8 @@ bytes joined(int ranks, const std::function<bytes(int)> &part) {
 }
 
 /// All collectives that move equal sizes, in place and not in place.
-void move_evenly(issuer &issue, MPI_Datatype type, std::size_t element, std::size_t count, std::size_t from,
-                 std::size_t to) {
+void move_evenly(issuer &issue, MPI_Datatype type, std::size_t element, std::size_t count,
+                 std::size_t from, std::size_t to) {
     const mpi_view &mpi = issue.mpi;
     const std::size_t size = count * element;
     const int root = static_cast<int>(count + from) % mpi.size;
@@ -267,8 +276,8 @@ void move_evenly(issuer &issue, MPI_Datatype type, std::size_t element, std::siz
         const bytes sent = part_for(root, 9, size);
         const buffer_handle buffer = is_root ? issue.holding(from, sent) : issue.room(from, size);
         issue([&](cl_bool blocking, cl_event *event) {
-            return clEnqueueBcastBufferMPI(issue.queue, buffer, blocking, from, count, type, root, mpi.comm, 0, nullptr,
-                                           event);
+            return clEnqueueBcastBufferMPI(issue.queue, buffer, blocking, from, count, type, root,
+                                           mpi.comm, 0, nullptr, event);
         });
         issue.expect(buffer, from, sent, is_root ? 77 : 78);
     }
@@ -281,9 +290,10 @@ void move_evenly(issuer &issue, MPI_Datatype type, std::size_t element, std::siz
             issue.cl.write(out, to + my_place, own);
         }
         issue([&](cl_bool blocking, cl_event *event) {
-            return clEnqueueAllgatherBufferMPI(issue.queue, in_place ? out.get() : in.get(), blocking,
-                                               in_place ? to + my_place : from, count, type, out, to, count, type,
-                                               mpi.comm, 0, nullptr, event);
+            return clEnqueueAllgatherBufferMPI(issue.queue, in_place ? out.get() : in.get(),
+                                               blocking, in_place ? to + my_place : from, count,
+                                               type, out, to, count, type, mpi.comm, 0, nullptr,
+                                               event);
         });
         issue.expect(out, to, gathered);
     }
@@ -297,9 +307,10 @@ void move_evenly(issuer &issue, MPI_Datatype type, std::size_t element, std::siz
         }
         issue([&](cl_bool blocking, cl_event *event) {
             return clEnqueueGatherBufferMPI(issue.queue, at_place ? out.get() : in.get(), blocking,
-                                            at_place ? to + my_place : from, count, type, is_root ? out.get() : nullptr,
-                                            to, is_root ? count : 99, is_root ? type : MPI_DATATYPE_NULL, root,
-                                            mpi.comm, 0, nullptr, event);
+                                            at_place ? to + my_place : from, count, type,
+                                            is_root ? out.get() : nullptr, to, is_root ? count : 99,
+                                            is_root ? type : MPI_DATATYPE_NULL, root, mpi.comm, 0,
+                                            nullptr, event);
         });
         if (is_root) {
             issue.expect(out, to, gathered);
@@ -314,10 +325,10 @@ void move_evenly(issuer &issue, MPI_Datatype type, std::size_t element, std::siz
         const buffer_handle out = issue.room(to, size);
         const bool at_place = in_place && is_root;
         issue([&](cl_bool blocking, cl_event *event) {
-            return clEnqueueScatterBufferMPI(issue.queue, is_root ? in.get() : nullptr, blocking, from,
-                                             is_root ? count : 0, is_root ? type : MPI_DATATYPE_NULL,
-                                             at_place ? in.get() : out.get(), at_place ? from + my_place : to, count,
-                                             type, root, mpi.comm, 0, nullptr, event);
+            return clEnqueueScatterBufferMPI(
+                issue.queue, is_root ? in.get() : nullptr, blocking, from, is_root ? count : 0,
+                is_root ? type : MPI_DATATYPE_NULL, at_place ? in.get() : out.get(),
+                at_place ? from + my_place : to, count, type, root, mpi.comm, 0, nullptr, event);
         });
         issue.expect(in, from, scattered, 77);
         if (!at_place) {
@@ -325,15 +336,16 @@ void move_evenly(issuer &issue, MPI_Datatype type, std::size_t element, std::siz
         }
     }
     const bytes to_all = joined(mpi.size, [&](int rank) { return part_for(mpi.rank, rank, size); });
-    const bytes from_all = joined(mpi.size, [&](int rank) { return part_for(rank, mpi.rank, size); });
+    const bytes from_all =
+        joined(mpi.size, [&](int rank) { return part_for(rank, mpi.rank, size); });
     for (const bool in_place : {false, true}) {
         CAPTURE(in_place);
         const buffer_handle in = issue.holding(from, to_all);
         const buffer_handle out = issue.room(to, to_all.size());
         issue([&](cl_bool blocking, cl_event *event) {
             return clEnqueueAlltoallBufferMPI(issue.queue, in, blocking, from, count, type,
-                                              in_place ? in.get() : out.get(), in_place ? from : to, count, type,
-                                              mpi.comm, 0, nullptr, event);
+                                              in_place ? in.get() : out.get(), in_place ? from : to,
+                                              count, type, mpi.comm, 0, nullptr, event);
         });
         if (in_place) {
             issue.expect(in, from, from_all, 77);
@@ -368,7 +380,8 @@ struct layout {
     bytes with(bytes data, std::size_t element, const std::function<bytes(int)> &part) const {
         for (std::size_t i = 0; i < counts.size(); ++i) {
             const bytes more = part(static_cast<int>(i));
-            std::copy(more.begin(), more.end(), data.begin() + static_cast<std::ptrdiff_t>(places[i] * element));
+            std::copy(more.begin(), more.end(),
+                      data.begin() + static_cast<std::ptrdiff_t>(places[i] * element));
         }
         return data;
     }
@@ -378,8 +391,8 @@ struct layout {
     std::size_t end = 0;
 };
 
-void move_unevenly(issuer &issue, MPI_Datatype type, std::size_t element, std::size_t scale, std::size_t from,
-                   std::size_t to) {
+void move_unevenly(issuer &issue, MPI_Datatype type, std::size_t element, std::size_t scale,
+                   std::size_t from, std::size_t to) {
     const mpi_view &mpi = issue.mpi;
     CAPTURE(element);
     CAPTURE(scale);
@@ -408,35 +421,37 @@ void move_unevenly(issuer &issue, MPI_Datatype type, std::size_t element, std::s
             }
             issue([&](cl_bool blocking, cl_event *event) {
                 if (for_all) {
-                    return clEnqueueAllgathervBufferMPI(issue.queue, at_place ? out.get() : in.get(), blocking,
-                                                        at_place ? own_place : from, places.counts[my], type, out, to,
-                                                        places.counts.data(), places.places.data(), type, mpi.comm, 0,
-                                                        nullptr, event);
+                    return clEnqueueAllgathervBufferMPI(
+                        issue.queue, at_place ? out.get() : in.get(), blocking,
+                        at_place ? own_place : from, places.counts[my], type, out, to,
+                        places.counts.data(), places.places.data(), type, mpi.comm, 0, nullptr,
+                        event);
                 }
-                return clEnqueueGathervBufferMPI(issue.queue, at_place ? out.get() : in.get(), blocking,
-                                                 at_place ? own_place : from, places.counts[my], type,
-                                                 is_root ? out.get() : nullptr, to,
-                                                 is_root ? places.counts.data() : nullptr, places.places.data(), type,
-                                                 root, mpi.comm, 0, nullptr, event);
+                return clEnqueueGathervBufferMPI(
+                    issue.queue, at_place ? out.get() : in.get(), blocking,
+                    at_place ? own_place : from, places.counts[my], type,
+                    is_root ? out.get() : nullptr, to, is_root ? places.counts.data() : nullptr,
+                    places.places.data(), type, root, mpi.comm, 0, nullptr, event);
             });
             const bytes there(blank.begin() + static_cast<std::ptrdiff_t>(to), blank.end());
-            issue.expect(out, to, for_all || is_root ? places.with(there, element, to_root) : there);
+            issue.expect(out, to,
+                         for_all || is_root ? places.with(there, element, to_root) : there);
         }
     }
     for (const bool in_place : {false, true}) {
         CAPTURE(in_place);
         const layout places(mpi.size, [&](int rank) { return count_for(root, rank, scale); });
-        const bytes given =
-            places.with(bytes(places.end * element, 5), element, [&](int rank) { return part(root, rank); });
+        const bytes given = places.with(bytes(places.end * element, 5), element,
+                                        [&](int rank) { return part(root, rank); });
         const bool at_place = in_place && is_root;
         const buffer_handle in = issue.holding(from, given);
         const buffer_handle out = issue.room(to, places.counts[my] * element);
         issue([&](cl_bool blocking, cl_event *event) {
-            return clEnqueueScattervBufferMPI(issue.queue, is_root ? in.get() : nullptr, blocking, from,
-                                              is_root ? places.counts.data() : nullptr, places.places.data(), type,
-                                              at_place ? in.get() : out.get(),
-                                              at_place ? from + places.places[my] * element : to, places.counts[my],
-                                              type, root, mpi.comm, 0, nullptr, event);
+            return clEnqueueScattervBufferMPI(
+                issue.queue, is_root ? in.get() : nullptr, blocking, from,
+                is_root ? places.counts.data() : nullptr, places.places.data(), type,
+                at_place ? in.get() : out.get(), at_place ? from + places.places[my] * element : to,
+                places.counts[my], type, root, mpi.comm, 0, nullptr, event);
         });
         issue.expect(in, from, given, 77);
         if (!at_place) {
@@ -446,14 +461,14 @@ void move_unevenly(issuer &issue, MPI_Datatype type, std::size_t element, std::s
     {
         const layout gives(mpi.size, [&](int rank) { return count_for(me, rank, scale); });
         const layout gets(mpi.size, [&](int rank) { return count_for(rank, me, scale); });
-        const bytes given =
-            gives.with(bytes(gives.end * element, 5), element, [&](int rank) { return part(me, rank); });
+        const bytes given = gives.with(bytes(gives.end * element, 5), element,
+                                       [&](int rank) { return part(me, rank); });
         const buffer_handle in = issue.holding(from, given);
         const buffer_handle out = issue.room(to, gets.end * element);
         issue([&](cl_bool blocking, cl_event *event) {
-            return clEnqueueAlltoallvBufferMPI(issue.queue, in, blocking, from, gives.counts.data(),
-                                               gives.places.data(), type, out, to, gets.counts.data(),
-                                               gets.places.data(), type, mpi.comm, 0, nullptr, event);
+            return clEnqueueAlltoallvBufferMPI(
+                issue.queue, in, blocking, from, gives.counts.data(), gives.places.data(), type,
+                out, to, gets.counts.data(), gets.places.data(), type, mpi.comm, 0, nullptr, event);
         });
         const bytes blank = pattern(78, to + gets.end * element);
         const bytes there(blank.begin() + static_cast<std::ptrdiff_t>(to), blank.end());
@@ -462,7 +477,9 @@ void move_unevenly(issuer &issue, MPI_Datatype type, std::size_t element, std::s
     }
     {
         // In place, both directions have the same sizes.
-        const auto both = [&](int a, int b) { return count_for(std::min(a, b), std::max(a, b), scale); };
+        const auto both = [&](int a, int b) {
+            return count_for(std::min(a, b), std::max(a, b), scale);
+        };
         const layout places(mpi.size, [&](int rank) { return both(me, rank); });
         const auto filled = [&](bool got) {
             return places.with(bytes(places.end * element, 5), element, [&](int rank) {
@@ -471,9 +488,10 @@ void move_unevenly(issuer &issue, MPI_Datatype type, std::size_t element, std::s
         };
         const buffer_handle buffer = issue.holding(from, filled(false));
         issue([&](cl_bool blocking, cl_event *event) {
-            return clEnqueueAlltoallvBufferMPI(issue.queue, buffer, blocking, from, places.counts.data(),
-                                               places.places.data(), type, buffer, from, places.counts.data(),
-                                               places.places.data(), type, mpi.comm, 0, nullptr, event);
+            return clEnqueueAlltoallvBufferMPI(
+                issue.queue, buffer, blocking, from, places.counts.data(), places.places.data(),
+                type, buffer, from, places.counts.data(), places.places.data(), type, mpi.comm, 0,
+                nullptr, event);
         });
         issue.expect(buffer, from, filled(true), 77);
     }
@@ -482,13 +500,14 @@ void move_unevenly(issuer &issue, MPI_Datatype type, std::size_t element, std::s
 struct collective {
     std::string name;
     /// Issues the collective for a few elements in `in` and `out`.
-    std::function<cl_int(cl_command_queue queue, cl_bool blocking, cl_uint number, const cl_event *events,
-                         cl_event *event)>
+    std::function<cl_int(cl_command_queue queue, cl_bool blocking, cl_uint number,
+                         const cl_event *events, cl_event *event)>
         issue;
 };
 
 /// One collective of each kind. `sizes` are the counts of all ranks.
-std::vector<collective> all_kinds(const mpi_view &mpi, cl_mem in, cl_mem out, std::vector<std::size_t> &sizes) {
+std::vector<collective> all_kinds(const mpi_view &mpi, cl_mem in, cl_mem out,
+                                  std::vector<std::size_t> &sizes) {
     sizes.assign(static_cast<std::size_t>(mpi.size), 8);
     static std::vector<std::size_t> places;
     places.clear();
@@ -499,80 +518,84 @@ std::vector<collective> all_kinds(const mpi_view &mpi, cl_mem in, cl_mem out, st
     const std::size_t *const counts = sizes.data();
     const std::size_t *const at = places.data();
     return {
-        {"barrier", [=](auto queue, auto blocking, auto n, auto list,
-                        auto event) { return clEnqueueBarrierMPI(queue, blocking, comm, n, list, event); }},
+        {"barrier",
+         [=](auto queue, auto blocking, auto n, auto list, auto event) {
+             return clEnqueueBarrierMPI(queue, blocking, comm, n, list, event);
+         }},
         {"bcast",
          [=](auto queue, auto blocking, auto n, auto list, auto event) {
-             return clEnqueueBcastBufferMPI(queue, in, blocking, 0, 8, MPI_INT, 0, comm, n, list, event);
+             return clEnqueueBcastBufferMPI(queue, in, blocking, 0, 8, MPI_INT, 0, comm, n, list,
+                                            event);
          }},
         {"reduce",
          [=](auto queue, auto blocking, auto n, auto list, auto event) {
-             return clEnqueueReduceBufferMPI(queue, in, blocking, 0, out, 0, 8, MPI_INT, MPI_SUM, 0, comm, n, list,
-                                             event);
+             return clEnqueueReduceBufferMPI(queue, in, blocking, 0, out, 0, 8, MPI_INT, MPI_SUM, 0,
+                                             comm, n, list, event);
          }},
         {"allreduce",
          [=](auto queue, auto blocking, auto n, auto list, auto event) {
-             return clEnqueueAllreduceBufferMPI(queue, in, blocking, 0, out, 0, 8, MPI_INT, MPI_SUM, comm, n, list,
-                                                event);
+             return clEnqueueAllreduceBufferMPI(queue, in, blocking, 0, out, 0, 8, MPI_INT, MPI_SUM,
+                                                comm, n, list, event);
          }},
         {"large allreduce",
          [=](auto queue, auto blocking, auto n, auto list, auto event) {
-             return clEnqueueAllreduceBufferMPI(queue, in, blocking, 0, out, 0, 3 * MiB, MPI_INT, MPI_SUM, comm, n,
-                                                list, event);
+             return clEnqueueAllreduceBufferMPI(queue, in, blocking, 0, out, 0, 3 * MiB, MPI_INT,
+                                                MPI_SUM, comm, n, list, event);
          }},
         {"reduce_scatter",
          [=](auto queue, auto blocking, auto n, auto list, auto event) {
-             return clEnqueueReduceScatterBufferMPI(queue, in, blocking, 0, out, 0, counts, MPI_INT, MPI_SUM, comm, n,
-                                                    list, event);
+             return clEnqueueReduceScatterBufferMPI(queue, in, blocking, 0, out, 0, counts, MPI_INT,
+                                                    MPI_SUM, comm, n, list, event);
          }},
         {"gather",
          [=](auto queue, auto blocking, auto n, auto list, auto event) {
-             return clEnqueueGatherBufferMPI(queue, in, blocking, 0, 8, MPI_INT, out, 0, 8, MPI_INT, 0, comm, n, list,
-                                             event);
+             return clEnqueueGatherBufferMPI(queue, in, blocking, 0, 8, MPI_INT, out, 0, 8, MPI_INT,
+                                             0, comm, n, list, event);
          }},
         {"gatherv",
          [=](auto queue, auto blocking, auto n, auto list, auto event) {
-             return clEnqueueGathervBufferMPI(queue, in, blocking, 0, 8, MPI_INT, out, 0, counts, at, MPI_INT, 0, comm,
-                                              n, list, event);
+             return clEnqueueGathervBufferMPI(queue, in, blocking, 0, 8, MPI_INT, out, 0, counts,
+                                              at, MPI_INT, 0, comm, n, list, event);
          }},
         {"allgather",
          [=](auto queue, auto blocking, auto n, auto list, auto event) {
-             return clEnqueueAllgatherBufferMPI(queue, in, blocking, 0, 8, MPI_INT, out, 0, 8, MPI_INT, comm, n, list,
-                                                event);
+             return clEnqueueAllgatherBufferMPI(queue, in, blocking, 0, 8, MPI_INT, out, 0, 8,
+                                                MPI_INT, comm, n, list, event);
          }},
         {"allgatherv",
          [=](auto queue, auto blocking, auto n, auto list, auto event) {
-             return clEnqueueAllgathervBufferMPI(queue, in, blocking, 0, 8, MPI_INT, out, 0, counts, at, MPI_INT, comm,
-                                                 n, list, event);
+             return clEnqueueAllgathervBufferMPI(queue, in, blocking, 0, 8, MPI_INT, out, 0, counts,
+                                                 at, MPI_INT, comm, n, list, event);
          }},
         {"scatter",
          [=](auto queue, auto blocking, auto n, auto list, auto event) {
-             return clEnqueueScatterBufferMPI(queue, in, blocking, 0, 8, MPI_INT, out, 0, 8, MPI_INT, 0, comm, n, list,
-                                              event);
+             return clEnqueueScatterBufferMPI(queue, in, blocking, 0, 8, MPI_INT, out, 0, 8,
+                                              MPI_INT, 0, comm, n, list, event);
          }},
         {"scatterv",
          [=](auto queue, auto blocking, auto n, auto list, auto event) {
-             return clEnqueueScattervBufferMPI(queue, in, blocking, 0, counts, at, MPI_INT, out, 0, 8, MPI_INT, 0, comm,
-                                               n, list, event);
+             return clEnqueueScattervBufferMPI(queue, in, blocking, 0, counts, at, MPI_INT, out, 0,
+                                               8, MPI_INT, 0, comm, n, list, event);
          }},
         {"alltoall",
          [=](auto queue, auto blocking, auto n, auto list, auto event) {
-             return clEnqueueAlltoallBufferMPI(queue, in, blocking, 0, 8, MPI_INT, out, 0, 8, MPI_INT, comm, n, list,
-                                               event);
+             return clEnqueueAlltoallBufferMPI(queue, in, blocking, 0, 8, MPI_INT, out, 0, 8,
+                                               MPI_INT, comm, n, list, event);
          }},
         {"alltoallv",
          [=](auto queue, auto blocking, auto n, auto list, auto event) {
-             return clEnqueueAlltoallvBufferMPI(queue, in, blocking, 0, counts, at, MPI_INT, out, 0, counts, at,
-                                                MPI_INT, comm, n, list, event);
+             return clEnqueueAlltoallvBufferMPI(queue, in, blocking, 0, counts, at, MPI_INT, out, 0,
+                                                counts, at, MPI_INT, comm, n, list, event);
          }},
     };
 }
 
-event_handle allreduce(cl_command_queue queue, cl_mem in, cl_mem out, std::size_t count, MPI_Comm comm,
-                       wait_list events = {}) {
+event_handle allreduce(cl_command_queue queue, cl_mem in, cl_mem out, std::size_t count,
+                       MPI_Comm comm, wait_list events = {}) {
     event_handle event;
     CL_OK(clEnqueueAllreduceBufferMPI(queue, in, CL_FALSE, 0, out, 0, count, MPI_INT, MPI_SUM, comm,
-                                      static_cast<cl_uint>(events.size()), data_of(events), event.out()));
+                                      static_cast<cl_uint>(events.size()), data_of(events),
+                                      event.out()));
     return event;
 }
 
@@ -605,8 +628,8 @@ MPI_CASE("a reduction finds the rank of the largest number", 1) {
     const buffer_handle in = issue.holding(0, bytes_of(mine));
     const buffer_handle out = issue.room(0, 3 * sizeof(located));
     issue([&](cl_bool blocking, cl_event *event) {
-        return clEnqueueAllreduceBufferMPI(issue.queue, in, blocking, 0, out, 0, 3, MPI_DOUBLE_INT, MPI_MAXLOC,
-                                           mpi.comm, 0, nullptr, event);
+        return clEnqueueAllreduceBufferMPI(issue.queue, in, blocking, 0, out, 0, 3, MPI_DOUBLE_INT,
+                                           MPI_MAXLOC, mpi.comm, 0, nullptr, event);
     });
     const bytes found = issue.cl.read(out, 0, 3 * sizeof(located));
     for (std::size_t i = 0; i < mine.size(); ++i) {
@@ -630,7 +653,8 @@ MPI_CASE("collectives of equal sizes deliver the bytes, at offsets that are not 
     MPI_OK(MPI_Type_free(&three));
 }
 
-MPI_CASE("collectives with a size for each process deliver the bytes, and leave the gaps unchanged", 1) {
+MPI_CASE("collectives with a size for each process deliver the bytes, and leave the gaps unchanged",
+         1) {
     issuer issue(mpi);
     for (const std::size_t scale : {0, 1, 7, 4096}) {
         move_unevenly(issue, MPI_BYTE, 1, scale, 1, 2);
@@ -648,21 +672,25 @@ MPI_CASE("large broadcasts and reductions of many blocks equal a sequential refe
     const buffer_handle out = issue.room(8, mine.size());
     for (int i = 0; i < 2; ++i) {
         issue([&](cl_bool blocking, cl_event *event) {
-            return clEnqueueAllreduceBufferMPI(issue.queue, in, blocking, 4, out, 8, count, MPI_INT32_T, MPI_SUM,
-                                               mpi.comm, 0, nullptr, event);
+            return clEnqueueAllreduceBufferMPI(issue.queue, in, blocking, 4, out, 8, count,
+                                               MPI_INT32_T, MPI_SUM, mpi.comm, 0, nullptr, event);
         });
         issue.expect(out, 8, wanted);
         issue([&](cl_bool blocking, cl_event *event) {
-            return clEnqueueBcastBufferMPI(issue.queue, mpi.rank == 0 ? in.get() : out.get(), blocking, 8,
-                                           mine.size() - 16, MPI_BYTE, 0, mpi.comm, 0, nullptr, event);
+            return clEnqueueBcastBufferMPI(issue.queue, mpi.rank == 0 ? in.get() : out.get(),
+                                           blocking, 8, mine.size() - 16, MPI_BYTE, 0, mpi.comm, 0,
+                                           nullptr, event);
         });
         const bytes first = bytes_of(values<std::int32_t>(0, count));
-        const bytes found = issue.cl.read(mpi.rank == 0 ? in.get() : out.get(), 8, mine.size() - 16);
+        const bytes found =
+            issue.cl.read(mpi.rank == 0 ? in.get() : out.get(), 8, mine.size() - 16);
         CHECK(std::equal(found.begin(), found.end(), first.begin() + 4));
     }
 }
 
-MPI_CASE("if a wait list fails in one process, the command fails in all, and the next command succeeds", 2) {
+MPI_CASE(
+    "if a wait list fails in one process, the command fails in all, and the next command succeeds",
+    2) {
     const opencl cl;
     const buffer_handle in = cl.filled(12 * MiB, 1);
     const buffer_handle out = cl.filled(12 * MiB, 2);
@@ -678,18 +706,21 @@ MPI_CASE("if a wait list fails in one process, the command fails in all, and the
             const event_handle gate = cl.user_event();
             const cl_event list[] = {gate};
             event_handle event;
-            CL_OK(each.issue(queues[0], CL_FALSE, fails ? 1 : 0, fails ? list : nullptr, event.out()));
+            CL_OK(each.issue(queues[0], CL_FALSE, fails ? 1 : 0, fails ? list : nullptr,
+                             event.out()));
             event_handle next;
             CL_OK(each.issue(queues[1], CL_FALSE, 0, nullptr, next.out()));
             CL_OK(clSetUserEventStatus(gate, -77));
-            expect_failure(event, fails ? CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST : CL_PEER_TRANSFER_FAILED);
+            expect_failure(event, fails ? CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST
+                                        : CL_PEER_TRANSFER_FAILED);
             expect_complete(next);
         }
     }
     cl.expect(in, size, 12 * MiB - size, 1, size);
 }
 
-MPI_CASE("a blocking command whose wait list has failed takes part, and fails in all processes", 2) {
+MPI_CASE("a blocking command whose wait list has failed takes part, and fails in all processes",
+         2) {
     const opencl cl;
     const queue_handle queue = cl.in_order_queue();
     const buffer_handle in = cl.filled(12 * MiB, 1);
@@ -704,14 +735,18 @@ MPI_CASE("a blocking command whose wait list has failed takes part, and fails in
         CL_OK(clSetUserEventStatus(gate, -77));
         const cl_event list[] = {gate};
         event_handle event;
-        const cl_int code =
-            each.issue(queue, CL_TRUE, fails ? 1 : 0, fails ? list : nullptr, wants_event ? event.out() : nullptr);
-        CHECK(code == (fails ? CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST : CL_PEER_TRANSFER_FAILED));
+        const cl_int code = each.issue(queue, CL_TRUE, fails ? 1 : 0, fails ? list : nullptr,
+                                       wants_event ? event.out() : nullptr);
+        CHECK(code ==
+              (fails ? CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST : CL_PEER_TRANSFER_FAILED));
         CL_OK(each.issue(queue, CL_TRUE, 0, nullptr, nullptr));
     }
 }
 
-MPI_CASE("commands on one communicator take part in the order of the calls, whatever their queues and wait lists", 2) {
+MPI_CASE(
+    "commands on one communicator take part in the order of the calls, whatever their queues and "
+    "wait lists",
+    2) {
     const opencl cl;
     for (const queue_set &queues : cl.independent_queues(2)) {
         CAPTURE(queues.kind);
@@ -801,17 +836,19 @@ MPI_CASE("queues and events order collectives and kernels", 2) {
         // Computes: in = maximum of all ranks' `in`, plus 1.
         event_handle added;
         const cl_event before[] = {reduced};
-        CL_OK(clEnqueueNDRangeKernel(queue, add_one, 1, nullptr, &items, nullptr, reduced.get() != nullptr ? 1 : 0,
+        CL_OK(clEnqueueNDRangeKernel(queue, add_one, 1, nullptr, &items, nullptr,
+                                     reduced.get() != nullptr ? 1 : 0,
                                      reduced.get() != nullptr ? before : nullptr, added.out()));
         const cl_event list[] = {added};
-        CL_OK(clEnqueueAllreduceBufferMPI(other, in, CL_FALSE, 0, in, 0, 64, MPI_UINT8_T, MPI_MAX, mpi.comm, 1, list,
-                                          reduced.out()));
+        CL_OK(clEnqueueAllreduceBufferMPI(other, in, CL_FALSE, 0, in, 0, 64, MPI_UINT8_T, MPI_MAX,
+                                          mpi.comm, 1, list, reduced.out()));
     }
     expect_complete(reduced);
     CHECK((cl.read(in, 0, 64) == bytes(64, static_cast<unsigned char>(mpi.size - 1 + 20))));
 }
 
-MPI_CASE("each thread uses its own communicator while the program runs its own collectives on them", 2) {
+MPI_CASE("each thread uses its own communicator while the program runs its own collectives on them",
+         2) {
     const opencl cl;
     constexpr std::size_t threads = 3;
     std::vector<MPI_Comm> comms(threads);
@@ -833,16 +870,17 @@ MPI_CASE("each thread uses its own communicator while the program runs its own c
             for (int round = 0; round < 24; ++round) {
                 const std::size_t count = round % 8 == 7 ? most : round % 3 == 0 ? 9000 : 5;
                 values.assign(count, mpi.rank + round);
-                bool well = clEnqueueWriteBuffer(queues[i], buffers[i], CL_TRUE, 0, count * 4, values.data(), 0,
-                                                 nullptr, nullptr) == CL_SUCCESS;
-                well = clEnqueueAllreduceBufferMPI(queues[i], buffers[i], round % 2 == 0 ? CL_FALSE : CL_TRUE, 0,
-                                                   buffers[i], 0, count, MPI_INT, MPI_SUM, comms[i], 0, nullptr,
-                                                   nullptr) == CL_SUCCESS &&
+                bool well = clEnqueueWriteBuffer(queues[i], buffers[i], CL_TRUE, 0, count * 4,
+                                                 values.data(), 0, nullptr, nullptr) == CL_SUCCESS;
+                well = clEnqueueAllreduceBufferMPI(queues[i], buffers[i],
+                                                   round % 2 == 0 ? CL_FALSE : CL_TRUE, 0,
+                                                   buffers[i], 0, count, MPI_INT, MPI_SUM, comms[i],
+                                                   0, nullptr, nullptr) == CL_SUCCESS &&
                        well;
                 int sum = 0;
                 MPI_Allreduce(&mpi.rank, &sum, 1, MPI_INT, MPI_SUM, comms[i]);
-                well = clEnqueueReadBuffer(queues[i], buffers[i], CL_TRUE, 0, count * 4, values.data(), 0, nullptr,
-                                           nullptr) == CL_SUCCESS &&
+                well = clEnqueueReadBuffer(queues[i], buffers[i], CL_TRUE, 0, count * 4,
+                                           values.data(), 0, nullptr, nullptr) == CL_SUCCESS &&
                        well;
                 well = well && values == std::vector<int>(count, sum + mpi.size * round);
                 wrong += well ? 0 : 1;
@@ -858,7 +896,10 @@ MPI_CASE("each thread uses its own communicator while the program runs its own c
     }
 }
 
-MPI_CASE("queues and buffers may be released while a collective is in flight, a communicator once it has ended", 1) {
+MPI_CASE(
+    "queues and buffers may be released while a collective is in flight, a communicator once it "
+    "has ended",
+    1) {
     const opencl cl;
     for (const std::size_t count : {8, 9000, 2000000}) {
         for (const bool alone : {false, true}) {
@@ -875,7 +916,8 @@ MPI_CASE("queues and buffers may be released while a collective is in flight, a 
                 event = allreduce(queue, in, out, count, comm);
             }
             expect_complete(event);
-            CHECK((cl.read(out, 0, count * 4) == bytes_of(std::vector<std::int32_t>(count, alone ? 3 : 3 * mpi.size))));
+            CHECK((cl.read(out, 0, count * 4) ==
+                   bytes_of(std::vector<std::int32_t>(count, alone ? 3 : 3 * mpi.size))));
             if (!alone) {
                 MPI_OK(MPI_Comm_free(&comm));
             }
@@ -902,26 +944,31 @@ MPI_CASE("each process may work in place or not, at aligned offsets or not", 2) 
             const buffer_handle in = cl.buffer(from + mine.size());
             const buffer_handle other = cl.buffer(from + mine.size());
             const buffer_handle &out = in_place ? in : other;
-            const auto is = [&](std::size_t offset, const bytes &wanted, std::size_t begin, std::size_t size) {
+            const auto is = [&](std::size_t offset, const bytes &wanted, std::size_t begin,
+                                std::size_t size) {
                 const bytes found = cl.read(out, offset, size);
-                CHECK(std::equal(found.begin(), found.end(), wanted.begin() + static_cast<std::ptrdiff_t>(begin)));
+                CHECK(std::equal(found.begin(), found.end(),
+                                 wanted.begin() + static_cast<std::ptrdiff_t>(begin)));
             };
             cl.write(in, from, mine);
-            CL_OK(clEnqueueAllreduceBufferMPI(queue, in, CL_TRUE, from, out, from, count, MPI_INT32_T, MPI_SUM,
-                                              mpi.comm, 0, nullptr, nullptr));
+            CL_OK(clEnqueueAllreduceBufferMPI(queue, in, CL_TRUE, from, out, from, count,
+                                              MPI_INT32_T, MPI_SUM, mpi.comm, 0, nullptr, nullptr));
             is(from, sum, 0, sum.size());
             cl.write(in, from, mine);
             const std::vector<std::size_t> counts(ranks, each);
-            CL_OK(clEnqueueReduceScatterBufferMPI(queue, in, CL_TRUE, from, out, from, counts.data(), MPI_INT32_T,
-                                                  MPI_SUM, mpi.comm, 0, nullptr, nullptr));
+            CL_OK(clEnqueueReduceScatterBufferMPI(queue, in, CL_TRUE, from, out, from,
+                                                  counts.data(), MPI_INT32_T, MPI_SUM, mpi.comm, 0,
+                                                  nullptr, nullptr));
             is(from, sum, own * each * 4, each * 4);
             const std::size_t place = in_place ? from + own * each * 4 : from;
-            cl.write(in, place, bytes(mine.begin(), mine.begin() + static_cast<std::ptrdiff_t>(each * 4)));
-            CL_OK(clEnqueueAllgatherBufferMPI(queue, in, CL_TRUE, place, each, MPI_INT32_T, out, from, each,
-                                              MPI_INT32_T, mpi.comm, 0, nullptr, nullptr));
+            cl.write(in, place,
+                     bytes(mine.begin(), mine.begin() + static_cast<std::ptrdiff_t>(each * 4)));
+            CL_OK(clEnqueueAllgatherBufferMPI(queue, in, CL_TRUE, place, each, MPI_INT32_T, out,
+                                              from, each, MPI_INT32_T, mpi.comm, 0, nullptr,
+                                              nullptr));
             for (int rank = 0; rank < mpi.size; ++rank) {
-                is(from + static_cast<std::size_t>(rank) * each * 4, bytes_of(values<std::int32_t>(rank, each)), 0,
-                   each * 4);
+                is(from + static_cast<std::size_t>(rank) * each * 4,
+                   bytes_of(values<std::int32_t>(rank, each)), 0, each * 4);
             }
         }
     }
@@ -945,8 +992,9 @@ MPI_CASE("ranges may be in the gaps between other ranges, but must not overlap t
     const buffer_handle buffer = cl.buffer(all.size() * 4);
     cl.write(buffer, 0, bytes_of(all));
     const auto exchange = [&](const std::vector<std::size_t> &to) {
-        return clEnqueueAlltoallvBufferMPI(queue, buffer, CL_TRUE, 0, counts.data(), even.data(), MPI_INT, buffer, 0,
-                                           counts.data(), to.data(), MPI_INT, mpi.comm, 0, nullptr, nullptr);
+        return clEnqueueAlltoallvBufferMPI(queue, buffer, CL_TRUE, 0, counts.data(), even.data(),
+                                           MPI_INT, buffer, 0, counts.data(), to.data(), MPI_INT,
+                                           mpi.comm, 0, nullptr, nullptr);
     };
     CL_OK(exchange(odd));
     CHECK((cl.read(buffer, 0, all.size() * 4) == bytes_of(wanted)));
@@ -1035,14 +1083,15 @@ MPI_CASE("commands never call the program's attribute copy functions", 1) {
     MPI_OK(MPI_Comm_free_keyval(&key));
 }
 
-MPI_CASE("an operator that MPI does not allow for the datatype fails the command in all processes", 1) {
+MPI_CASE("an operator that MPI does not allow for the datatype fails the command in all processes",
+         1) {
     const opencl cl;
     const queue_handle queue = cl.in_order_queue();
     const buffer_handle in = cl.filled(64, 1);
     const buffer_handle out = cl.buffer(64);
     event_handle event;
-    CL_OK(clEnqueueAllreduceBufferMPI(queue, in, CL_FALSE, 0, out, 0, 16, MPI_FLOAT, MPI_BAND, mpi.comm, 0, nullptr,
-                                      event.out()));
+    CL_OK(clEnqueueAllreduceBufferMPI(queue, in, CL_FALSE, 0, out, 0, 16, MPI_FLOAT, MPI_BAND,
+                                      mpi.comm, 0, nullptr, event.out()));
     expect_failure(event, CL_MPI_ERROR);
     CL_OK(clEnqueueBarrierMPI(cl.in_order_queue(), CL_TRUE, mpi.comm, 0, nullptr, nullptr));
 }
@@ -1098,10 +1147,12 @@ MPI_CASE("wrong arguments of collectives return their error codes without waitin
         const auto untouched = reinterpret_cast<cl_event>(&mark);
         for (const cl_bool blocking : {CL_FALSE, CL_TRUE}) {
             cl_event event = untouched;
-            CHECK(clEnqueueAllreduceBufferMPI(a.queue, a.in, blocking, a.from, a.out, a.to, a.count, a.type, a.op,
-                                              a.comm, a.number, a.events, &event) == code);
-            CHECK(clEnqueueReduceBufferMPI(a.queue, a.in, blocking, a.from, a.out, a.to, a.count, a.type, a.op, 0,
-                                           a.comm, a.number, a.events, &event) == code);
+            CHECK(clEnqueueAllreduceBufferMPI(a.queue, a.in, blocking, a.from, a.out, a.to, a.count,
+                                              a.type, a.op, a.comm, a.number, a.events,
+                                              &event) == code);
+            CHECK(clEnqueueReduceBufferMPI(a.queue, a.in, blocking, a.from, a.out, a.to, a.count,
+                                           a.type, a.op, 0, a.comm, a.number, a.events,
+                                           &event) == code);
             CHECK(event == untouched);
         }
     };
@@ -1168,19 +1219,22 @@ MPI_CASE("wrong arguments of collectives return their error codes without waitin
     a.type = MPI_DATATYPE_NULL;
     expect(a, CL_INVALID_MPI_DATATYPE);
     const std::size_t huge[] = {SIZE_MAX};
-    CHECK(clEnqueueAllgatherBufferMPI(queue, in, CL_FALSE, 0, SIZE_MAX, MPI_INT, out, 0, 4, MPI_DATATYPE_NULL,
-                                      MPI_COMM_SELF, 0, nullptr, nullptr) == CL_INVALID_MPI_DATATYPE);
-    CHECK(clEnqueueScatterBufferMPI(queue, in, CL_FALSE, 0, 4, MPI_DATATYPE_NULL, out, 0, SIZE_MAX, MPI_INT, 0,
-                                    MPI_COMM_SELF, 0, nullptr, nullptr) == CL_INVALID_MPI_DATATYPE);
-    CHECK(clEnqueueAlltoallvBufferMPI(queue, in, CL_FALSE, 0, huge, nullptr, MPI_INT, out, 0, huge, huge,
+    CHECK(clEnqueueAllgatherBufferMPI(queue, in, CL_FALSE, 0, SIZE_MAX, MPI_INT, out, 0, 4,
                                       MPI_DATATYPE_NULL, MPI_COMM_SELF, 0, nullptr,
+                                      nullptr) == CL_INVALID_MPI_DATATYPE);
+    CHECK(clEnqueueScatterBufferMPI(queue, in, CL_FALSE, 0, 4, MPI_DATATYPE_NULL, out, 0, SIZE_MAX,
+                                    MPI_INT, 0, MPI_COMM_SELF, 0, nullptr,
+                                    nullptr) == CL_INVALID_MPI_DATATYPE);
+    CHECK(clEnqueueAlltoallvBufferMPI(queue, in, CL_FALSE, 0, huge, nullptr, MPI_INT, out, 0, huge,
+                                      huge, MPI_DATATYPE_NULL, MPI_COMM_SELF, 0, nullptr,
                                       nullptr) == CL_INVALID_MPI_DATATYPE);
 
     MPI_Datatype gappy = MPI_DATATYPE_NULL;
     MPI_OK(MPI_Type_vector(2, 1, 2, MPI_INT, &gappy));
     MPI_Comm const comm = MPI_COMM_SELF;
     const auto bcast = [&](MPI_Datatype type, int root, MPI_Comm with) {
-        return clEnqueueBcastBufferMPI(queue, in, CL_FALSE, 0, 4, type, root, with, 0, nullptr, nullptr);
+        return clEnqueueBcastBufferMPI(queue, in, CL_FALSE, 0, 4, type, root, with, 0, nullptr,
+                                       nullptr);
     };
     CHECK(bcast(gappy, 0, comm) == CL_INVALID_MPI_DATATYPE);
     CHECK(bcast(pair, 0, comm) == CL_SUCCESS);
@@ -1203,20 +1257,20 @@ MPI_CASE("wrong arguments of collectives return their error codes without waitin
     const std::size_t far[] = {61};
     const std::size_t fewer[] = {3};
     const auto gatherv = [&](const std::size_t *n, const std::size_t *at) {
-        return clEnqueueGathervBufferMPI(queue, in, CL_FALSE, 0, 4, MPI_INT, out, 0, n, at, MPI_INT, 0, comm, 0,
-                                         nullptr, nullptr);
+        return clEnqueueGathervBufferMPI(queue, in, CL_FALSE, 0, 4, MPI_INT, out, 0, n, at, MPI_INT,
+                                         0, comm, 0, nullptr, nullptr);
     };
     CHECK(gatherv(nullptr, places) == CL_INVALID_VALUE);
     CHECK(gatherv(counts, nullptr) == CL_INVALID_VALUE);
     CHECK(gatherv(counts, far) == CL_INVALID_VALUE);
     CHECK(gatherv(fewer, places) == CL_INVALID_VALUE);
     CHECK(gatherv(counts, places) == CL_SUCCESS);
-    CHECK(clEnqueueReduceScatterBufferMPI(queue, in, CL_FALSE, 0, out, 0, nullptr, MPI_INT, MPI_SUM, comm, 0, nullptr,
-                                          nullptr) == CL_INVALID_VALUE);
+    CHECK(clEnqueueReduceScatterBufferMPI(queue, in, CL_FALSE, 0, out, 0, nullptr, MPI_INT, MPI_SUM,
+                                          comm, 0, nullptr, nullptr) == CL_INVALID_VALUE);
     // MPI has no bitwise operators for floating-point numbers. The command finds that when it runs.
     event_handle event;
-    CL_OK(clEnqueueAllreduceBufferMPI(queue, in, CL_FALSE, 0, out, 0, 4, MPI_FLOAT, MPI_BAND, comm, 0, nullptr,
-                                      event.out()));
+    CL_OK(clEnqueueAllreduceBufferMPI(queue, in, CL_FALSE, 0, out, 0, 4, MPI_FLOAT, MPI_BAND, comm,
+                                      0, nullptr, event.out()));
     expect_failure(event, CL_MPI_ERROR);
     CHECK(transfer_info<int>(event, CL_TRANSFER_MPI_ERROR) != MPI_SUCCESS);
     const queue_handle after = cl.in_order_queue();

@@ -1,5 +1,5 @@
-/// Device-ordered collectives (CLDIST_PATH=device). Every result is compared with MPI's on the host. The program checks
-/// that kernels have carried out most commands of a chain.
+/// Device-ordered collectives (CLDIST_PATH=device). Every result is compared with MPI's on the
+/// host. The program checks that kernels have carried out most commands of a chain.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -30,14 +30,16 @@ cl_mem in, out;
 ints input(int rank, int seed, std::size_t count) {
     ints data(count);
     for (std::size_t i = 0; i < count; ++i)
-        data[i] = static_cast<int>((i * 7 + i / 251 + static_cast<std::size_t>(seed * 31 + rank * 101)) % 1000);
+        data[i] = static_cast<int>(
+            (i * 7 + i / 251 + static_cast<std::size_t>(seed * 31 + rank * 101)) % 1000);
     return data;
 }
 
 void write(cl_mem to, const ints &data) {
     if (data.empty()) return;
     expect("clEnqueueWriteBuffer",
-           clEnqueueWriteBuffer(queue, to, CL_TRUE, 0, data.size() * sizeof(int), data.data(), 0, nullptr, nullptr),
+           clEnqueueWriteBuffer(queue, to, CL_TRUE, 0, data.size() * sizeof(int), data.data(), 0,
+                                nullptr, nullptr),
            CL_SUCCESS);
 }
 
@@ -45,7 +47,8 @@ ints read(cl_mem from, std::size_t count) {
     ints data(count);
     if (count == 0) return data;
     expect("clEnqueueReadBuffer",
-           clEnqueueReadBuffer(queue, from, CL_TRUE, 0, count * sizeof(int), data.data(), 0, nullptr, nullptr),
+           clEnqueueReadBuffer(queue, from, CL_TRUE, 0, count * sizeof(int), data.data(), 0,
+                               nullptr, nullptr),
            CL_SUCCESS);
     return data;
 }
@@ -59,19 +62,23 @@ bool ended_on_device(cl_event event) {
     return std::string(path) == "device";
 }
 
-/// A collective of `count` elements: what each process sends and receives, the command, and the same call of MPI.
+/// A collective of `count` elements: what each process sends and receives, the command, and the
+/// same call of MPI.
 struct kind {
     const char *name;
     /// The elements of this process's sides.
     std::function<std::size_t(std::size_t)> sent, received;
-    std::function<cl_int(cl_command_queue, cl_bool, std::size_t, int root, MPI_Comm, cl_event *)> command;
+    std::function<cl_int(cl_command_queue, cl_bool, std::size_t, int root, MPI_Comm, cl_event *)>
+        command;
     std::function<void(const ints &, ints &, std::size_t, int root)> reference;
 };
 
 std::size_t one(std::size_t count) { return count; }
 std::size_t all(std::size_t count) { return count * static_cast<std::size_t>(ranks); }
 /// Each rank has another size.
-std::size_t uneven_size(std::size_t count, int rank) { return count / (static_cast<std::size_t>(rank) + 1); }
+std::size_t uneven_size(std::size_t count, int rank) {
+    return count / (static_cast<std::size_t>(rank) + 1);
+}
 places uneven(std::size_t count) {
     places sizes;
     for (int r = 0; r < ranks; ++r) sizes.push_back(uneven_size(count, r));
@@ -82,7 +89,9 @@ places after(const places &sizes) {
     std::exclusive_scan(sizes.begin(), sizes.end(), begins.begin(), std::size_t{1});
     return begins;
 }
-std::size_t end_of(const places &sizes) { return std::accumulate(sizes.begin(), sizes.end(), std::size_t{1}); }
+std::size_t end_of(const places &sizes) {
+    return std::accumulate(sizes.begin(), sizes.end(), std::size_t{1});
+}
 ints narrow(const places &values) { return ints(values.begin(), values.end()); }
 int number(std::size_t count) { return static_cast<int>(count); }
 
@@ -106,31 +115,36 @@ std::vector<kind> kinds() {
     return {
         {"allreduce", one, one,
          [](auto q, auto b, auto n, int, auto comm, auto *e) {
-             return clEnqueueAllreduceBufferMPI(q, in, b, 0, out, 0, n, MPI_INT, MPI_SUM, comm, 0, nullptr, e);
+             return clEnqueueAllreduceBufferMPI(q, in, b, 0, out, 0, n, MPI_INT, MPI_SUM, comm, 0,
+                                                nullptr, e);
          },
          [](const ints &i, ints &o, auto n, int) {
              MPI_Allreduce(i.data(), o.data(), number(n), MPI_INT, MPI_SUM, MPI_COMM_WORLD);
          }},
         {"allreduce in place", one, one,
          [](auto q, auto b, auto n, int, auto comm, auto *e) {
-             if (n != 0) clEnqueueCopyBuffer(q, in, out, 0, 0, n * sizeof(int), 0, nullptr, nullptr);
-             return clEnqueueAllreduceBufferMPI(q, out, b, 0, out, 0, n, MPI_INT, MPI_MAX, comm, 0, nullptr, e);
+             if (n != 0)
+                 clEnqueueCopyBuffer(q, in, out, 0, 0, n * sizeof(int), 0, nullptr, nullptr);
+             return clEnqueueAllreduceBufferMPI(q, out, b, 0, out, 0, n, MPI_INT, MPI_MAX, comm, 0,
+                                                nullptr, e);
          },
          [](const ints &i, ints &o, auto n, int) {
              MPI_Allreduce(i.data(), o.data(), number(n), MPI_INT, MPI_MAX, MPI_COMM_WORLD);
          }},
         {"reduce", one, [](auto n) { return n; },
          [](auto q, auto b, auto n, int root, auto comm, auto *e) {
-             return clEnqueueReduceBufferMPI(q, in, b, 0, out, 0, n, MPI_INT, MPI_BXOR, root, comm, 0, nullptr, e);
+             return clEnqueueReduceBufferMPI(q, in, b, 0, out, 0, n, MPI_INT, MPI_BXOR, root, comm,
+                                             0, nullptr, e);
          },
          [](const ints &i, ints &o, auto n, int root) {
              MPI_Reduce(i.data(), o.data(), number(n), MPI_INT, MPI_BXOR, root, MPI_COMM_WORLD);
          }},
-        {"reduce-scatter", [](auto n) { return end_of(uneven(n)); }, [here](auto n) { return uneven(n)[here()]; },
+        {"reduce-scatter", [](auto n) { return end_of(uneven(n)); },
+         [here](auto n) { return uneven(n)[here()]; },
          [](auto q, auto b, auto n, int, auto comm, auto *e) {
              const places sizes = uneven(n);
-             return clEnqueueReduceScatterBufferMPI(q, in, b, 0, out, 0, sizes.data(), MPI_INT, MPI_SUM, comm, 0,
-                                                    nullptr, e);
+             return clEnqueueReduceScatterBufferMPI(q, in, b, 0, out, 0, sizes.data(), MPI_INT,
+                                                    MPI_SUM, comm, 0, nullptr, e);
          },
          [](const ints &i, ints &o, auto n, int) {
              const ints sizes = narrow(uneven(n));
@@ -138,95 +152,116 @@ std::vector<kind> kinds() {
          }},
         {"broadcast", one, one,
          [](auto q, auto b, auto n, int root, auto comm, auto *e) {
-             return clEnqueueBcastBufferMPI(q, rank_here == root ? in : out, b, 0, n, MPI_INT, root, comm, 0, nullptr,
-                                            e);
+             return clEnqueueBcastBufferMPI(q, rank_here == root ? in : out, b, 0, n, MPI_INT, root,
+                                            comm, 0, nullptr, e);
          },
          [](const ints &i, ints &o, auto n, int root) {
              ints data = i;
              MPI_Bcast(data.data(), number(n), MPI_INT, root, MPI_COMM_WORLD);
-             if (rank_here != root) std::copy(data.begin(), data.begin() + static_cast<std::ptrdiff_t>(n), o.begin());
+             if (rank_here != root)
+                 std::copy(data.begin(), data.begin() + static_cast<std::ptrdiff_t>(n), o.begin());
          }},
         {"gather", one, all,
          [](auto q, auto b, auto n, int root, auto comm, auto *e) {
-             return clEnqueueGatherBufferMPI(q, in, b, 0, n, MPI_INT, out, 0, n, MPI_INT, root, comm, 0, nullptr, e);
+             return clEnqueueGatherBufferMPI(q, in, b, 0, n, MPI_INT, out, 0, n, MPI_INT, root,
+                                             comm, 0, nullptr, e);
          },
          [](const ints &i, ints &o, auto n, int root) {
-             MPI_Gather(i.data(), number(n), MPI_INT, o.data(), number(n), MPI_INT, root, MPI_COMM_WORLD);
+             MPI_Gather(i.data(), number(n), MPI_INT, o.data(), number(n), MPI_INT, root,
+                        MPI_COMM_WORLD);
          }},
-        {"gatherv", [here](auto n) { return uneven(n)[here()]; }, [](auto n) { return end_of(uneven(n)); },
+        {"gatherv", [here](auto n) { return uneven(n)[here()]; },
+         [](auto n) { return end_of(uneven(n)); },
          [here](auto q, auto b, auto n, int root, auto comm, auto *e) {
              const places sizes = uneven(n), begins = after(sizes);
-             return clEnqueueGathervBufferMPI(q, in, b, 0, sizes[here()], MPI_INT, out, 0, sizes.data(), begins.data(),
-                                              MPI_INT, root, comm, 0, nullptr, e);
+             return clEnqueueGathervBufferMPI(q, in, b, 0, sizes[here()], MPI_INT, out, 0,
+                                              sizes.data(), begins.data(), MPI_INT, root, comm, 0,
+                                              nullptr, e);
          },
          [here](const ints &i, ints &o, auto n, int root) {
              const ints sizes = narrow(uneven(n)), begins = narrow(after(uneven(n)));
-             MPI_Gatherv(i.data(), sizes[here()], MPI_INT, o.data(), sizes.data(), begins.data(), MPI_INT, root,
-                         MPI_COMM_WORLD);
+             MPI_Gatherv(i.data(), sizes[here()], MPI_INT, o.data(), sizes.data(), begins.data(),
+                         MPI_INT, root, MPI_COMM_WORLD);
          }},
         {"allgather", one, all,
          [](auto q, auto b, auto n, int, auto comm, auto *e) {
-             return clEnqueueAllgatherBufferMPI(q, in, b, 0, n, MPI_INT, out, 0, n, MPI_INT, comm, 0, nullptr, e);
+             return clEnqueueAllgatherBufferMPI(q, in, b, 0, n, MPI_INT, out, 0, n, MPI_INT, comm,
+                                                0, nullptr, e);
          },
          [](const ints &i, ints &o, auto n, int) {
-             MPI_Allgather(i.data(), number(n), MPI_INT, o.data(), number(n), MPI_INT, MPI_COMM_WORLD);
+             MPI_Allgather(i.data(), number(n), MPI_INT, o.data(), number(n), MPI_INT,
+                           MPI_COMM_WORLD);
          }},
-        {"allgatherv", [here](auto n) { return uneven(n)[here()]; }, [](auto n) { return end_of(uneven(n)); },
+        {"allgatherv", [here](auto n) { return uneven(n)[here()]; },
+         [](auto n) { return end_of(uneven(n)); },
          [here](auto q, auto b, auto n, int, auto comm, auto *e) {
              const places sizes = uneven(n), begins = after(sizes);
-             return clEnqueueAllgathervBufferMPI(q, in, b, 0, sizes[here()], MPI_INT, out, 0, sizes.data(),
-                                                 begins.data(), MPI_INT, comm, 0, nullptr, e);
+             return clEnqueueAllgathervBufferMPI(q, in, b, 0, sizes[here()], MPI_INT, out, 0,
+                                                 sizes.data(), begins.data(), MPI_INT, comm, 0,
+                                                 nullptr, e);
          },
          [here](const ints &i, ints &o, auto n, int) {
              const ints sizes = narrow(uneven(n)), begins = narrow(after(uneven(n)));
-             MPI_Allgatherv(i.data(), sizes[here()], MPI_INT, o.data(), sizes.data(), begins.data(), MPI_INT,
-                            MPI_COMM_WORLD);
+             MPI_Allgatherv(i.data(), sizes[here()], MPI_INT, o.data(), sizes.data(), begins.data(),
+                            MPI_INT, MPI_COMM_WORLD);
          }},
         {"scatter", all, one,
          [](auto q, auto b, auto n, int root, auto comm, auto *e) {
-             return clEnqueueScatterBufferMPI(q, in, b, 0, n, MPI_INT, out, 0, n, MPI_INT, root, comm, 0, nullptr, e);
+             return clEnqueueScatterBufferMPI(q, in, b, 0, n, MPI_INT, out, 0, n, MPI_INT, root,
+                                              comm, 0, nullptr, e);
          },
          [](const ints &i, ints &o, auto n, int root) {
-             MPI_Scatter(i.data(), number(n), MPI_INT, o.data(), number(n), MPI_INT, root, MPI_COMM_WORLD);
+             MPI_Scatter(i.data(), number(n), MPI_INT, o.data(), number(n), MPI_INT, root,
+                         MPI_COMM_WORLD);
          }},
-        {"scatterv", [](auto n) { return end_of(uneven(n)); }, [here](auto n) { return uneven(n)[here()]; },
+        {"scatterv", [](auto n) { return end_of(uneven(n)); },
+         [here](auto n) { return uneven(n)[here()]; },
          [here](auto q, auto b, auto n, int root, auto comm, auto *e) {
              const places sizes = uneven(n), begins = after(sizes);
-             return clEnqueueScattervBufferMPI(q, in, b, 0, sizes.data(), begins.data(), MPI_INT, out, 0, sizes[here()],
-                                               MPI_INT, root, comm, 0, nullptr, e);
+             return clEnqueueScattervBufferMPI(q, in, b, 0, sizes.data(), begins.data(), MPI_INT,
+                                               out, 0, sizes[here()], MPI_INT, root, comm, 0,
+                                               nullptr, e);
          },
          [here](const ints &i, ints &o, auto n, int root) {
              const ints sizes = narrow(uneven(n)), begins = narrow(after(uneven(n)));
-             MPI_Scatterv(i.data(), sizes.data(), begins.data(), MPI_INT, o.data(), sizes[here()], MPI_INT, root,
-                          MPI_COMM_WORLD);
+             MPI_Scatterv(i.data(), sizes.data(), begins.data(), MPI_INT, o.data(), sizes[here()],
+                          MPI_INT, root, MPI_COMM_WORLD);
          }},
         {"alltoall", all, all,
          [](auto q, auto b, auto n, int, auto comm, auto *e) {
-             return clEnqueueAlltoallBufferMPI(q, in, b, 0, n, MPI_INT, out, 0, n, MPI_INT, comm, 0, nullptr, e);
+             return clEnqueueAlltoallBufferMPI(q, in, b, 0, n, MPI_INT, out, 0, n, MPI_INT, comm, 0,
+                                               nullptr, e);
          },
          [](const ints &i, ints &o, auto n, int) {
-             MPI_Alltoall(i.data(), number(n), MPI_INT, o.data(), number(n), MPI_INT, MPI_COMM_WORLD);
+             MPI_Alltoall(i.data(), number(n), MPI_INT, o.data(), number(n), MPI_INT,
+                          MPI_COMM_WORLD);
          }},
-        {"alltoallv", [](auto n) { return end_of(given(n)); }, [](auto n) { return end_of(got(n)); },
+        {"alltoallv", [](auto n) { return end_of(given(n)); },
+         [](auto n) { return end_of(got(n)); },
          [](auto q, auto b, auto n, int, auto comm, auto *e) {
-             const places give = given(n), give_at = after(give), take = got(n), take_at = after(take);
-             return clEnqueueAlltoallvBufferMPI(q, in, b, 0, give.data(), give_at.data(), MPI_INT, out, 0, take.data(),
-                                                take_at.data(), MPI_INT, comm, 0, nullptr, e);
+             const places give = given(n), give_at = after(give), take = got(n),
+                          take_at = after(take);
+             return clEnqueueAlltoallvBufferMPI(q, in, b, 0, give.data(), give_at.data(), MPI_INT,
+                                                out, 0, take.data(), take_at.data(), MPI_INT, comm,
+                                                0, nullptr, e);
          },
          [](const ints &i, ints &o, auto n, int) {
-             const ints give = narrow(given(n)), give_at = narrow(after(given(n))), take = narrow(got(n)),
-                        take_at = narrow(after(got(n)));
-             MPI_Alltoallv(i.data(), give.data(), give_at.data(), MPI_INT, o.data(), take.data(), take_at.data(),
-                           MPI_INT, MPI_COMM_WORLD);
+             const ints give = narrow(given(n)), give_at = narrow(after(given(n))),
+                        take = narrow(got(n)), take_at = narrow(after(got(n)));
+             MPI_Alltoallv(i.data(), give.data(), give_at.data(), MPI_INT, o.data(), take.data(),
+                           take_at.data(), MPI_INT, MPI_COMM_WORLD);
          }},
         {"barrier", [](auto) { return std::size_t{0}; }, [](auto) { return std::size_t{0}; },
-         [](auto q, auto b, auto, int, auto comm, auto *e) { return clEnqueueBarrierMPI(q, b, comm, 0, nullptr, e); },
+         [](auto q, auto b, auto, int, auto comm, auto *e) {
+             return clEnqueueBarrierMPI(q, b, comm, 0, nullptr, e);
+         },
          [](const ints &, ints &, auto, int) { MPI_Barrier(MPI_COMM_WORLD); }},
     };
 }
 
 /// Runs one collective and compares its result. Returns true if kernels have carried it out.
-bool run_and_compare(const kind &k, std::size_t count, int seed, cl_command_queue on, cl_bool blocking, MPI_Comm comm) {
+bool run_and_compare(const kind &k, std::size_t count, int seed, cl_command_queue on,
+                     cl_bool blocking, MPI_Comm comm) {
     const int root = seed % ranks;
     const ints sent = input(rank_here, seed, std::max<std::size_t>(k.sent(count), 1));
     ints wanted(std::max<std::size_t>(k.received(count), 1) + 8, -1);
@@ -245,15 +280,18 @@ void every_kind_uses_the_device() {
     const std::vector<kind> every = kinds();
     int seed = 0;
     // Until all processes know that the others are ready, the hosts carry out the commands.
-    while (seed < 60 && !run_and_compare(every[0], 1000, seed, queue, CL_TRUE, MPI_COMM_WORLD)) ++seed;
+    while (seed < 60 && !run_and_compare(every[0], 1000, seed, queue, CL_TRUE, MPI_COMM_WORLD))
+        ++seed;
     expect("small blocking collectives reach the device", seed < 60, 1);
     for (const kind &k : every) {
         int on_device = 0;
         for (const std::size_t count : counts) {
             ++seed;
-            on_device += run_and_compare(k, count, seed, queue, seed % 2 == 0 ? CL_TRUE : CL_FALSE, MPI_COMM_WORLD);
+            on_device += run_and_compare(k, count, seed, queue, seed % 2 == 0 ? CL_TRUE : CL_FALSE,
+                                         MPI_COMM_WORLD);
         }
-        expect((std::string("kernels carry out: ") + k.name).c_str(), on_device, static_cast<long>(counts.size()));
+        expect((std::string("kernels carry out: ") + k.name).c_str(), on_device,
+               static_cast<long>(counts.size()));
     }
 }
 
@@ -266,12 +304,14 @@ void reduce_scatters_may_be_in_place() {
         const ints sent = input(rank_here, i, sum);
         ints wanted(sizes[static_cast<std::size_t>(rank_here)]);
         write(in, sent);
-        MPI_Reduce_scatter(sent.data(), wanted.data(), narrow(sizes).data(), MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+        MPI_Reduce_scatter(sent.data(), wanted.data(), narrow(sizes).data(), MPI_INT, MPI_SUM,
+                           MPI_COMM_WORLD);
         expect("clEnqueueReduceScatterBufferMPI",
-               clEnqueueReduceScatterBufferMPI(queue, in, CL_FALSE, 0, in, 0, sizes.data(), MPI_INT, MPI_SUM,
-                                               MPI_COMM_WORLD, 0, nullptr, nullptr),
+               clEnqueueReduceScatterBufferMPI(queue, in, CL_FALSE, 0, in, 0, sizes.data(), MPI_INT,
+                                               MPI_SUM, MPI_COMM_WORLD, 0, nullptr, nullptr),
                CL_SUCCESS);
-        expect("the result of a reduce-scatter in place is right", read(in, wanted.size()) == wanted, 1);
+        expect("the result of a reduce-scatter in place is right",
+               read(in, wanted.size()) == wanted, 1);
     }
 }
 
@@ -309,7 +349,8 @@ void random_collectives_are_right() {
         const kind &k = every[random() % every.size()];
         const std::size_t count = random() % (i % 20 == 0 ? 200000 : 3000);
         const cl_bool blocking = random() % 2 == 0 ? CL_TRUE : CL_FALSE;
-        on_device += run_and_compare(k, count, static_cast<int>(random() % 1000), queue, blocking, MPI_COMM_WORLD);
+        on_device += run_and_compare(k, count, static_cast<int>(random() % 1000), queue, blocking,
+                                     MPI_COMM_WORLD);
     }
     expect("kernels carry out random collectives", on_device, steps);
     if (failures != before) std::fprintf(stderr, "the seed is %u\n", seed);
@@ -323,11 +364,13 @@ void chains_are_enqueued_far_ahead() {
     cl_event last = nullptr;
     for (int i = 0; i < steps; ++i) {
         const std::size_t part = i % 3 == 0 ? count : 17;
-        clEnqueueAllreduceBufferMPI(queue, in, CL_FALSE, 0, out, 0, part, MPI_INT, MPI_MAX, MPI_COMM_WORLD, 0, nullptr,
-                                    nullptr);
-        clEnqueueAllreduceBufferMPI(queue, out, CL_FALSE, 0, in, 0, part, MPI_INT, MPI_SUM, MPI_COMM_WORLD, 0, nullptr,
-                                    i + 1 == steps ? &last : nullptr);
-        if (i % 7 == 0) clEnqueueFillBuffer(queue, in, &i, sizeof i, 0, count * sizeof(int), 0, nullptr, nullptr);
+        clEnqueueAllreduceBufferMPI(queue, in, CL_FALSE, 0, out, 0, part, MPI_INT, MPI_MAX,
+                                    MPI_COMM_WORLD, 0, nullptr, nullptr);
+        clEnqueueAllreduceBufferMPI(queue, out, CL_FALSE, 0, in, 0, part, MPI_INT, MPI_SUM,
+                                    MPI_COMM_WORLD, 0, nullptr, i + 1 == steps ? &last : nullptr);
+        if (i % 7 == 0)
+            clEnqueueFillBuffer(queue, in, &i, sizeof i, 0, count * sizeof(int), 0, nullptr,
+                                nullptr);
     }
     ended_on_device(last);
     unsigned small = 0, large = 0;
@@ -341,32 +384,34 @@ void chains_are_enqueued_far_ahead() {
     expect("the result of a chain is right", read(in, count) == wanted, 1);
 }
 
-/// Commands that a kernel can't carry out in one process, between those of all: on another queue, behind a user event.
+/// Commands that a kernel can't carry out in one process, between those of all: on another queue,
+/// behind a user event.
 void hosts_carry_out_the_rest() {
     const std::vector<kind> every = kinds();
     for (int i = 0; i < 30; ++i) {
         const kind &k = every[static_cast<std::size_t>(i) % every.size()];
         const bool other_queue = (i + rank_here) % 4 == 0;
-        run_and_compare(k, 1001, i, other_queue ? second_queue : queue, i % 5 == 0 ? CL_TRUE : CL_FALSE,
-                        MPI_COMM_WORLD);
+        run_and_compare(k, 1001, i, other_queue ? second_queue : queue,
+                        i % 5 == 0 ? CL_TRUE : CL_FALSE, MPI_COMM_WORLD);
     }
     // Both queues at once.
     write(in, ints(2000, 1));
     for (int i = 0; i < 20; ++i) {
         cl_event events[2];
         for (int j = 0; j < 2; ++j)
-            clEnqueueAllreduceBufferMPI((i + j + rank_here) % 2 == 0 ? queue : second_queue, in, CL_FALSE,
-                                        static_cast<std::size_t>(j) * 1000 * sizeof(int), out,
-                                        static_cast<std::size_t>(j) * 1000 * sizeof(int), 1000, MPI_INT, MPI_SUM,
-                                        MPI_COMM_WORLD, 0, nullptr, &events[j]);
+            clEnqueueAllreduceBufferMPI((i + j + rank_here) % 2 == 0 ? queue : second_queue, in,
+                                        CL_FALSE, static_cast<std::size_t>(j) * 1000 * sizeof(int),
+                                        out, static_cast<std::size_t>(j) * 1000 * sizeof(int), 1000,
+                                        MPI_INT, MPI_SUM, MPI_COMM_WORLD, 0, nullptr, &events[j]);
         for (cl_event event : events) ended_on_device(event);
         expect("the results of two queues are right", read(out, 2000) == ints(2000, ranks), 1);
     }
     cl_int error = CL_SUCCESS;
     for (int i = 0; i < 6; ++i) {
         cl_event user = clCreateUserEvent(context, &error), event = nullptr;
-        clEnqueueAllreduceBufferMPI(queue, in, CL_FALSE, 0, out, 0, 1000, MPI_INT, MPI_SUM, MPI_COMM_WORLD,
-                                    rank_here == i % ranks ? 1 : 0, rank_here == i % ranks ? &user : nullptr, &event);
+        clEnqueueAllreduceBufferMPI(queue, in, CL_FALSE, 0, out, 0, 1000, MPI_INT, MPI_SUM,
+                                    MPI_COMM_WORLD, rank_here == i % ranks ? 1 : 0,
+                                    rank_here == i % ranks ? &user : nullptr, &event);
         MPI_Barrier(MPI_COMM_WORLD);
         clSetUserEventStatus(user, CL_COMPLETE);
         ended_on_device(event);
@@ -382,8 +427,8 @@ void communicators_come_and_go() {
         std::vector<MPI_Comm> comms(6);
         for (MPI_Comm &comm : comms) MPI_Comm_dup(MPI_COMM_WORLD, &comm);
         for (int i = 0; i < 24; ++i)
-            run_and_compare(every[static_cast<std::size_t>(i + round) % every.size()], 1001, i, queue, CL_FALSE,
-                            comms[static_cast<std::size_t>(i) % comms.size()]);
+            run_and_compare(every[static_cast<std::size_t>(i + round) % every.size()], 1001, i,
+                            queue, CL_FALSE, comms[static_cast<std::size_t>(i) % comms.size()]);
         for (MPI_Comm &comm : comms) MPI_Comm_free(&comm);
     }
     MPI_Comm half = MPI_COMM_NULL;
@@ -393,9 +438,11 @@ void communicators_come_and_go() {
     write(in, ints(5000, 3));
     for (int i = 0; i < 12; ++i) {
         cl_event event = nullptr;
-        clEnqueueAllreduceBufferMPI(queue, in, CL_FALSE, 0, out, 0, 5000, MPI_INT, MPI_SUM, half, 0, nullptr, &event);
+        clEnqueueAllreduceBufferMPI(queue, in, CL_FALSE, 0, out, 0, 5000, MPI_INT, MPI_SUM, half, 0,
+                                    nullptr, &event);
         ended_on_device(event);
-        expect("the result in a part of the processes is right", read(out, 5000) == ints(5000, 3 * size), 1);
+        expect("the result in a part of the processes is right",
+               read(out, 5000) == ints(5000, 3 * size), 1);
     }
     MPI_Comm_free(&half);
 }
@@ -411,11 +458,12 @@ void reduce_all(MPI_Datatype type, const std::vector<MPI_Op> &ops) {
         MPI_Allreduce(data.data(), wanted.data(), 1003, type, op, MPI_COMM_WORLD);
         cl_event event = nullptr;
         expect("clEnqueueAllreduceBufferMPI",
-               clEnqueueAllreduceBufferMPI(queue, in, CL_FALSE, 0, out, sizeof(T), 1003, type, op, MPI_COMM_WORLD, 0,
-                                           nullptr, &event),
+               clEnqueueAllreduceBufferMPI(queue, in, CL_FALSE, 0, out, sizeof(T), 1003, type, op,
+                                           MPI_COMM_WORLD, 0, nullptr, &event),
                CL_SUCCESS);
         expect("a reduction of the type uses the device", ended_on_device(event), 1);
-        clEnqueueReadBuffer(queue, out, CL_TRUE, sizeof(T), bytes, found.data(), 0, nullptr, nullptr);
+        clEnqueueReadBuffer(queue, out, CL_TRUE, sizeof(T), bytes, found.data(), 0, nullptr,
+                            nullptr);
         expect("a reduction of the type is right", found == wanted, 1);
     }
 }
@@ -441,7 +489,8 @@ int main() {
     if (wants_gpu()) counts.push_back(20000000);
     const cl_device_id device = local_device();
     if (device == nullptr) {
-        if (rank_here == 0) std::puts("SKIP: device-ordered collectives: there is no device of the type");
+        if (rank_here == 0)
+            std::puts("SKIP: device-ordered collectives: there is no device of the type");
         MPI_Finalize();
         return 0;
     }

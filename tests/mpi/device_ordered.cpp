@@ -1,5 +1,6 @@
-/// Device-ordered messages (CLDIST_PATH=device) between two processes. Every message has other bytes, and every way to
-/// receive it must find them. The program checks that kernels have moved most messages of a chain.
+/// Device-ordered messages (CLDIST_PATH=device) between two processes. Every message has other
+/// bytes, and every way to receive it must find them. The program checks that kernels have moved
+/// most messages of a chain.
 #include <algorithm>
 #include <cstring>
 #include <functional>
@@ -30,28 +31,34 @@ cl_device_id device_of_queue() {
 std::vector<unsigned char> bytes_of(int sender, int number, std::size_t size) {
     std::vector<unsigned char> bytes(size);
     for (std::size_t i = 0; i < size; ++i) {
-        bytes[i] = static_cast<unsigned char>(i * 7 + i / 251 + static_cast<std::size_t>(number * 31 + sender * 101));
+        bytes[i] = static_cast<unsigned char>(i * 7 + i / 251 +
+                                              static_cast<std::size_t>(number * 31 + sender * 101));
     }
     return bytes;
 }
 
 void fill(int number, std::size_t size, std::size_t offset = 0) {
     const std::vector<unsigned char> bytes = bytes_of(rank_here, number, size);
-    expect("clEnqueueWriteBuffer",
-           clEnqueueWriteBuffer(queue, out, CL_TRUE, offset, size, bytes.data(), 0, nullptr, nullptr), CL_SUCCESS);
+    expect(
+        "clEnqueueWriteBuffer",
+        clEnqueueWriteBuffer(queue, out, CL_TRUE, offset, size, bytes.data(), 0, nullptr, nullptr),
+        CL_SUCCESS);
 }
 
 void compare(const char *what, int number, std::size_t size, std::size_t offset = 0) {
     std::vector<unsigned char> found(size);
     expect("clEnqueueReadBuffer",
-           clEnqueueReadBuffer(queue, in, CL_TRUE, offset, size, found.data(), 0, nullptr, nullptr), CL_SUCCESS);
+           clEnqueueReadBuffer(queue, in, CL_TRUE, offset, size, found.data(), 0, nullptr, nullptr),
+           CL_SUCCESS);
     expect(what, found == bytes_of(other, number, size), 1);
 }
 
-cl_event send(cl_command_queue on, std::size_t offset, std::size_t size, int tag, cl_bool blocking = CL_FALSE) {
+cl_event send(cl_command_queue on, std::size_t offset, std::size_t size, int tag,
+              cl_bool blocking = CL_FALSE) {
     cl_event event = nullptr;
     expect("clEnqueueSendBuffer",
-           clEnqueueSendBuffer(on, out, blocking, offset, size, other, tag, MPI_COMM_WORLD, 0, nullptr, &event),
+           clEnqueueSendBuffer(on, out, blocking, offset, size, other, tag, MPI_COMM_WORLD, 0,
+                               nullptr, &event),
            CL_SUCCESS);
     return event;
 }
@@ -60,7 +67,8 @@ cl_event receive(cl_command_queue on, std::size_t offset, std::size_t size, int 
                  cl_bool blocking = CL_FALSE) {
     cl_event event = nullptr;
     expect("clEnqueueRecvBuffer",
-           clEnqueueRecvBuffer(on, in, blocking, offset, size, source, tag, MPI_COMM_WORLD, 0, nullptr, &event),
+           clEnqueueRecvBuffer(on, in, blocking, offset, size, source, tag, MPI_COMM_WORLD, 0,
+                               nullptr, &event),
            CL_SUCCESS);
     return event;
 }
@@ -68,8 +76,8 @@ cl_event receive(cl_command_queue on, std::size_t offset, std::size_t size, int 
 cl_event exchange(std::size_t offset, std::size_t size, int tag) {
     cl_event event = nullptr;
     expect("clEnqueueSendrecvBuffer",
-           clEnqueueSendrecvBuffer(queue, out, CL_FALSE, offset, size, other, tag, in, offset, size, other, tag,
-                                   MPI_COMM_WORLD, 0, nullptr, &event),
+           clEnqueueSendrecvBuffer(queue, out, CL_FALSE, offset, size, other, tag, in, offset, size,
+                                   other, tag, MPI_COMM_WORLD, 0, nullptr, &event),
            CL_SUCCESS);
     return event;
 }
@@ -108,8 +116,9 @@ void exchanges_may_have_one_peer() {
         fill(i, size);
         cl_event event = nullptr;
         expect("clEnqueueSendrecvBuffer",
-               clEnqueueSendrecvBuffer(queue, out, CL_FALSE, 0, size, sends ? other : MPI_PROC_NULL, i, in, 0, size,
-                                       sends ? MPI_PROC_NULL : other, i, MPI_COMM_WORLD, 0, nullptr, &event),
+               clEnqueueSendrecvBuffer(queue, out, CL_FALSE, 0, size, sends ? other : MPI_PROC_NULL,
+                                       i, in, 0, size, sends ? MPI_PROC_NULL : other, i,
+                                       MPI_COMM_WORLD, 0, nullptr, &event),
                CL_SUCCESS);
         clWaitForEvents(1, &event);
         int source = MPI_UNDEFINED;
@@ -157,13 +166,15 @@ void hosts_receive_what_kernels_send() {
             ended_on_device(receive(queue, 0, size, other, 2, CL_TRUE), size);
             compare("the bytes of a blocking receive are right", i, size);
         } else if (i % 8 < 4) {
-            MPI_Recv(host.data(), static_cast<int>(size), MPI_CL_MEM, other, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+            MPI_Recv(host.data(), static_cast<int>(size), MPI_CL_MEM, other, 2, MPI_COMM_WORLD,
+                     MPI_STATUS_IGNORE);
             expect("the bytes of MPI_Recv are right", host == bytes_of(other, i, size), 1);
         } else {
             cl_int error = CL_SUCCESS;
             cl_event user = clCreateUserEvent(context, &error);
             cl_event event = nullptr;
-            clEnqueueRecvBuffer(queue, in, CL_FALSE, 0, size, other, 2, MPI_COMM_WORLD, 1, &user, &event);
+            clEnqueueRecvBuffer(queue, in, CL_FALSE, 0, size, other, 2, MPI_COMM_WORLD, 1, &user,
+                                &event);
             clSetUserEventStatus(user, CL_COMPLETE);
             ended_on_device(event, size);
             clReleaseEvent(user);
@@ -173,7 +184,8 @@ void hosts_receive_what_kernels_send() {
     }
 }
 
-/// Sends of the host between sends of kernels, with equal and with different tags, to receives of all kinds.
+/// Sends of the host between sends of kernels, with equal and with different tags, to receives of
+/// all kinds.
 void messages_keep_their_order() {
     for (int round = 0; round < 10; ++round) {
         constexpr int count = 12;
@@ -183,7 +195,8 @@ void messages_keep_their_order() {
                 fill(i, 1000, static_cast<std::size_t>(i) * 1024);
             }
             for (int i = 0; i < count; ++i) {
-                events.push_back(send(queue, static_cast<std::size_t>(i) * 1024, 1000, round % 2 == 0 ? 3 : 3 + i,
+                events.push_back(send(queue, static_cast<std::size_t>(i) * 1024, 1000,
+                                      round % 2 == 0 ? 3 : 3 + i,
                                       (i + round) % 5 == 4 ? CL_TRUE : CL_FALSE));
             }
             for (cl_event event : events) {
@@ -192,8 +205,9 @@ void messages_keep_their_order() {
         } else {
             std::vector<cl_event> events;
             for (int i = 0; i < count; ++i) {
-                events.push_back(receive(i % 3 == 2 ? second_queue : queue, static_cast<std::size_t>(i) * 1024, 1000,
-                                         MPI_ANY_SOURCE, MPI_ANY_TAG, i + 1 == count ? CL_TRUE : CL_FALSE));
+                events.push_back(receive(i % 3 == 2 ? second_queue : queue,
+                                         static_cast<std::size_t>(i) * 1024, 1000, MPI_ANY_SOURCE,
+                                         MPI_ANY_TAG, i + 1 == count ? CL_TRUE : CL_FALSE));
                 // Receives of different queues take their positions in the order of their starts.
                 clWaitForEvents(1, &events.back());
             }
@@ -206,7 +220,8 @@ void messages_keep_their_order() {
     }
 }
 
-/// A send that waits for a message is not matched before it starts, so a later send of another queue overtakes it.
+/// A send that waits for a message is not matched before it starts, so a later send of another
+/// queue overtakes it.
 void messages_that_wait_for_messages_are_overtaken() {
     cl_int error = CL_SUCCESS;
     const cl_command_queue third = clCreateCommandQueue(context, device_of_queue(), 0, &error);
@@ -215,7 +230,8 @@ void messages_that_wait_for_messages_are_overtaken() {
         if (rank_here == 0) {
             cl_event before = receive(queue, 4096, 1000, other, 9);
             cl_event waiting = nullptr;
-            clEnqueueSendBuffer(second_queue, out, CL_FALSE, 0, 1000, other, 1, MPI_COMM_WORLD, 1, &before, &waiting);
+            clEnqueueSendBuffer(second_queue, out, CL_FALSE, 0, 1000, other, 1, MPI_COMM_WORLD, 1,
+                                &before, &waiting);
             cl_event later = send(third, 0, 1000, 2);
             for (cl_event event : {later, before, waiting}) {
                 ended_on_device(event, 1000);
@@ -250,7 +266,8 @@ void far_ahead_of_the_receiver() {
     compare("the bytes of messages that were enqueued far ahead are right", 7, largest);
 }
 
-/// Only some kernels may wait at once. The others take another path. A queue may be released while its command waits.
+/// Only some kernels may wait at once. The others take another path. A queue may be released while
+/// its command waits.
 void many_queues_wait() {
     constexpr std::size_t size = 64;
     for (const std::size_t count : {std::size_t{64}, std::size_t{200}}) {
@@ -258,14 +275,16 @@ void many_queues_wait() {
         std::vector<cl_event> events;
         for (std::size_t i = 0; i < count; ++i) {
             cl_int error = CL_SUCCESS;
-            const cl_command_queue own = clCreateCommandQueue(context, device_of_queue(), 0, &error);
+            const cl_command_queue own =
+                clCreateCommandQueue(context, device_of_queue(), 0, &error);
             expect("clCreateCommandQueue", error, CL_SUCCESS);
             events.push_back(receive(own, i * size, size, other, static_cast<int>(i)));
             clReleaseCommandQueue(own);
         }
         MPI_Barrier(MPI_COMM_WORLD);
         for (std::size_t i = count; i-- > 0;) {
-            events.push_back(send(i % 2 == 0 ? queue : second_queue, i * size, size, static_cast<int>(i)));
+            events.push_back(
+                send(i % 2 == 0 ? queue : second_queue, i * size, size, static_cast<int>(i)));
         }
         for (cl_event event : events) {
             ended_on_device(event, size);
@@ -289,22 +308,25 @@ void a_second_context_takes_part() {
         if (rank_here == i % 2) {
             if (!from_first) {
                 const std::vector<unsigned char> bytes = bytes_of(rank_here, i, size);
-                clEnqueueWriteBuffer(own, copy, CL_TRUE, 0, size, bytes.data(), 0, nullptr, nullptr);
+                clEnqueueWriteBuffer(own, copy, CL_TRUE, 0, size, bytes.data(), 0, nullptr,
+                                     nullptr);
             }
             expect("clEnqueueSendBuffer",
-                   clEnqueueSendBuffer(from_first ? queue : own, from_first ? out : copy, CL_FALSE, 0, size, other, 4,
-                                       MPI_COMM_WORLD, 0, nullptr, nullptr),
+                   clEnqueueSendBuffer(from_first ? queue : own, from_first ? out : copy, CL_FALSE,
+                                       0, size, other, 4, MPI_COMM_WORLD, 0, nullptr, nullptr),
                    CL_SUCCESS);
             clFinish(from_first ? queue : own);
         } else {
             cl_event event = nullptr;
             expect("clEnqueueRecvBuffer",
-                   clEnqueueRecvBuffer(own, copy, CL_FALSE, 0, size, other, 4, MPI_COMM_WORLD, 0, nullptr, &event),
+                   clEnqueueRecvBuffer(own, copy, CL_FALSE, 0, size, other, 4, MPI_COMM_WORLD, 0,
+                                       nullptr, &event),
                    CL_SUCCESS);
             ended_on_device(event, size);
             std::vector<unsigned char> found(size);
             clEnqueueReadBuffer(own, copy, CL_TRUE, 0, size, found.data(), 0, nullptr, nullptr);
-            expect("the bytes in the second context are right", found == bytes_of(other, i, size), 1);
+            expect("the bytes in the second context are right", found == bytes_of(other, i, size),
+                   1);
         }
     }
     clReleaseMemObject(copy);
@@ -320,7 +342,8 @@ int main() {
     other = 1 - rank_here;
     const cl_device_id device = local_device();
     if (device == nullptr) {
-        if (rank_here == 0) std::puts("SKIP: device-ordered messages: there is no device of the type");
+        if (rank_here == 0)
+            std::puts("SKIP: device-ordered messages: there is no device of the type");
         MPI_Finalize();
         return 0;
     }
@@ -337,7 +360,8 @@ int main() {
                {"either end may come first", either_end_may_come_first},
                {"hosts receive what kernels send", hosts_receive_what_kernels_send},
                {"messages keep their order", messages_keep_their_order},
-               {"messages that wait for messages are overtaken", messages_that_wait_for_messages_are_overtaken},
+               {"messages that wait for messages are overtaken",
+                messages_that_wait_for_messages_are_overtaken},
                {"messages are enqueued far ahead of the receiver", far_ahead_of_the_receiver},
                {"64 and 200 queues wait", many_queues_wait},
                {"a second context takes part", a_second_context_takes_part}});

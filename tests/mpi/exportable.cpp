@@ -10,7 +10,8 @@ using namespace cldist_test;
 
 namespace {
 
-buffer_handle exportable(const opencl &cl, std::size_t size, cl_mem_flags flags = CL_MEM_READ_WRITE) {
+buffer_handle exportable(const opencl &cl, std::size_t size,
+                         cl_mem_flags flags = CL_MEM_READ_WRITE) {
     cl_int code = CL_INVALID_VALUE;
     buffer_handle buffer(clCreateBufferExportable(cl.context, cl.device, flags, size, &code));
     REQUIRE(code == CL_SUCCESS);
@@ -18,7 +19,8 @@ buffer_handle exportable(const opencl &cl, std::size_t size, cl_mem_flags flags 
 }
 
 /// Checks that creating the buffer fails with `code`.
-void refused(cl_context context, cl_device_id device, cl_mem_flags flags, std::size_t size, cl_int code) {
+void refused(cl_context context, cl_device_id device, cl_mem_flags flags, std::size_t size,
+             cl_int code) {
     cl_int told = CL_SUCCESS;
     CHECK(clCreateBufferExportable(context, device, flags, size, &told) == nullptr);
     CHECK(told == code);
@@ -32,7 +34,10 @@ bool forced(const char *path) {
 
 }  // namespace
 
-MPI_CASE("messages from and to exportable buffers arrive, repeatedly, for the whole buffer and for ranges", 2) {
+MPI_CASE(
+    "messages from and to exportable buffers arrive, repeatedly, for the whole buffer and for "
+    "ranges",
+    2) {
     const opencl cl;
     if (mpi.rank > 1) {
         return;
@@ -43,7 +48,8 @@ MPI_CASE("messages from and to exportable buffers arrive, repeatedly, for the wh
     // Each process may have different settings.
     const int here = forced("direct") ? 1 : 0;
     int there = 0;
-    MPI_Sendrecv(&here, 1, MPI_INT, 1 - mpi.rank, 0, &there, 1, MPI_INT, 1 - mpi.rank, 0, mpi.comm, MPI_STATUS_IGNORE);
+    MPI_Sendrecv(&here, 1, MPI_INT, 1 - mpi.rank, 0, &there, 1, MPI_INT, 1 - mpi.rank, 0, mpi.comm,
+                 MPI_STATUS_IGNORE);
     for (std::uint64_t turn = 0; turn < 6; ++turn) {
         CAPTURE(turn);
         const std::size_t offset = turn % 2 == 0 ? 0 : 100;
@@ -78,10 +84,12 @@ MPI_CASE("a blocking send of an exportable buffer comes after the commands befor
         if (mpi.rank == 0) {
             cl.fill(mine, 0, size, 1);
             CL_OK(clEnqueueCopyBuffer(queue, other, mine, 0, 0, size, 0, nullptr, nullptr));
-            CL_OK(clEnqueueSendBuffer(queue, mine, CL_TRUE, 0, size, 1, 1, mpi.comm, 0, nullptr, nullptr));
+            CL_OK(clEnqueueSendBuffer(queue, mine, CL_TRUE, 0, size, 1, 1, mpi.comm, 0, nullptr,
+                                      nullptr));
             cl.fill(mine, 0, size, 2);
         } else {
-            CL_OK(clEnqueueRecvBuffer(queue, mine, CL_TRUE, 0, size, 0, 1, mpi.comm, 0, nullptr, nullptr));
+            CL_OK(clEnqueueRecvBuffer(queue, mine, CL_TRUE, 0, size, 0, 1, mpi.comm, 0, nullptr,
+                                      nullptr));
             cl.expect(mine, 0, size, 7);
         }
     }
@@ -105,12 +113,15 @@ MPI_CASE("exportable buffers may be created and released repeatedly", 2) {
     }
 }
 
-MPI_CASE("an exportable buffer is refused for the same errors as any buffer, and with a host pointer", 1) {
+MPI_CASE(
+    "an exportable buffer is refused for the same errors as any buffer, and with a host pointer",
+    1) {
     const opencl cl;
     refused(nullptr, cl.device, CL_MEM_READ_WRITE, 64, CL_INVALID_CONTEXT);
     refused(cl.context, nullptr, CL_MEM_READ_WRITE, 64, CL_INVALID_DEVICE);
     refused(cl.context, cl.device, CL_MEM_READ_WRITE, 0, CL_INVALID_BUFFER_SIZE);
-    for (const cl_mem_flags flag : {CL_MEM_USE_HOST_PTR, CL_MEM_ALLOC_HOST_PTR, CL_MEM_COPY_HOST_PTR}) {
+    for (const cl_mem_flags flag :
+         {CL_MEM_USE_HOST_PTR, CL_MEM_ALLOC_HOST_PTR, CL_MEM_COPY_HOST_PTR}) {
         refused(cl.context, cl.device, CL_MEM_READ_WRITE | flag, 64, CL_INVALID_VALUE);
     }
 }
@@ -132,8 +143,10 @@ MPI_CASE("more messages at once than processes of a host share memory for still 
     // The messages are received in the reverse order.
     for (std::size_t n = 0; n < count; ++n) {
         const std::size_t i = mpi.rank == 0 ? n : count - 1 - n;
-        events.push_back(mpi.rank == 0 ? send(queues[i], buffers[i], 0, size, 1, static_cast<int>(i), mpi.comm)
-                                       : receive(queues[i], buffers[i], 0, size, 0, static_cast<int>(i), mpi.comm));
+        events.push_back(
+            mpi.rank == 0
+                ? send(queues[i], buffers[i], 0, size, 1, static_cast<int>(i), mpi.comm)
+                : receive(queues[i], buffers[i], 0, size, 0, static_cast<int>(i), mpi.comm));
         if (mpi.rank == 1) {
             expect_received(events.back(), size, 0, static_cast<int>(i));
             cl.expect(buffers[i], 0, size, i);

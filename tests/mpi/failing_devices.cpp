@@ -16,16 +16,19 @@ std::atomic<int> good_reads = -1;
 
 }  // namespace
 
-extern "C" cl_int clEnqueueReadBuffer(cl_command_queue queue, cl_mem buffer, cl_bool blocking, size_t offset,
-                                      size_t size, void *data, cl_uint count, const cl_event *events, cl_event *event) {
+extern "C" cl_int clEnqueueReadBuffer(cl_command_queue queue, cl_mem buffer, cl_bool blocking,
+                                      size_t offset, size_t size, void *data, cl_uint count,
+                                      const cl_event *events, cl_event *event) {
     if (good_reads >= 0 && good_reads-- == 0) {
         return CL_MEM_OBJECT_ALLOCATION_FAILURE;
     }
-    static const auto real = reinterpret_cast<decltype(&clEnqueueReadBuffer)>(dlsym(RTLD_NEXT, "clEnqueueReadBuffer"));
+    static const auto real =
+        reinterpret_cast<decltype(&clEnqueueReadBuffer)>(dlsym(RTLD_NEXT, "clEnqueueReadBuffer"));
     return real(queue, buffer, blocking, offset, size, data, count, events, event);
 }
 
-MPI_CASE("if one device fails, at its first block or later, the collective fails in all processes", 2) {
+MPI_CASE("if one device fails, at its first block or later, the collective fails in all processes",
+         2) {
     const opencl cl;
     const queue_handle queue = cl.in_order_queue();
     const std::size_t count = 9 * MiB;
@@ -39,11 +42,12 @@ MPI_CASE("if one device fails, at its first block or later, the collective fails
             if (fails) {
                 good_reads = good;
             }
-            const cl_int wanted = fails ? CL_MEM_OBJECT_ALLOCATION_FAILURE : CL_PEER_TRANSFER_FAILED;
+            const cl_int wanted =
+                fails ? CL_MEM_OBJECT_ALLOCATION_FAILURE : CL_PEER_TRANSFER_FAILED;
             event_handle event;
-            const cl_int code =
-                clEnqueueAllreduceBufferMPI(queue, in, blocking, 0, out, 0, count, MPI_UINT8_T, MPI_MAX, mpi.comm, 0,
-                                            nullptr, blocking != CL_FALSE ? nullptr : event.out());
+            const cl_int code = clEnqueueAllreduceBufferMPI(
+                queue, in, blocking, 0, out, 0, count, MPI_UINT8_T, MPI_MAX, mpi.comm, 0, nullptr,
+                blocking != CL_FALSE ? nullptr : event.out());
             if (blocking != CL_FALSE) {
                 CHECK(code == wanted);
             } else {
@@ -51,8 +55,8 @@ MPI_CASE("if one device fails, at its first block or later, the collective fails
                 expect_failure(event, wanted);
             }
             const queue_handle after = cl.in_order_queue();
-            CL_OK(clEnqueueAllreduceBufferMPI(after, in, CL_TRUE, 0, out, 0, count, MPI_UINT8_T, MPI_MAX, mpi.comm, 0,
-                                              nullptr, nullptr));
+            CL_OK(clEnqueueAllreduceBufferMPI(after, in, CL_TRUE, 0, out, 0, count, MPI_UINT8_T,
+                                              MPI_MAX, mpi.comm, 0, nullptr, nullptr));
             cl.expect(out, 0, count, 1);
         }
     }

@@ -46,11 +46,15 @@ extern "C" cl_int clWaitForEvents(cl_uint count, const cl_event *events) {
     if (waits != nullptr) {
         std::exchange(waits, nullptr)->set_value();
     }
-    static const auto real = reinterpret_cast<decltype(&clWaitForEvents)>(dlsym(RTLD_NEXT, "clWaitForEvents"));
+    static const auto real =
+        reinterpret_cast<decltype(&clWaitForEvents)>(dlsym(RTLD_NEXT, "clWaitForEvents"));
     return real(count, events);
 }
 
-MPI_CASE("a blocking send whose wait list fails while it waits returns the error, and its receiver fails", 2) {
+MPI_CASE(
+    "a blocking send whose wait list fails while it waits returns the error, and its receiver "
+    "fails",
+    2) {
     const opencl cl;
     for (const bool wants_event : {true, false}) {
         CAPTURE(wants_event);
@@ -64,13 +68,14 @@ MPI_CASE("a blocking send whose wait list fails while it waits returns the error
                 cl_int code = CL_SUCCESS;
                 {
                     const fails_during_wait failing(gate);
-                    code = clEnqueueSendBuffer(queues[0], buffer, CL_TRUE, 0, 5000, 1, 1, mpi.comm, 1, list,
-                                               wants_event ? event.out() : nullptr);
+                    code = clEnqueueSendBuffer(queues[0], buffer, CL_TRUE, 0, 5000, 1, 1, mpi.comm,
+                                               1, list, wants_event ? event.out() : nullptr);
                 }
                 CHECK(code == CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST);
                 expect_complete(send(queues[1], buffer, 0, 5000, 1, 1, mpi.comm));
             } else if (mpi.rank == 1) {
-                expect_failure(receive(queues[0], buffer, 0, 5000, 0, 1, mpi.comm), CL_PEER_TRANSFER_FAILED);
+                expect_failure(receive(queues[0], buffer, 0, 5000, 0, 1, mpi.comm),
+                               CL_PEER_TRANSFER_FAILED);
                 cl.expect(buffer, 0, 5000, 1);
                 expect_received(receive(queues[1], buffer, 0, 5000, 0, 1, mpi.comm), 5000, 0, 1);
                 cl.expect(buffer, 0, 5000, 0);
@@ -79,7 +84,10 @@ MPI_CASE("a blocking send whose wait list fails while it waits returns the error
     }
 }
 
-MPI_CASE("a blocking receive whose wait list fails while it waits returns the error and drops its message", 2) {
+MPI_CASE(
+    "a blocking receive whose wait list fails while it waits returns the error and drops its "
+    "message",
+    2) {
     const opencl cl;
     for (const queue_set &queues : cl.independent_queues(2)) {
         CAPTURE(queues.kind);
@@ -90,7 +98,8 @@ MPI_CASE("a blocking receive whose wait list fails while it waits returns the er
             cl_int code = CL_SUCCESS;
             {
                 const fails_during_wait failing(gate);
-                code = clEnqueueRecvBuffer(queues[0], buffer, CL_TRUE, 0, 5000, 0, 1, mpi.comm, 1, list, nullptr);
+                code = clEnqueueRecvBuffer(queues[0], buffer, CL_TRUE, 0, 5000, 0, 1, mpi.comm, 1,
+                                           list, nullptr);
             }
             CHECK(code == CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST);
             const buffer_handle next = cl.filled(5000, 9);
@@ -124,17 +133,18 @@ MPI_CASE("a blocking send whose wait list failed before the call also fails its 
                 const cl_event list[] = {gate};
                 CL_OK(clSetUserEventStatus(gate, -77));
                 cl_event event = nullptr;
-                CHECK(clEnqueueSendBuffer(queues[0], buffer, CL_TRUE, 0, 5000, 1, 1, mpi.comm, 1, list,
-                                          wants_event ? &event : nullptr) ==
+                CHECK(clEnqueueSendBuffer(queues[0], buffer, CL_TRUE, 0, 5000, 1, 1, mpi.comm, 1,
+                                          list, wants_event ? &event : nullptr) ==
                       CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST);
                 CHECK(event == nullptr);
-                CHECK(clEnqueueSendBuffer(queues[0], buffer, CL_TRUE, 0, 5000, MPI_PROC_NULL, 1, mpi.comm, 1, list,
-                                          wants_event ? &event : nullptr) ==
+                CHECK(clEnqueueSendBuffer(queues[0], buffer, CL_TRUE, 0, 5000, MPI_PROC_NULL, 1,
+                                          mpi.comm, 1, list, wants_event ? &event : nullptr) ==
                       CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST);
                 CHECK(event == nullptr);
                 expect_complete(send(queues[0], buffer, 0, 5000, 1, 1, mpi.comm));
             } else if (mpi.rank == 1) {
-                expect_failure(receive(queues[0], buffer, 0, 5000, 0, 1, mpi.comm), CL_PEER_TRANSFER_FAILED);
+                expect_failure(receive(queues[0], buffer, 0, 5000, 0, 1, mpi.comm),
+                               CL_PEER_TRANSFER_FAILED);
                 cl.expect(buffer, 0, 5000, 1);
                 expect_received(receive(queues[0], buffer, 0, 5000, 0, 1, mpi.comm), 5000, 0, 1);
                 cl.expect(buffer, 0, 5000, 0);
@@ -152,8 +162,8 @@ MPI_CASE("a blocking receive whose wait list failed before the call also drops i
             const event_handle gate = cl.user_event();
             const cl_event list[] = {gate};
             CL_OK(clSetUserEventStatus(gate, -77));
-            CHECK(clEnqueueRecvBuffer(queues[0], buffer, CL_TRUE, 0, 5000, 0, 1, mpi.comm, 1, list, nullptr) ==
-                  CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST);
+            CHECK(clEnqueueRecvBuffer(queues[0], buffer, CL_TRUE, 0, 5000, 0, 1, mpi.comm, 1, list,
+                                      nullptr) == CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST);
             expect_received(receive(queues[0], buffer, 0, 5000, 0, 1, mpi.comm), 5000, 0, 1);
             cl.expect(buffer, 0, 5000, 2);
         } else if (mpi.rank == 0) {
@@ -165,7 +175,10 @@ MPI_CASE("a blocking receive whose wait list failed before the call also drops i
     }
 }
 
-MPI_CASE("a blocking send-receive whose wait list failed before the call fails its receiver and drops its message", 2) {
+MPI_CASE(
+    "a blocking send-receive whose wait list failed before the call fails its receiver and drops "
+    "its message",
+    2) {
     const opencl cl;
     const queue_handle queue = cl.in_order_queue();
     const buffer_handle outgoing = cl.filled(5000, static_cast<std::uint64_t>(mpi.rank));
@@ -175,17 +188,18 @@ MPI_CASE("a blocking send-receive whose wait list failed before the call fails i
         const event_handle gate = cl.user_event();
         const cl_event list[] = {gate};
         CL_OK(clSetUserEventStatus(gate, -77));
-        CHECK(clEnqueueSendrecvBuffer(queue, outgoing, CL_TRUE, 0, 5000, peer, 1, incoming, 0, 5000, peer, 1, mpi.comm,
-                                      1, list, nullptr) == CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST);
+        CHECK(clEnqueueSendrecvBuffer(queue, outgoing, CL_TRUE, 0, 5000, peer, 1, incoming, 0, 5000,
+                                      peer, 1, mpi.comm, 1, list,
+                                      nullptr) == CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST);
     } else if (mpi.rank == 1) {
         event_handle event;
-        CL_OK(clEnqueueSendrecvBuffer(queue, outgoing, CL_FALSE, 0, 5000, peer, 1, incoming, 0, 5000, peer, 1, mpi.comm,
-                                      0, nullptr, event.out()));
+        CL_OK(clEnqueueSendrecvBuffer(queue, outgoing, CL_FALSE, 0, 5000, peer, 1, incoming, 0,
+                                      5000, peer, 1, mpi.comm, 0, nullptr, event.out()));
         expect_failure(event, CL_PEER_TRANSFER_FAILED);
     }
     if (mpi.rank < 2) {
-        CL_OK(clEnqueueSendrecvBuffer(queue, outgoing, CL_TRUE, 0, 5000, peer, 1, incoming, 0, 5000, peer, 1, mpi.comm,
-                                      0, nullptr, nullptr));
+        CL_OK(clEnqueueSendrecvBuffer(queue, outgoing, CL_TRUE, 0, 5000, peer, 1, incoming, 0, 5000,
+                                      peer, 1, mpi.comm, 0, nullptr, nullptr));
         cl.expect(incoming, 0, 5000, static_cast<std::uint64_t>(peer));
     }
 }

@@ -34,7 +34,8 @@ public:
         MPI_Type_create_resized(record, 0, 100 * mpi.size, &type);
         MPI_Type_commit(&type);
         MPI_Type_free(&record);
-        REQUIRE(MPI_File_set_view(file, 100 * mpi.rank, MPI_INT, type, "native", MPI_INFO_NULL) == MPI_SUCCESS);
+        REQUIRE(MPI_File_set_view(file, 100 * mpi.rank, MPI_INT, type, "native", MPI_INFO_NULL) ==
+                MPI_SUCCESS);
     }
     ~records_in_turn() { MPI_Type_free(&type); }
     records_in_turn(const records_in_turn &) = delete;
@@ -65,11 +66,14 @@ MPI_CASE("data that ranks write to an MPI file can be read by other ranks", 2) {
                 const std::string path = folder.file(std::to_string(number++));
                 const mpi_file file(mpi.comm, path);
                 const buffer_handle buffer = cl.filled(size + 10, of(mpi.rank));
-                expect_moved(write_file(how, queue, buffer, 7, size, file, at(3 + of(mpi.rank) * size), {}, blocking),
+                expect_moved(write_file(how, queue, buffer, 7, size, file,
+                                        at(3 + of(mpi.rank) * size), {}, blocking),
                              size);
                 file.share(mpi);
                 cl.fill(buffer, 0, size + 10, 77);
-                expect_moved(read_file(how, queue, buffer, 7, size, file, at(3 + next * size), {}, blocking), size);
+                expect_moved(
+                    read_file(how, queue, buffer, 7, size, file, at(3 + next * size), {}, blocking),
+                    size);
                 cl.expect(buffer, 0, 7, 77);
                 cl.expect(buffer, 7, size, next, 7);
                 cl.expect(buffer, size + 7, 3, 77, size + 7);
@@ -87,7 +91,8 @@ MPI_CASE("bytes go through the view of an MPI file, and offsets count its etypes
     constexpr std::size_t size = 100 * 25000;
     for (const calls how : both) {
         CAPTURE(how == calls::collective);
-        const std::string path = folder.file(how == calls::collective ? "collective" : "independent");
+        const std::string path =
+            folder.file(how == calls::collective ? "collective" : "independent");
         const mpi_file file(mpi.comm, path);
         const records_in_turn view(mpi, file);
         const buffer_handle buffer = cl.filled(size, of(mpi.rank));
@@ -115,13 +120,16 @@ MPI_CASE("bytes go through the view of an MPI file, and offsets count its etypes
     }
 }
 
-MPI_CASE("ranks of a collective file command may have ranges of different sizes, even empty ones", 2) {
+MPI_CASE("ranks of a collective file command may have ranges of different sizes, even empty ones",
+         2) {
     const opencl cl;
     const shared_folder folder(mpi);
     const queue_handle queue = cl.in_order_queue();
     for (const bool reversed : {false, true}) {
         CAPTURE(reversed);
-        const auto size_of = [&](int rank) { return 700003 * of(reversed ? mpi.size - 1 - rank : rank); };
+        const auto size_of = [&](int rank) {
+            return 700003 * of(reversed ? mpi.size - 1 - rank : rank);
+        };
         std::size_t start = 0;
         for (int rank = 0; rank < mpi.rank; ++rank) {
             start += size_of(rank);
@@ -163,11 +171,13 @@ MPI_CASE("a file command starts when its wait list is complete, not before", 1) 
     const std::size_t size = 2 * MiB;
     for (const calls how : both) {
         CAPTURE(how == calls::collective);
-        const std::string path = folder.file(how == calls::collective ? "collective" : "independent");
+        const std::string path =
+            folder.file(how == calls::collective ? "collective" : "independent");
         const mpi_file file(mpi.comm, path);
         const buffer_handle buffer = cl.filled(size, 1);
         const event_handle gate = cl.user_event();
-        const event_handle written = write_file(how, queue, buffer, 0, size, file, at(of(mpi.rank) * size), {gate});
+        const event_handle written =
+            write_file(how, queue, buffer, 0, size, file, at(of(mpi.rank) * size), {gate});
         mpi.barrier();
         CHECK(transfer_status(written) > CL_RUNNING);
         CHECK(std::filesystem::file_size(path) == 0);
@@ -204,11 +214,12 @@ MPI_CASE("many commands on two files are in flight together with messages", 2) {
         const calls how = i % 3 == 0 ? calls::independent : calls::collective;
         const MPI_Offset place = at((i * of(mpi.size) + of(mpi.rank)) * size);
         events.push_back(write_file(how, files, buffer, i * size, size, one, place));
-        events.push_back(write_file(how, files, buffer, i * size, size / 4 * 4, two, at(i * (size / 4))));
+        events.push_back(
+            write_file(how, files, buffer, i * size, size / 4 * 4, two, at(i * (size / 4))));
         events.push_back(read_file(how, files, back, i * size, size, one, place));
         event_handle exchanged;
-        CL_OK(clEnqueueSendrecvBuffer(messages, traffic, CL_FALSE, 0, MiB, right, 3, traffic, MiB, MiB, left, 3,
-                                      mpi.comm, 0, nullptr, exchanged.out()));
+        CL_OK(clEnqueueSendrecvBuffer(messages, traffic, CL_FALSE, 0, MiB, right, 3, traffic, MiB,
+                                      MiB, left, 3, mpi.comm, 0, nullptr, exchanged.out()));
         events.push_back(std::move(exchanged));
     }
     for (const event_handle &event : events) {
@@ -219,14 +230,16 @@ MPI_CASE("many commands on two files are in flight together with messages", 2) {
     cl.fill(back, 0, rounds * size, 77);
     two.share(mpi);
     for (std::size_t i = 0; i < rounds; ++i) {
-        expect_moved(read_file(calls::collective, files, back, i * size, size / 4 * 4, two, at(i * (size / 4))),
+        expect_moved(read_file(calls::collective, files, back, i * size, size / 4 * 4, two,
+                               at(i * (size / 4))),
                      size / 4 * 4);
         cl.expect(back, i * size, size / 4 * 4, of(mpi.rank), i * size);
     }
     mpi.barrier();
 }
 
-MPI_CASE("calls and messages continue while a collective file command waits for another process", 2) {
+MPI_CASE("calls and messages continue while a collective file command waits for another process",
+         2) {
     const opencl cl;
     const shared_folder folder(mpi);
     const queue_handle files = cl.in_order_queue();
@@ -242,8 +255,9 @@ MPI_CASE("calls and messages continue while a collective file command waits for 
         const auto enqueue = [&] {
             for (const MPI_File which : {MPI_File(file), MPI_File(other), MPI_File(file)}) {
                 const MPI_Offset place = which == MPI_File(file) ? 0 : at(of(mpi.rank) * size);
-                events.push_back(writes ? write_file(calls::collective, files, buffer, 0, size, which, place)
-                                        : read_file(calls::collective, files, buffer, 0, size, which, place));
+                events.push_back(
+                    writes ? write_file(calls::collective, files, buffer, 0, size, which, place)
+                           : read_file(calls::collective, files, buffer, 0, size, which, place));
             }
         };
         if (mpi.rank == 0) {
@@ -304,32 +318,38 @@ MPI_CASE("a collective file command whose wait list failed in one process ends i
                         }
                     });
                     const cl_event waits = gate;
-                    const cl_int code =
-                        clEnqueueReadBufferToMPIFileAll(queue, buffer, CL_TRUE, 0, size, file, 0, 1, &waits, nullptr);
+                    const cl_int code = clEnqueueReadBufferToMPIFileAll(
+                        queue, buffer, CL_TRUE, 0, size, file, 0, 1, &waits, nullptr);
                     failing.join();
                     CHECK(code == CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST);
                 } else if (fails) {
-                    const event_handle written = write_file(calls::collective, queue, buffer, 0, size, file, 0, {gate});
+                    const event_handle written =
+                        write_file(calls::collective, queue, buffer, 0, size, file, 0, {gate});
                     if (!before) {
                         fail_gate(gate);
                     }
                     expect_failure(written, CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST);
                     await_part(written);
                 } else {
-                    expect_moved(write_file(calls::collective, queue, buffer, 0, size, file, 0, {}, blocking), size);
+                    expect_moved(write_file(calls::collective, queue, buffer, 0, size, file, 0, {},
+                                            blocking),
+                                 size);
                 }
                 file.share(mpi);
                 // The failed process's range is unchanged, and later commands match each other.
-                expect_moved(read_file(calls::collective, next_queue, buffer, 0, size, file, 0), size);
+                expect_moved(read_file(calls::collective, next_queue, buffer, 0, size, file, 0),
+                             size);
                 cl.expect(buffer, 0, size, fails ? 50 : 60 + of(mpi.rank));
-                expect_moved(write_file(calls::collective, next_queue, zeros, 0, size, file, 0), size);
+                expect_moved(write_file(calls::collective, next_queue, zeros, 0, size, file, 0),
+                             size);
                 mpi.barrier();
             }
         }
     }
 }
 
-MPI_CASE("commands after a failed one in an in-order queue still match those of other processes", 2) {
+MPI_CASE("commands after a failed one in an in-order queue still match those of other processes",
+         2) {
     const opencl cl;
     const shared_folder folder(mpi);
     constexpr std::size_t size = 200000;
@@ -340,10 +360,11 @@ MPI_CASE("commands after a failed one in an in-order queue still match those of 
     const event_handle gate = cl.user_event();
     std::vector<event_handle> events;
     for (std::size_t i = 0; i < 4; ++i) {
-        events.push_back(
-            i == 1 && mpi.rank == 0
-                ? write_file(calls::collective, queue, buffer, i * size, size, file, at(i * size / 4), {gate})
-                : write_file(calls::collective, queue, buffer, i * size, size, file, at(i * size / 4)));
+        events.push_back(i == 1 && mpi.rank == 0
+                             ? write_file(calls::collective, queue, buffer, i * size, size, file,
+                                          at(i * size / 4), {gate})
+                             : write_file(calls::collective, queue, buffer, i * size, size, file,
+                                          at(i * size / 4)));
     }
     if (mpi.rank == 0) {
         fail_gate(gate);
@@ -443,16 +464,19 @@ MPI_CASE("only the processes of the file's communicator take part", 3) {
         const mpi_file file(part, folder.file("file"));
         const queue_handle queue = cl.in_order_queue();
         const buffer_handle buffer = cl.filled(size, of(rank));
-        expect_moved(write_file(calls::collective, queue, buffer, 0, size, file, at(of(rank) * size)), size);
+        expect_moved(
+            write_file(calls::collective, queue, buffer, 0, size, file, at(of(rank) * size)), size);
         cl.fill(buffer, 0, size, 77);
-        expect_moved(read_file(calls::collective, queue, buffer, 0, size, file, at(of(rank) * size)), size);
+        expect_moved(
+            read_file(calls::collective, queue, buffer, 0, size, file, at(of(rank) * size)), size);
         cl.expect(buffer, 0, size, of(rank));
         MPI_Comm_free(&part);
     }
     mpi.barrier();
 }
 
-MPI_CASE("a command uses the view of the file that was opened last, even if its handle was reused", 1) {
+MPI_CASE("a command uses the view of the file that was opened last, even if its handle was reused",
+         1) {
     const opencl cl;
     const shared_folder folder(mpi);
     const queue_handle queue = cl.in_order_queue();
@@ -461,12 +485,13 @@ MPI_CASE("a command uses the view of the file that was opened last, even if its 
         CAPTURE(i);
         const mpi_file file(mpi.comm, folder.file("file"));
         if (i % 2 == 1) {
-            REQUIRE(MPI_File_set_view(file, 0, MPI_DOUBLE, MPI_DOUBLE, "native", MPI_INFO_NULL) == MPI_SUCCESS);
+            REQUIRE(MPI_File_set_view(file, 0, MPI_DOUBLE, MPI_DOUBLE, "native", MPI_INFO_NULL) ==
+                    MPI_SUCCESS);
         }
         if (mpi.rank == 0) {
             cl_event event = nullptr;
-            const cl_int code =
-                clEnqueueReadBufferToMPIFile(queue, buffer, CL_FALSE, 0, 12, file, 0, 0, nullptr, &event);
+            const cl_int code = clEnqueueReadBufferToMPIFile(queue, buffer, CL_FALSE, 0, 12, file,
+                                                             0, 0, nullptr, &event);
             CHECK(code == (i % 2 == 1 ? CL_INVALID_VALUE : CL_SUCCESS));
             if (code == CL_SUCCESS) {
                 const event_handle owned(event);
@@ -490,6 +515,7 @@ MPI_CASE("a full disk ends an independent write with MPI's error", 1) {
         expect_failure(written, CL_MPI_ERROR);
         CHECK(transfer_info<int>(written, CL_TRANSFER_MPI_ERROR) != MPI_SUCCESS);
         CHECK(transfer_info<std::size_t>(written, CL_TRANSFER_BYTES) == 0);
-        CHECK(transfer_text(written, CL_TRANSFER_ERROR_MESSAGE).find("MPI_File_write_at") != std::string::npos);
+        CHECK(transfer_text(written, CL_TRANSFER_ERROR_MESSAGE).find("MPI_File_write_at") !=
+              std::string::npos);
     }
 }

@@ -89,7 +89,8 @@ int class_of(int code) {
 
 /// The call at one end of a message.
 enum class way { blocking, synchronous, request, synchronous_request, command, blocking_command };
-constexpr std::array send_ways{way::blocking, way::synchronous,     way::request, way::synchronous_request,
+constexpr std::array send_ways{way::blocking, way::synchronous,
+                               way::request,  way::synchronous_request,
                                way::command,  way::blocking_command};
 constexpr std::array recv_ways{way::blocking, way::request, way::command, way::blocking_command};
 
@@ -108,7 +109,8 @@ struct mover {
             const buffer_handle buffer = cl.filled(size, seed);
             const cl_bool blocking = w == way::command ? CL_FALSE : CL_TRUE;
             event_handle event;
-            CL_OK(clEnqueueSendBuffer(queue, buffer, blocking, 0, size, dest, tag, mpi.comm, 0, nullptr, event.out()));
+            CL_OK(clEnqueueSendBuffer(queue, buffer, blocking, 0, size, dest, tag, mpi.comm, 0,
+                                      nullptr, event.out()));
             expect_complete(event);
             return;
         }
@@ -116,10 +118,18 @@ struct mover {
         const int count = count_of(size);
         MPI_Request request = MPI_REQUEST_NULL;
         switch (w) {
-            case way::blocking: MPI_OK(MPI_Send(data.data(), count, MPI_CL_MEM, dest, tag, mpi.comm)); break;
-            case way::synchronous: MPI_OK(MPI_Ssend(data.data(), count, MPI_CL_MEM, dest, tag, mpi.comm)); break;
-            case way::request: MPI_OK(MPI_Isend(data.data(), count, MPI_CL_MEM, dest, tag, mpi.comm, &request)); break;
-            default: MPI_OK(MPI_Issend(data.data(), count, MPI_CL_MEM, dest, tag, mpi.comm, &request)); break;
+            case way::blocking:
+                MPI_OK(MPI_Send(data.data(), count, MPI_CL_MEM, dest, tag, mpi.comm));
+                break;
+            case way::synchronous:
+                MPI_OK(MPI_Ssend(data.data(), count, MPI_CL_MEM, dest, tag, mpi.comm));
+                break;
+            case way::request:
+                MPI_OK(MPI_Isend(data.data(), count, MPI_CL_MEM, dest, tag, mpi.comm, &request));
+                break;
+            default:
+                MPI_OK(MPI_Issend(data.data(), count, MPI_CL_MEM, dest, tag, mpi.comm, &request));
+                break;
         }
         if (w == way::request || w == way::synchronous_request) {
             CHECK(request != MPI_REQUEST_NULL);
@@ -133,8 +143,8 @@ struct mover {
             const buffer_handle buffer = cl.buffer(size + 8);
             const cl_bool blocking = w == way::command ? CL_FALSE : CL_TRUE;
             event_handle event;
-            CL_OK(clEnqueueRecvBuffer(queue, buffer, blocking, 0, size + 8, source, tag, mpi.comm, 0, nullptr,
-                                      event.out()));
+            CL_OK(clEnqueueRecvBuffer(queue, buffer, blocking, 0, size + 8, source, tag, mpi.comm,
+                                      0, nullptr, event.out()));
             expect_received(event, size, source, tag);
             cl.expect(buffer, 0, size, seed);
             return;
@@ -202,7 +212,9 @@ MPI_CASE("messages between host memory and buffers arrive in every way, 16 KiB a
         all_ways(mpi, size);
     }
 }
-MPI_CASE("messages between host memory and buffers arrive in every way, 5 MiB", 2) { all_ways(mpi, sizes[5]); }
+MPI_CASE("messages between host memory and buffers arrive in every way, 5 MiB", 2) {
+    all_ways(mpi, sizes[5]);
+}
 
 MPI_CASE("a message may be shorter than its receive, and the status may be ignored", 2) {
     for (const std::size_t size : sizes) {
@@ -211,7 +223,8 @@ MPI_CASE("a message may be shorter than its receive, and the status may be ignor
             MPI_OK(MPI_Send(data.data(), count_of(size), MPI_CL_MEM, 1, 1, mpi.comm));
         } else if (mpi.rank == 1) {
             bytes found(size + 100);
-            MPI_OK(MPI_Recv(found.data(), count_of(found.size()), MPI_CL_MEM, 0, 1, mpi.comm, MPI_STATUS_IGNORE));
+            MPI_OK(MPI_Recv(found.data(), count_of(found.size()), MPI_CL_MEM, 0, 1, mpi.comm,
+                            MPI_STATUS_IGNORE));
             found.resize(size);
             CHECK((found == data));
         }
@@ -234,11 +247,14 @@ struct request_mix {
             received.emplace_back(size + 1);
             plain_sent.at(i) = static_cast<int>(100 + i);
             if (mpi.rank == 0) {
-                MPI_OK(MPI_Isend(sent[i].data(), count_of(size), MPI_CL_MEM, 1, tag, mpi.comm, next()));
+                MPI_OK(MPI_Isend(sent[i].data(), count_of(size), MPI_CL_MEM, 1, tag, mpi.comm,
+                                 next()));
                 MPI_OK(MPI_Isend(&plain_sent.at(i), 1, MPI_INT, 1, 100 + tag, mpi.comm, next()));
             } else {
-                MPI_OK(MPI_Irecv(received[i].data(), count_of(size + 1), MPI_CL_MEM, 0, tag, mpi.comm, next()));
-                MPI_OK(MPI_Irecv(&plain_received.at(i), 1, MPI_INT, 0, 100 + tag, mpi.comm, next()));
+                MPI_OK(MPI_Irecv(received[i].data(), count_of(size + 1), MPI_CL_MEM, 0, tag,
+                                 mpi.comm, next()));
+                MPI_OK(
+                    MPI_Irecv(&plain_received.at(i), 1, MPI_INT, 0, 100 + tag, mpi.comm, next()));
             }
             requests.push_back(MPI_REQUEST_NULL);
         }
@@ -270,7 +286,8 @@ struct request_mix {
 };
 
 void expect_all_null(const request_mix &mix) {
-    CHECK(std::all_of(mix.requests.begin(), mix.requests.end(), [](MPI_Request r) { return r == MPI_REQUEST_NULL; }));
+    CHECK(std::all_of(mix.requests.begin(), mix.requests.end(),
+                      [](MPI_Request r) { return r == MPI_REQUEST_NULL; }));
 }
 
 }  // namespace
@@ -411,7 +428,8 @@ MPI_CASE("MPI_Cancel does not affect a send or a completed receive", 2) {
         CHECK(cancelled == 0);
     } else if (mpi.rank == 1) {
         bytes found(data.size());
-        MPI_OK(MPI_Irecv(found.data(), count_of(found.size()), MPI_CL_MEM, 0, 2, mpi.comm, &request));
+        MPI_OK(
+            MPI_Irecv(found.data(), count_of(found.size()), MPI_CL_MEM, 0, 2, mpi.comm, &request));
         poll_until("the receive", [&] { return is_complete(request); });
         MPI_OK(MPI_Cancel(&request));
         expect_status(wait_request(request), 0, 2, data.size());
@@ -422,7 +440,8 @@ MPI_CASE("MPI_Cancel does not affect a send or a completed receive", 2) {
 namespace {
 
 /// Reads memory that another thread may be writing. MPI reports no completion of a freed request.
-[[gnu::no_sanitize("thread")]] bool has_become(const volatile unsigned char *found, const bytes &wanted) {
+[[gnu::no_sanitize("thread")]] bool has_become(const volatile unsigned char *found,
+                                               const bytes &wanted) {
     for (const unsigned char byte : wanted) {
         if (*found++ != byte) {
             return false;
@@ -462,7 +481,8 @@ MPI_CASE("a communicator may be freed while requests with MPI_CL_MEM are pending
         std::vector<MPI_Request> requests;
         if (mpi.rank == 1) {
             requests.resize(2);
-            MPI_OK(MPI_Irecv(found.data(), count_of(size), MPI_CL_MEM, 0, MPI_ANY_TAG, comm, &requests[0]));
+            MPI_OK(MPI_Irecv(found.data(), count_of(size), MPI_CL_MEM, 0, MPI_ANY_TAG, comm,
+                             &requests[0]));
             // No message matches this receive. It is cancelled after the communicator was freed.
             MPI_OK(MPI_Irecv(found.data(), 1, MPI_CL_MEM, 0, 3, comm, &requests[1]));
             tell(mpi, 0);
@@ -528,7 +548,8 @@ MPI_CASE("messages of one tag keep their order through requests, blocking calls 
     std::vector<bytes> data;
     std::vector<MPI_Request> requests;
     for (int i = 0; i < rounds; ++i) {
-        data.push_back(pattern(static_cast<std::uint64_t>(i), mixed.at(static_cast<std::size_t>(i) % mixed.size())));
+        data.push_back(pattern(static_cast<std::uint64_t>(i),
+                               mixed.at(static_cast<std::size_t>(i) % mixed.size())));
     }
     std::vector<bytes> found(rounds);
     std::vector<buffer_handle> buffers(rounds);
@@ -543,19 +564,23 @@ MPI_CASE("messages of one tag keep their order through requests, blocking calls 
                 MPI_OK(MPI_Send(data[at].data(), count_of(size), MPI_CL_MEM, 1, 5, mpi.comm));
             } else {
                 requests.push_back(MPI_REQUEST_NULL);
-                MPI_OK(MPI_Isend(data[at].data(), count_of(size), MPI_CL_MEM, 1, 5, mpi.comm, &requests.back()));
+                MPI_OK(MPI_Isend(data[at].data(), count_of(size), MPI_CL_MEM, 1, 5, mpi.comm,
+                                 &requests.back()));
             }
         } else if (mpi.rank == 1) {
             found[at].resize(size);
             if (i % 4 == 1) {
-                MPI_OK(MPI_Recv(found[at].data(), count_of(size), MPI_CL_MEM, 0, 5, mpi.comm, MPI_STATUS_IGNORE));
+                MPI_OK(MPI_Recv(found[at].data(), count_of(size), MPI_CL_MEM, 0, 5, mpi.comm,
+                                MPI_STATUS_IGNORE));
             } else if (i % 4 == 3) {
                 // This receive blocks, so it starts before the next call.
                 buffers[at] = m.cl.buffer(size + 1);
-                CL_OK(clEnqueueRecvBuffer(m.queue, buffers[at], CL_TRUE, 0, size, 0, 5, mpi.comm, 0, nullptr, nullptr));
+                CL_OK(clEnqueueRecvBuffer(m.queue, buffers[at], CL_TRUE, 0, size, 0, 5, mpi.comm, 0,
+                                          nullptr, nullptr));
             } else {
                 requests.push_back(MPI_REQUEST_NULL);
-                MPI_OK(MPI_Irecv(found[at].data(), count_of(size), MPI_CL_MEM, 0, 5, mpi.comm, &requests.back()));
+                MPI_OK(MPI_Irecv(found[at].data(), count_of(size), MPI_CL_MEM, 0, 5, mpi.comm,
+                                 &requests.back()));
             }
         }
     }
@@ -572,11 +597,15 @@ MPI_CASE("messages of one tag keep their order through requests, blocking calls 
     }
 }
 
-MPI_CASE("receives of any source and any tag accept messages with MPI_CL_MEM and report source and tag", 2) {
+MPI_CASE(
+    "receives of any source and any tag accept messages with MPI_CL_MEM and report source and tag",
+    2) {
     const std::size_t senders = static_cast<std::size_t>(mpi.size) - 1;
     if (mpi.rank != 0) {
-        const bytes data = pattern(static_cast<std::uint64_t>(mpi.rank), static_cast<std::size_t>(mpi.rank) * 1000);
-        MPI_OK(MPI_Send(data.data(), count_of(data.size()), MPI_CL_MEM, 0, 40 + mpi.rank, mpi.comm));
+        const bytes data = pattern(static_cast<std::uint64_t>(mpi.rank),
+                                   static_cast<std::size_t>(mpi.rank) * 1000);
+        MPI_OK(
+            MPI_Send(data.data(), count_of(data.size()), MPI_CL_MEM, 0, 40 + mpi.rank, mpi.comm));
         return;
     }
     std::vector<bool> seen(senders + 1, false);
@@ -584,10 +613,12 @@ MPI_CASE("receives of any source and any tag accept messages with MPI_CL_MEM and
         bytes data(5000);
         MPI_Status status{};
         if (i % 2 == 0) {
-            MPI_OK(MPI_Recv(data.data(), 5000, MPI_CL_MEM, MPI_ANY_SOURCE, MPI_ANY_TAG, mpi.comm, &status));
+            MPI_OK(MPI_Recv(data.data(), 5000, MPI_CL_MEM, MPI_ANY_SOURCE, MPI_ANY_TAG, mpi.comm,
+                            &status));
         } else {
             MPI_Request request = MPI_REQUEST_NULL;
-            MPI_OK(MPI_Irecv(data.data(), 5000, MPI_CL_MEM, MPI_ANY_SOURCE, MPI_ANY_TAG, mpi.comm, &request));
+            MPI_OK(MPI_Irecv(data.data(), 5000, MPI_CL_MEM, MPI_ANY_SOURCE, MPI_ANY_TAG, mpi.comm,
+                             &request));
             status = wait_request(request);
         }
         const auto from = static_cast<std::size_t>(status.MPI_SOURCE);
@@ -614,8 +645,8 @@ MPI_CASE("a process exchanges with itself", 1) {
         CHECK((found == data));
 
         bytes again(size);
-        MPI_OK(MPI_Sendrecv(data.data(), count_of(size), MPI_CL_MEM, mpi.rank, 4, again.data(), count_of(size),
-                            MPI_CL_MEM, mpi.rank, 4, mpi.comm, &status));
+        MPI_OK(MPI_Sendrecv(data.data(), count_of(size), MPI_CL_MEM, mpi.rank, 4, again.data(),
+                            count_of(size), MPI_CL_MEM, mpi.rank, 4, mpi.comm, &status));
         expect_status(status, mpi.rank, 4, size);
         CHECK((again == data));
     }
@@ -629,8 +660,8 @@ MPI_CASE("MPI_Sendrecv passes messages around a ring", 2) {
         const bytes data = pattern(static_cast<std::uint64_t>(mpi.rank), size);
         bytes found(size + 3);
         MPI_Status status{};
-        MPI_OK(MPI_Sendrecv(data.data(), count_of(size), MPI_CL_MEM, to, 4, found.data(), count_of(size + 3),
-                            MPI_CL_MEM, from, MPI_ANY_TAG, mpi.comm, &status));
+        MPI_OK(MPI_Sendrecv(data.data(), count_of(size), MPI_CL_MEM, to, 4, found.data(),
+                            count_of(size + 3), MPI_CL_MEM, from, MPI_ANY_TAG, mpi.comm, &status));
         expect_status(status, from, 4, size);
         found.resize(size);
         CHECK((found == pattern(static_cast<std::uint64_t>(from), size)));
@@ -644,15 +675,15 @@ MPI_CASE("MPI_Sendrecv exchanges messages with clEnqueueSendrecvBuffer", 2) {
         if (mpi.rank == 0) {
             const bytes data = pattern(5, size);
             bytes found(size);
-            MPI_OK(MPI_Sendrecv(data.data(), count_of(size), MPI_CL_MEM, 1, 4, found.data(), count_of(size), MPI_CL_MEM,
-                                1, 5, mpi.comm, MPI_STATUS_IGNORE));
+            MPI_OK(MPI_Sendrecv(data.data(), count_of(size), MPI_CL_MEM, 1, 4, found.data(),
+                                count_of(size), MPI_CL_MEM, 1, 5, mpi.comm, MPI_STATUS_IGNORE));
             CHECK((found == pattern(6, size)));
         } else if (mpi.rank == 1) {
             const buffer_handle out = m.cl.filled(size, 6);
             const buffer_handle in = m.cl.buffer(size + 1);
             event_handle event;
-            CL_OK(clEnqueueSendrecvBuffer(m.queue, out, CL_FALSE, 0, size, 0, 5, in, 0, size, 0, 4, mpi.comm, 0,
-                                          nullptr, event.out()));
+            CL_OK(clEnqueueSendrecvBuffer(m.queue, out, CL_FALSE, 0, size, 0, 5, in, 0, size, 0, 4,
+                                          mpi.comm, 0, nullptr, event.out()));
             expect_complete(event);
             m.cl.expect(in, 0, size, 5);
         }
@@ -669,8 +700,8 @@ MPI_CASE("MPI_Sendrecv may have MPI_CL_MEM on one side only", 2) {
         const int peer = 1 - mpi.rank;
         const MPI_Datatype out = mpi.rank == 0 ? MPI_CL_MEM : MPI_BYTE;
         const MPI_Datatype in = mpi.rank == 0 ? MPI_BYTE : MPI_CL_MEM;
-        MPI_OK(MPI_Sendrecv(data.data(), size, out, peer, mpi.rank, found.data(), size, in, peer, peer, mpi.comm,
-                            &status));
+        MPI_OK(MPI_Sendrecv(data.data(), size, out, peer, mpi.rank, found.data(), size, in, peer,
+                            peer, mpi.comm, &status));
         CHECK(status.MPI_SOURCE == peer);
         CHECK(status.MPI_TAG == peer);
         CHECK((found == data));
@@ -699,8 +730,8 @@ MPI_CASE("calls with MPI_PROC_NULL transfer nothing", 1) {
     expect_status(status, MPI_PROC_NULL, MPI_ANY_TAG, 0);
     bytes found(10);
     MPI_OK(MPI_Irecv(found.data(), 10, MPI_CL_MEM, mpi.rank, 2, mpi.comm, &request));
-    MPI_OK(MPI_Sendrecv(data.data(), 10, MPI_CL_MEM, mpi.rank, 2, data.data(), 0, MPI_CL_MEM, MPI_PROC_NULL, 2,
-                        mpi.comm, &status));
+    MPI_OK(MPI_Sendrecv(data.data(), 10, MPI_CL_MEM, mpi.rank, 2, data.data(), 0, MPI_CL_MEM,
+                        MPI_PROC_NULL, 2, mpi.comm, &status));
     expect_status(status, MPI_PROC_NULL, MPI_ANY_TAG, 0);
     wait_request(request);
     CHECK(found == data);
@@ -718,8 +749,8 @@ MPI_CASE("messages with MPI_CL_MEM cross an inter-communicator", 2) {
             const bytes data = pattern(static_cast<std::uint64_t>(side), size);
             bytes found(size);
             MPI_Status status{};
-            MPI_OK(MPI_Sendrecv(data.data(), count_of(size), MPI_CL_MEM, 0, side, found.data(), count_of(size),
-                                MPI_CL_MEM, 0, 1 - side, across, &status));
+            MPI_OK(MPI_Sendrecv(data.data(), count_of(size), MPI_CL_MEM, 0, side, found.data(),
+                                count_of(size), MPI_CL_MEM, 0, 1 - side, across, &status));
             expect_status(status, 0, 1 - side, size);
             CHECK((found == pattern(static_cast<std::uint64_t>(1 - side), size)));
         }
@@ -735,18 +766,22 @@ MPI_CASE("threads exchange with MPI_CL_MEM at the same time, each with its tag",
     std::vector<std::thread> all;
     const auto exchange = [&](int tag) {
         for (int i = 0; i < rounds; ++i) {
-            const std::size_t size = sizes.at(static_cast<std::size_t>(i) % 5) + static_cast<std::size_t>(tag);
+            const std::size_t size =
+                sizes.at(static_cast<std::size_t>(i) % 5) + static_cast<std::size_t>(tag);
             const int peer = 1 - mpi.rank;
             const bytes data = pattern(static_cast<std::uint64_t>(100 * tag + i), size);
             bytes found(size);
             int code = MPI_SUCCESS;
             if (i % 2 == 0) {
-                code = MPI_Sendrecv(data.data(), count_of(size), MPI_CL_MEM, peer, tag, found.data(), count_of(size),
-                                    MPI_CL_MEM, peer, tag, mpi.comm, MPI_STATUS_IGNORE);
+                code = MPI_Sendrecv(data.data(), count_of(size), MPI_CL_MEM, peer, tag,
+                                    found.data(), count_of(size), MPI_CL_MEM, peer, tag, mpi.comm,
+                                    MPI_STATUS_IGNORE);
             } else {
                 std::array<MPI_Request, 2> requests{};
-                MPI_Irecv(found.data(), count_of(size), MPI_CL_MEM, peer, tag, mpi.comm, &requests[0]);
-                MPI_Isend(data.data(), count_of(size), MPI_CL_MEM, peer, tag, mpi.comm, &requests[1]);
+                MPI_Irecv(found.data(), count_of(size), MPI_CL_MEM, peer, tag, mpi.comm,
+                          &requests[0]);
+                MPI_Isend(data.data(), count_of(size), MPI_CL_MEM, peer, tag, mpi.comm,
+                          &requests[1]);
                 code = MPI_Waitall(2, requests.data(), MPI_STATUSES_IGNORE);
             }
             wrong += code != MPI_SUCCESS || found != data ? 1 : 0;
@@ -779,7 +814,9 @@ probed probe(probing how, int source, int tag, MPI_Comm comm) {
     int flag = 0;
     switch (how) {
         case probing::probe: MPI_OK(MPI_Probe(source, tag, comm, &found.status)); break;
-        case probing::mprobe: MPI_OK(MPI_Mprobe(source, tag, comm, &found.message, &found.status)); break;
+        case probing::mprobe:
+            MPI_OK(MPI_Mprobe(source, tag, comm, &found.message, &found.status));
+            break;
         case probing::iprobe:
             poll_until("a message to arrive", [&] {
                 MPI_OK(MPI_Iprobe(source, tag, comm, &flag, &found.status));
@@ -816,8 +853,8 @@ MPI_CASE("MPI_Probe and MPI_Iprobe report the payload's size", 2) {
                     m.send_one(sending, size, size, 1, tag);
                 } else if (mpi.rank == 1) {
                     for (const bool wildcards : {false, true, false}) {
-                        const probed found =
-                            probe(how, wildcards ? MPI_ANY_SOURCE : 0, wildcards ? MPI_ANY_TAG : tag, mpi.comm);
+                        const probed found = probe(how, wildcards ? MPI_ANY_SOURCE : 0,
+                                                   wildcards ? MPI_ANY_TAG : tag, mpi.comm);
                         CHECK(found.status.MPI_SOURCE == 0);
                         CHECK(found.status.MPI_TAG == tag);
                         CHECK(payload_of(found.status) == count_of(size));
@@ -850,10 +887,12 @@ MPI_CASE("MPI_Mprobe and MPI_Improbe take a message that MPI_Mrecv and MPI_Imrec
                     MPI_Status status{};
                     if (request_too) {
                         MPI_Request request = MPI_REQUEST_NULL;
-                        MPI_OK(MPI_Imrecv(data.data(), count_of(size + 5), MPI_CL_MEM, &found.message, &request));
+                        MPI_OK(MPI_Imrecv(data.data(), count_of(size + 5), MPI_CL_MEM,
+                                          &found.message, &request));
                         status = wait_request(request);
                     } else {
-                        MPI_OK(MPI_Mrecv(data.data(), count_of(size + 5), MPI_CL_MEM, &found.message, &status));
+                        MPI_OK(MPI_Mrecv(data.data(), count_of(size + 5), MPI_CL_MEM,
+                                         &found.message, &status));
                     }
                     CHECK(found.message == MPI_MESSAGE_NULL);
                     expect_status(status, 0, tag, size);
@@ -866,7 +905,8 @@ MPI_CASE("MPI_Mprobe and MPI_Improbe take a message that MPI_Mrecv and MPI_Imrec
 }
 
 MPI_CASE("plain messages are probed and received as usual, even with the length of a header", 2) {
-    for (const std::size_t size : {std::size_t{0}, std::size_t{63}, std::size_t{64}, std::size_t{65}}) {
+    for (const std::size_t size :
+         {std::size_t{0}, std::size_t{63}, std::size_t{64}, std::size_t{65}}) {
         CAPTURE(size);
         const int count = count_of(size);
         const bytes data = pattern(size, size);
@@ -925,7 +965,8 @@ MPI_CASE("a probe does not see the message that a pending receive will get", 2) 
             MPI_Request request = MPI_REQUEST_NULL;
             MPI_OK(MPI_Irecv(first.data(), 100, MPI_CL_MEM, 0, MPI_ANY_TAG, mpi.comm, &request));
             tell(mpi, 0);
-            const probed found = probe(i % 2 == 0 ? probing::probe : probing::iprobe, 0, 6, mpi.comm);
+            const probed found =
+                probe(i % 2 == 0 ? probing::probe : probing::iprobe, 0, 6, mpi.comm);
             CHECK(payload_of(found.status) == 50);
             MPI_Status status{};
             MPI_OK(MPI_Recv(second.data(), 50, MPI_CL_MEM, 0, 6, mpi.comm, &status));
@@ -942,7 +983,8 @@ MPI_CASE("probed messages keep their order with later ones", 2) {
         std::vector<MPI_Request> requests(lengths.size());
         for (std::size_t i = 0; i < lengths.size(); ++i) {
             data.push_back(pattern(i, lengths.at(i)));
-            MPI_OK(MPI_Isend(data[i].data(), count_of(lengths.at(i)), MPI_CL_MEM, 1, 6, mpi.comm, &requests[i]));
+            MPI_OK(MPI_Isend(data[i].data(), count_of(lengths.at(i)), MPI_CL_MEM, 1, 6, mpi.comm,
+                             &requests[i]));
         }
         for (MPI_Request &request : requests) {
             wait_request(request);
@@ -956,10 +998,11 @@ MPI_CASE("probed messages keep their order with later ones", 2) {
             if (i % 2 == 0) {
                 taken = probe(probing::mprobe, MPI_ANY_SOURCE, MPI_ANY_TAG, mpi.comm);
                 CHECK(payload_of(taken.status) == count_of(lengths.at(i)));
-                MPI_OK(MPI_Mrecv(data.data(), count_of(data.size()), MPI_CL_MEM, &taken.message, MPI_STATUS_IGNORE));
+                MPI_OK(MPI_Mrecv(data.data(), count_of(data.size()), MPI_CL_MEM, &taken.message,
+                                 MPI_STATUS_IGNORE));
             } else {
-                MPI_OK(MPI_Recv(data.data(), count_of(data.size()), MPI_CL_MEM, MPI_ANY_SOURCE, MPI_ANY_TAG, mpi.comm,
-                                MPI_STATUS_IGNORE));
+                MPI_OK(MPI_Recv(data.data(), count_of(data.size()), MPI_CL_MEM, MPI_ANY_SOURCE,
+                                MPI_ANY_TAG, mpi.comm, MPI_STATUS_IGNORE));
             }
             CHECK((data == pattern(i, lengths.at(i))));
         }
@@ -968,7 +1011,9 @@ MPI_CASE("probed messages keep their order with later ones", 2) {
 
 // ---- Failures ---------------------------------------------------------------------------------
 
-MPI_CASE("a message longer than its receive is an MPI_ERR_TRUNCATE, and the next message is complete", 2) {
+MPI_CASE(
+    "a message longer than its receive is an MPI_ERR_TRUNCATE, and the next message is complete",
+    2) {
     const errors_return handler(mpi.comm);
     for (const std::size_t size : {std::size_t{100}, std::size_t{3} << 20}) {
         CAPTURE(size);
@@ -981,7 +1026,8 @@ MPI_CASE("a message longer than its receive is an MPI_ERR_TRUNCATE, and the next
             const int less = count_of(size) - 1;
             bytes found(size, 0xEE);
             MPI_Status status{};
-            CHECK(class_of(MPI_Recv(found.data(), less, MPI_CL_MEM, 0, 3, mpi.comm, &status)) == MPI_ERR_TRUNCATE);
+            CHECK(class_of(MPI_Recv(found.data(), less, MPI_CL_MEM, 0, 3, mpi.comm, &status)) ==
+                  MPI_ERR_TRUNCATE);
             CHECK(status.MPI_SOURCE == 0);
             CHECK(status.MPI_TAG == 3);
             MPI_Request request = MPI_REQUEST_NULL;
@@ -990,7 +1036,8 @@ MPI_CASE("a message longer than its receive is an MPI_ERR_TRUNCATE, and the next
             CHECK(request == MPI_REQUEST_NULL);
             MPI_Message message = MPI_MESSAGE_NULL;
             MPI_OK(MPI_Mprobe(0, 3, mpi.comm, &message, MPI_STATUS_IGNORE));
-            CHECK(class_of(MPI_Mrecv(found.data(), less, MPI_CL_MEM, &message, &status)) == MPI_ERR_TRUNCATE);
+            CHECK(class_of(MPI_Mrecv(found.data(), less, MPI_CL_MEM, &message, &status)) ==
+                  MPI_ERR_TRUNCATE);
             CHECK((found == bytes(size, 0xEE)));
             MPI_OK(MPI_Recv(found.data(), count_of(size), MPI_CL_MEM, 0, 3, mpi.comm, &status));
             CHECK((found == data));
@@ -1040,10 +1087,12 @@ MPI_CASE("a plain message that matches a receive with MPI_CL_MEM is an MPI_ERR_T
         } else if (mpi.rank == 1) {
             MPI_Status status{};
             const int count = count_of(size);
-            CHECK(class_of(MPI_Recv(data.data(), count, MPI_CL_MEM, 0, 3, mpi.comm, &status)) == MPI_ERR_TYPE);
+            CHECK(class_of(MPI_Recv(data.data(), count, MPI_CL_MEM, 0, 3, mpi.comm, &status)) ==
+                  MPI_ERR_TYPE);
             MPI_Message message = MPI_MESSAGE_NULL;
             MPI_OK(MPI_Mprobe(0, 3, mpi.comm, &message, &status));
-            CHECK(class_of(MPI_Mrecv(data.data(), count, MPI_CL_MEM, &message, &status)) == MPI_ERR_TYPE);
+            CHECK(class_of(MPI_Mrecv(data.data(), count, MPI_CL_MEM, &message, &status)) ==
+                  MPI_ERR_TYPE);
         }
     }
     mpi.barrier();
@@ -1089,7 +1138,8 @@ MPI_CASE("errors of blocking calls go to the communicator's own error handler", 
     bytes data(10);
     MPI_Request request = MPI_REQUEST_NULL;
     MPI_OK(MPI_Isend(data.data(), 10, MPI_CL_MEM, mpi.rank, 3, mpi.comm, &request));
-    CHECK(class_of(MPI_Recv(data.data(), 9, MPI_CL_MEM, mpi.rank, 3, mpi.comm, MPI_STATUS_IGNORE)) == MPI_ERR_TRUNCATE);
+    CHECK(class_of(MPI_Recv(data.data(), 9, MPI_CL_MEM, mpi.rank, 3, mpi.comm,
+                            MPI_STATUS_IGNORE)) == MPI_ERR_TRUNCATE);
     wait_request(request);
     CHECK(handler_calls == 1);
     CHECK(class_of(handler_code) == MPI_ERR_TRUNCATE);
@@ -1111,8 +1161,8 @@ MPI_CASE("the large-count calls exchange the same messages", 2) {
             MPI_OK(MPI_Ssend_c(data.data(), count, MPI_CL_MEM, 1, 1, mpi.comm));
             MPI_OK(MPI_Isend_c(data.data(), count, MPI_CL_MEM, 1, 1, mpi.comm, &request));
             wait_request(request);
-            MPI_OK(MPI_Sendrecv_c(data.data(), count, MPI_CL_MEM, 1, 1, nullptr, 0, MPI_CL_MEM, MPI_PROC_NULL, 1,
-                                  mpi.comm, MPI_STATUS_IGNORE));
+            MPI_OK(MPI_Sendrecv_c(data.data(), count, MPI_CL_MEM, 1, 1, nullptr, 0, MPI_CL_MEM,
+                                  MPI_PROC_NULL, 1, mpi.comm, MPI_STATUS_IGNORE));
         } else if (mpi.rank == 1) {
             for (int i = 0; i < 4; ++i) {
                 bytes found(size);

@@ -18,15 +18,17 @@ constexpr std::size_t slot = 16;
 int how_many(const opencl &cl) { return cl.is_cpu() ? 10000 : 300; }
 
 /// Many commands are in flight: all receives are enqueued before the first send.
-void many_commands(const mpi_view &mpi, const opencl &cl, cl_command_queue queue, bool distinct_tags) {
+void many_commands(const mpi_view &mpi, const opencl &cl, cl_command_queue queue,
+                   bool distinct_tags) {
     const int many = how_many(cl);
-    const buffer_handle buffer = cl.filled(slot * static_cast<std::size_t>(many), static_cast<std::uint64_t>(mpi.rank));
+    const buffer_handle buffer =
+        cl.filled(slot * static_cast<std::size_t>(many), static_cast<std::uint64_t>(mpi.rank));
     std::vector<event_handle> events;
     events.reserve(static_cast<std::size_t>(many));
     if (mpi.rank == 1) {
         for (int i = 0; i < many; ++i) {
-            events.push_back(
-                receive(queue, buffer, slot * static_cast<std::size_t>(i), slot, 0, distinct_tags ? i : 1, mpi.comm));
+            events.push_back(receive(queue, buffer, slot * static_cast<std::size_t>(i), slot, 0,
+                                     distinct_tags ? i : 1, mpi.comm));
         }
         tell(mpi, 0);
     } else if (mpi.rank == 0) {
@@ -34,8 +36,8 @@ void many_commands(const mpi_view &mpi, const opencl &cl, cl_command_queue queue
         for (int i = 0; i < many; ++i) {
             // With distinct tags, the messages arrive in the reverse order of the receives.
             const int n = distinct_tags ? many - 1 - i : i;
-            events.push_back(
-                send(queue, buffer, slot * static_cast<std::size_t>(n), slot, 1, distinct_tags ? n : 1, mpi.comm));
+            events.push_back(send(queue, buffer, slot * static_cast<std::size_t>(n), slot, 1,
+                                  distinct_tags ? n : 1, mpi.comm));
         }
     }
     int wrong = 0;
@@ -74,7 +76,9 @@ MPI_CASE("10,000 commands with distinct tags are in flight on an out-of-order qu
     many_commands(mpi, cl, queue, true);
 }
 
-MPI_CASE("10,000 commands with one tag are in flight on an out-of-order queue, and keep their order", 2) {
+MPI_CASE(
+    "10,000 commands with one tag are in flight on an out-of-order queue, and keep their order",
+    2) {
     const opencl cl;
     const queue_handle queue = cl.out_of_order_queue();
     many_commands(mpi, cl, queue, false);
@@ -86,7 +90,8 @@ MPI_CASE("10,000 commands with one tag are in flight on an in-order queue", 2) {
     many_commands(mpi, cl, queue, false);
 }
 
-MPI_CASE("5,000 messages too large to be sent eagerly are in flight, and received in reverse order", 2) {
+MPI_CASE("5,000 messages too large to be sent eagerly are in flight, and received in reverse order",
+         2) {
     const opencl cl;
     const queue_handle queue = cl.out_of_order_queue();
     constexpr std::size_t size = 12 * 1024;
@@ -165,7 +170,8 @@ MPI_CASE("two processes send 8 large messages to each other at once, sends first
     const int peer = 1 - mpi.rank;
     for (const queue_set &queues : cl.independent_queues(2 * count)) {
         CAPTURE(queues.kind);
-        const buffer_handle outgoing = cl.filled(size * count, static_cast<std::uint64_t>(mpi.rank));
+        const buffer_handle outgoing =
+            cl.filled(size * count, static_cast<std::uint64_t>(mpi.rank));
         const buffer_handle incoming = cl.buffer(size * count);
         std::vector<event_handle> events;
         for (std::size_t i = 0; i < count; ++i) {
@@ -173,7 +179,8 @@ MPI_CASE("two processes send 8 large messages to each other at once, sends first
             await_start(events.back());
         }
         for (std::size_t i = 0; i < count; ++i) {
-            events.push_back(receive(queues[count + i], incoming, i * size, size, peer, 1, mpi.comm));
+            events.push_back(
+                receive(queues[count + i], incoming, i * size, size, peer, 1, mpi.comm));
             await_start(events.back());
         }
         for (const event_handle &event : events) {
@@ -190,14 +197,16 @@ MPI_CASE("two processes exchange large messages with one send-receive each, bloc
         return;
     }
     const int peer = 1 - mpi.rank;
-    for (const std::size_t size : {std::size_t{0}, std::size_t{9}, std::size_t{100000}, 10 * MiB + 1}) {
+    for (const std::size_t size :
+         {std::size_t{0}, std::size_t{9}, std::size_t{100000}, 10 * MiB + 1}) {
         for (const cl_bool blocking : {CL_FALSE, CL_TRUE}) {
             CAPTURE(size);
             CAPTURE(blocking);
-            const buffer_handle buffer = cl.filled(2 * size + 1, static_cast<std::uint64_t>(mpi.rank));
+            const buffer_handle buffer =
+                cl.filled(2 * size + 1, static_cast<std::uint64_t>(mpi.rank));
             event_handle event;
-            CL_OK(clEnqueueSendrecvBuffer(queue, buffer, blocking, 0, size, peer, 1, buffer, size, size, peer, 1,
-                                          mpi.comm, 0, nullptr, event.out()));
+            CL_OK(clEnqueueSendrecvBuffer(queue, buffer, blocking, 0, size, peer, 1, buffer, size,
+                                          size, peer, 1, mpi.comm, 0, nullptr, event.out()));
             expect_received(event, size, peer, 1);
             CHECK(transfer_info<int>(event, CL_TRANSFER_DESTINATION) == peer);
             cl.expect(buffer, 0, size, static_cast<std::uint64_t>(mpi.rank));
@@ -212,12 +221,14 @@ MPI_CASE("a ring of send-receives passes a message to all processes in a circle"
     constexpr std::size_t size = 2 * MiB + 5;
     const int next = (mpi.rank + 1) % mpi.size;
     const int previous = (mpi.rank + mpi.size - 1) % mpi.size;
-    const buffer_handle buffers[2] = {cl.filled(size, static_cast<std::uint64_t>(mpi.rank)), cl.buffer(size)};
+    const buffer_handle buffers[2] = {cl.filled(size, static_cast<std::uint64_t>(mpi.rank)),
+                                      cl.buffer(size)};
     std::vector<event_handle> events(static_cast<std::size_t>(mpi.size));
     // enqueued without waiting: the queue keeps the order
     for (std::size_t i = 0; i < events.size(); ++i) {
-        CL_OK(clEnqueueSendrecvBuffer(queue, buffers[i % 2], CL_FALSE, 0, size, next, 1, buffers[(i + 1) % 2], 0, size,
-                                      previous, 1, mpi.comm, 0, nullptr, events[i].out()));
+        CL_OK(clEnqueueSendrecvBuffer(queue, buffers[i % 2], CL_FALSE, 0, size, next, 1,
+                                      buffers[(i + 1) % 2], 0, size, previous, 1, mpi.comm, 0,
+                                      nullptr, events[i].out()));
     }
     for (const event_handle &event : events) {
         expect_complete(event);
@@ -235,12 +246,13 @@ MPI_CASE("a send-receive may send to one rank and receive from another, or from 
     const int next = mpi.rank + 1 < mpi.size ? mpi.rank + 1 : MPI_PROC_NULL;
     const int previous = mpi.rank > 0 ? mpi.rank - 1 : MPI_PROC_NULL;
     event_handle event;
-    CL_OK(clEnqueueSendrecvBuffer(queue, outgoing, CL_FALSE, 0, size, next, 1, incoming, 0, size, previous, 1, mpi.comm,
-                                  0, nullptr, event.out()));
+    CL_OK(clEnqueueSendrecvBuffer(queue, outgoing, CL_FALSE, 0, size, next, 1, incoming, 0, size,
+                                  previous, 1, mpi.comm, 0, nullptr, event.out()));
     expect_complete(event);
     CHECK(transfer_info<int>(event, CL_TRANSFER_SOURCE) == previous);
     CHECK(transfer_info<int>(event, CL_TRANSFER_DESTINATION) == next);
-    cl.expect(incoming, 0, size, previous == MPI_PROC_NULL ? 99 : static_cast<std::uint64_t>(previous));
+    cl.expect(incoming, 0, size,
+              previous == MPI_PROC_NULL ? 99 : static_cast<std::uint64_t>(previous));
 }
 
 MPI_CASE("the library's threads sleep when there is nothing to do", 2) {

@@ -97,11 +97,13 @@ std::vector<int> ranks_on_host(MPI_Comm comm) {
 
 /// Checks that the device and the warning match a round robin over the processes of `comm` on this
 /// host. CPU devices cause no warning.
-void expect_round_robin(MPI_Comm comm, cl_platform_id platform, const devices &all, cl_device_type type) {
+void expect_round_robin(MPI_Comm comm, cl_platform_id platform, const devices &all,
+                        cl_device_type type) {
     int rank = 0;
     MPI_Comm_rank(comm, &rank);
     const std::vector<int> ranks = ranks_on_host(comm);
-    const auto mine = static_cast<std::size_t>(std::find(ranks.begin(), ranks.end(), rank) - ranks.begin());
+    const auto mine =
+        static_cast<std::size_t>(std::find(ranks.begin(), ranks.end(), rank) - ranks.begin());
     const std::size_t number = all.all.size();
 
     cl_device_id device = nullptr;
@@ -150,7 +152,9 @@ MPI_CASE("local devices follow the order of ranks in the given communicator", 2)
     MPI_Comm_free(&reversed);
 }
 
-MPI_CASE("a process with a wrong argument for its local device takes none and does not block the others", 2) {
+MPI_CASE(
+    "a process with a wrong argument for its local device takes none and does not block the others",
+    2) {
     const devices cpus = cpu_devices();
     static int mark = 0;
     struct wrong {
@@ -166,15 +170,18 @@ MPI_CASE("a process with a wrong argument for its local device takes none and do
         {CL_DEVICE_NOT_FOUND, cpus.platform, CL_DEVICE_TYPE_CUSTOM, true},
     };
     const std::vector<int> ranks = ranks_on_host(mpi.comm);
-    const auto mine = static_cast<std::size_t>(std::find(ranks.begin(), ranks.end(), mpi.rank) - ranks.begin());
+    const auto mine =
+        static_cast<std::size_t>(std::find(ranks.begin(), ranks.end(), mpi.rank) - ranks.begin());
     for (const wrong &w : table) {
         CAPTURE(w.code);
         cl_device_id device = nullptr;
         if (mine == 0) {
-            CHECK(clDistLocalDevice(mpi.comm, w.platform, w.type, w.device ? &device : nullptr) == w.code);
+            CHECK(clDistLocalDevice(mpi.comm, w.platform, w.type, w.device ? &device : nullptr) ==
+                  w.code);
             CHECK(device == nullptr);
         } else {
-            CHECK(clDistLocalDevice(mpi.comm, cpus.platform, CL_DEVICE_TYPE_CPU, &device) == CL_SUCCESS);
+            CHECK(clDistLocalDevice(mpi.comm, cpus.platform, CL_DEVICE_TYPE_CPU, &device) ==
+                  CL_SUCCESS);
             CHECK(device == cpus.all[(mine - 1) % cpus.all.size()]);
         }
     }
@@ -187,7 +194,8 @@ MPI_CASE("a local device on an inter-communicator is CL_INVALID_COMMUNICATOR", 2
     MPI_Comm_split(mpi.comm, side, mpi.rank, &local);
     MPI_Intercomm_create(local, 0, mpi.comm, side == 0 ? 1 : 0, 12, &inter);
     cl_device_id device = nullptr;
-    CHECK(clDistLocalDevice(inter, nullptr, CL_DEVICE_TYPE_ALL, &device) == CL_INVALID_COMMUNICATOR);
+    CHECK(clDistLocalDevice(inter, nullptr, CL_DEVICE_TYPE_ALL, &device) ==
+          CL_INVALID_COMMUNICATOR);
     CHECK(device == nullptr);
     MPI_Comm_free(&inter);
     MPI_Comm_free(&local);

@@ -56,11 +56,14 @@ MPI_CASE("messages are matched by their tags, whatever the order of the receives
         for (int i = 0; i < count; ++i) {
             const int tag = mpi.rank == 0 ? i : count - 1 - i;
             const std::size_t size = 1000U + 30000U * static_cast<unsigned>(tag);
-            buffers.push_back(cl.filled(size, mpi.rank == 0 ? static_cast<std::uint64_t>(tag) : 99));
+            buffers.push_back(
+                cl.filled(size, mpi.rank == 0 ? static_cast<std::uint64_t>(tag) : 99));
             if (mpi.rank == 0) {
-                events.push_back(send(queues[events.size()], buffers.back(), 0, size, 1, tag, mpi.comm));
+                events.push_back(
+                    send(queues[events.size()], buffers.back(), 0, size, 1, tag, mpi.comm));
             } else if (mpi.rank == 1) {
-                events.push_back(receive(queues[events.size()], buffers.back(), 0, size, 0, tag, mpi.comm));
+                events.push_back(
+                    receive(queues[events.size()], buffers.back(), 0, size, 0, tag, mpi.comm));
             }
         }
         for (std::size_t i = 0; i < events.size(); ++i) {
@@ -80,7 +83,8 @@ MPI_CASE("a receive from any source accepts messages of all ranks and reports th
     constexpr std::size_t size = 100000;
     if (mpi.rank != 0) {
         const buffer_handle buffer = cl.filled(size, static_cast<std::uint64_t>(mpi.rank));
-        expect_complete(send(queue, buffer, 0, size - static_cast<unsigned>(mpi.rank), 0, 6, mpi.comm));
+        expect_complete(
+            send(queue, buffer, 0, size - static_cast<unsigned>(mpi.rank), 0, 6, mpi.comm));
         return;
     }
     std::set<int> senders;
@@ -92,7 +96,8 @@ MPI_CASE("a receive from any source accepts messages of all ranks and reports th
         REQUIRE(source > 0);
         CHECK(senders.insert(source).second);
         expect_received(received, size - static_cast<unsigned>(source), source, 6);
-        cl.expect(buffer, 0, size - static_cast<unsigned>(source), static_cast<std::uint64_t>(source));
+        cl.expect(buffer, 0, size - static_cast<unsigned>(source),
+                  static_cast<std::uint64_t>(source));
     }
 }
 
@@ -106,7 +111,8 @@ MPI_CASE("a receive of any tag accepts messages in their order and reports the t
             cl.fill(buffer, 0, size, static_cast<std::uint64_t>(tag));
             expect_complete(send(queue, buffer, 0, size, 1, tag, mpi.comm));
         } else if (mpi.rank == 1) {
-            expect_received(receive(queue, buffer, 0, 100000, 0, MPI_ANY_TAG, mpi.comm), size, 0, tag);
+            expect_received(receive(queue, buffer, 0, 100000, 0, MPI_ANY_TAG, mpi.comm), size, 0,
+                            tag);
             cl.expect(buffer, 0, size, static_cast<std::uint64_t>(tag));
         }
     }
@@ -124,8 +130,8 @@ MPI_CASE("a receive from any source and of any tag gets every message once", 2) 
             std::vector<event_handle> events;
             for (int i = 0; i < count; ++i) {
                 buffers.push_back(cl.filled(50000, static_cast<std::uint64_t>(mpi.rank * 100 + i)));
-                events.push_back(
-                    send(queues[events.size()], buffers.back(), 0, 50000, 0, mpi.rank * 100 + i, mpi.comm));
+                events.push_back(send(queues[events.size()], buffers.back(), 0, 50000, 0,
+                                      mpi.rank * 100 + i, mpi.comm));
             }
             for (const event_handle &event : events) {
                 expect_complete(event);
@@ -137,8 +143,8 @@ MPI_CASE("a receive from any source and of any tag gets every message once", 2) 
         std::vector<event_handle> events;
         for (int i = 0; i < count; ++i) {
             buffers.push_back(cl.buffer(50000));
-            events.push_back(
-                receive(queues[events.size()], buffers.back(), 0, 50000, MPI_ANY_SOURCE, MPI_ANY_TAG, mpi.comm));
+            events.push_back(receive(queues[events.size()], buffers.back(), 0, 50000,
+                                     MPI_ANY_SOURCE, MPI_ANY_TAG, mpi.comm));
         }
         for (std::size_t i = 0; i < events.size(); ++i) {
             expect_complete(events[i]);
@@ -161,7 +167,8 @@ MPI_CASE("the highest tag that MPI allows works", 2) {
     if (mpi.rank == 0) {
         expect_complete(send(queue, buffer, 0, 100000, 1, *highest, mpi.comm));
     } else if (mpi.rank == 1) {
-        expect_received(receive(queue, buffer, 0, 100000, 0, *highest, mpi.comm), 100000, 0, *highest);
+        expect_received(receive(queue, buffer, 0, 100000, 0, *highest, mpi.comm), 100000, 0,
+                        *highest);
         cl.expect(buffer, 0, 100000, 0);
     }
 }
@@ -210,12 +217,12 @@ MPI_CASE("ranks are those of the given communicator: halves, and the reverse ord
         const buffer_handle outgoing = cl.filled(size, static_cast<std::uint64_t>(rank));
         const buffer_handle incoming = cl.buffer(size);
         event_handle event;
-        CL_OK(clEnqueueSendrecvBuffer(queue, outgoing, CL_FALSE, 0, size, next, 1, incoming, 0, size, previous, 1, comm,
-                                      0, nullptr, event.out()));
+        CL_OK(clEnqueueSendrecvBuffer(queue, outgoing, CL_FALSE, 0, size, next, 1, incoming, 0,
+                                      size, previous, 1, comm, 0, nullptr, event.out()));
         expect_received(event, size, previous, 1);
         cl.expect(incoming, 0, size, static_cast<std::uint64_t>(previous));
-        CHECK(clEnqueueSendBuffer(queue, outgoing, CL_FALSE, 0, size, count, 1, comm, 0, nullptr, nullptr) ==
-              CL_INVALID_RANK);
+        CHECK(clEnqueueSendBuffer(queue, outgoing, CL_FALSE, 0, size, count, 1, comm, 0, nullptr,
+                                  nullptr) == CL_INVALID_RANK);
         MPI_Comm_free(&comm);
     }
 }
@@ -236,7 +243,8 @@ MPI_CASE("a split communicator receives from any source", 3) {
     MPI_Comm_size(comm, &count);
     if (rank == 0) {
         for (int i = 1; i < count; ++i) {
-            const event_handle received = receive(queue, buffer, 0, 100000, MPI_ANY_SOURCE, MPI_ANY_TAG, comm);
+            const event_handle received =
+                receive(queue, buffer, 0, 100000, MPI_ANY_SOURCE, MPI_ANY_TAG, comm);
             expect_complete(received);
             const int source = transfer_info<int>(received, CL_TRANSFER_SOURCE);
             CHECK(source == transfer_info<int>(received, CL_TRANSFER_TAG));
@@ -263,14 +271,15 @@ MPI_CASE("ranks of an inter-communicator are those of the remote group", 2) {
             const buffer_handle buffer = cl.filled(size, static_cast<std::uint64_t>(peer));
             expect_complete(send(queue, buffer, 0, size, peer, 1, inter));
         }
-        CHECK(clEnqueueSendBuffer(queue, cl.filled(1, 1), CL_FALSE, 0, 1, mpi.size - 1, 1, inter, 0, nullptr,
-                                  nullptr) == CL_INVALID_RANK);
+        CHECK(clEnqueueSendBuffer(queue, cl.filled(1, 1), CL_FALSE, 0, 1, mpi.size - 1, 1, inter, 0,
+                                  nullptr, nullptr) == CL_INVALID_RANK);
         for (int i = 0; i < mpi.size - 1; ++i) {
             const buffer_handle buffer = cl.buffer(size);
             const event_handle received = receive(queue, buffer, 0, size, MPI_ANY_SOURCE, 2, inter);
             expect_complete(received);
-            cl.expect(buffer, 0, size,
-                      100 + static_cast<std::uint64_t>(transfer_info<int>(received, CL_TRANSFER_SOURCE)));
+            cl.expect(
+                buffer, 0, size,
+                100 + static_cast<std::uint64_t>(transfer_info<int>(received, CL_TRANSFER_SOURCE)));
         }
     } else {
         int rank = 0;
@@ -280,7 +289,8 @@ MPI_CASE("ranks of an inter-communicator are those of the remote group", 2) {
         cl.expect(buffer, 0, size, static_cast<std::uint64_t>(rank));
         cl.fill(buffer, 0, size, 100 + static_cast<std::uint64_t>(rank));
         expect_complete(send(queue, buffer, 0, size, 0, 2, inter));
-        CHECK(clEnqueueSendBuffer(queue, buffer, CL_FALSE, 0, 1, 1, 1, inter, 0, nullptr, nullptr) == CL_INVALID_RANK);
+        CHECK(clEnqueueSendBuffer(queue, buffer, CL_FALSE, 0, 1, 1, 1, inter, 0, nullptr,
+                                  nullptr) == CL_INVALID_RANK);
     }
     MPI_Comm_free(&inter);
     MPI_Comm_free(&local);
@@ -292,8 +302,8 @@ MPI_CASE("MPI_COMM_SELF carries messages of a process to itself", 1) {
     const buffer_handle outgoing = cl.filled(100000, static_cast<std::uint64_t>(mpi.rank));
     const buffer_handle incoming = cl.buffer(100000);
     event_handle event;
-    CL_OK(clEnqueueSendrecvBuffer(queue, outgoing, CL_FALSE, 0, 100000, 0, 1, incoming, 0, 100000, 0, 1, MPI_COMM_SELF,
-                                  0, nullptr, event.out()));
+    CL_OK(clEnqueueSendrecvBuffer(queue, outgoing, CL_FALSE, 0, 100000, 0, 1, incoming, 0, 100000,
+                                  0, 1, MPI_COMM_SELF, 0, nullptr, event.out()));
     expect_received(event, 100000, 0, 1);
     cl.expect(incoming, 0, 100000, static_cast<std::uint64_t>(mpi.rank));
 }
@@ -322,7 +332,8 @@ MPI_CASE("messages between ranks other than 0 arrive as well", 4) {
         // all pairs of ranks, including a rank with itself
         for (int peer = 0; peer < mpi.size; ++peer) {
             buffers.push_back(cl.buffer(size));
-            received.push_back(receive(queues[received.size()], buffers.back(), 0, size, peer, 1, mpi.comm));
+            received.push_back(
+                receive(queues[received.size()], buffers.back(), 0, size, peer, 1, mpi.comm));
         }
         const buffer_handle outgoing = cl.filled(size, static_cast<std::uint64_t>(mpi.rank));
         for (int peer = 0; peer < mpi.size; ++peer) {
@@ -370,11 +381,12 @@ MPI_CASE("4 threads enqueue 50 messages each way at once, each thread with its o
                     const std::size_t size = (i % 3 == 0) ? slot : 16 + i;
                     event_handle in;
                     event_handle out;
-                    l.error = clEnqueueRecvBuffer(l.receiving, l.incoming, CL_FALSE, i * slot, slot, peer, t, mpi.comm,
-                                                  0, nullptr, in.out());
+                    l.error = clEnqueueRecvBuffer(l.receiving, l.incoming, CL_FALSE, i * slot, slot,
+                                                  peer, t, mpi.comm, 0, nullptr, in.out());
                     if (l.error == CL_SUCCESS) {
-                        l.error = clEnqueueSendBuffer(l.sending, l.outgoing, CL_FALSE, i * slot, size, peer, t,
-                                                      mpi.comm, 0, nullptr, out.out());
+                        l.error =
+                            clEnqueueSendBuffer(l.sending, l.outgoing, CL_FALSE, i * slot, size,
+                                                peer, t, mpi.comm, 0, nullptr, out.out());
                     }
                     l.events.push_back(std::move(in));
                     l.events.push_back(std::move(out));
@@ -392,7 +404,8 @@ MPI_CASE("4 threads enqueue 50 messages each way at once, each thread with its o
         for (std::size_t i = 0; i < count; ++i) {
             const std::size_t size = (i % 3 == 0) ? slot : 16 + i;
             CHECK(transfer_info<std::size_t>(l.events[2 * i], CL_TRANSFER_BYTES) == size);
-            cl.expect(l.incoming, i * slot, size, static_cast<std::uint64_t>(10 * peer) + t, i * slot);
+            cl.expect(l.incoming, i * slot, size, static_cast<std::uint64_t>(10 * peer) + t,
+                      i * slot);
         }
     }
 }
@@ -419,10 +432,11 @@ MPI_CASE("4 threads make blocking calls at once", 2) {
                 const auto at = static_cast<std::size_t>(t);
                 for (int i = 0; i < 20 && errors[at] == CL_SUCCESS; ++i) {  // back and forth
                     const bool sends = (i + mpi.rank) % 2 == 0;
-                    errors[at] = sends ? clEnqueueSendBuffer(queues[at], buffers[at], CL_TRUE, 0, size, peer, t,
-                                                             mpi.comm, 0, nullptr, nullptr)
-                                       : clEnqueueRecvBuffer(queues[at], buffers[at], CL_TRUE, 0, size, peer, t,
-                                                             mpi.comm, 0, nullptr, nullptr);
+                    errors[at] =
+                        sends ? clEnqueueSendBuffer(queues[at], buffers[at], CL_TRUE, 0, size, peer,
+                                                    t, mpi.comm, 0, nullptr, nullptr)
+                              : clEnqueueRecvBuffer(queues[at], buffers[at], CL_TRUE, 0, size, peer,
+                                                    t, mpi.comm, 0, nullptr, nullptr);
                 }
             });
         }

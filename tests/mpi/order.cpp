@@ -50,11 +50,13 @@ MPI_CASE("an in-order queue keeps fills, sends, receives and copies in order wit
         const auto value = static_cast<unsigned char>(i + 1);
         if (mpi.rank == 0) {
             CL_OK(clEnqueueFillBuffer(queue, buffer, &value, 1, 0, size, 0, nullptr, nullptr));
-            CL_OK(clEnqueueSendBuffer(queue, buffer, CL_FALSE, 0, size, 1, 3, mpi.comm, 0, nullptr, nullptr));
-        } else if (mpi.rank == 1) {
-            CL_OK(clEnqueueRecvBuffer(queue, buffer, CL_FALSE, 0, size, 0, 3, mpi.comm, 0, nullptr, nullptr));
-            CL_OK(clEnqueueCopyBuffer(queue, buffer, log, 0, size * static_cast<std::size_t>(i), size, 0, nullptr,
+            CL_OK(clEnqueueSendBuffer(queue, buffer, CL_FALSE, 0, size, 1, 3, mpi.comm, 0, nullptr,
                                       nullptr));
+        } else if (mpi.rank == 1) {
+            CL_OK(clEnqueueRecvBuffer(queue, buffer, CL_FALSE, 0, size, 0, 3, mpi.comm, 0, nullptr,
+                                      nullptr));
+            CL_OK(clEnqueueCopyBuffer(queue, buffer, log, 0, size * static_cast<std::size_t>(i),
+                                      size, 0, nullptr, nullptr));
         }
     }
     finish(queue);
@@ -67,7 +69,8 @@ MPI_CASE("an in-order queue keeps fills, sends, receives and copies in order wit
     mpi.barrier();
 }
 
-MPI_CASE("kernels of an in-order queue read received data and change the data that is sent next", 2) {
+MPI_CASE("kernels of an in-order queue read received data and change the data that is sent next",
+         2) {
     const opencl cl;
     const queue_handle queue = cl.in_order_queue();
     const kernel_handle kernel = cl.kernel("add_one");
@@ -80,11 +83,14 @@ MPI_CASE("kernels of an in-order queue read received data and change the data th
         const int peer = 1 - mpi.rank;
         for (int i = 0; i < rounds; ++i) {
             if (mpi.rank == 0 || i > 0) {
-                CL_OK(clEnqueueNDRangeKernel(queue, kernel, 1, nullptr, &size, nullptr, 0, nullptr, nullptr));
-                CL_OK(clEnqueueSendBuffer(queue, buffer, CL_FALSE, 0, size, peer, 1, mpi.comm, 0, nullptr, nullptr));
+                CL_OK(clEnqueueNDRangeKernel(queue, kernel, 1, nullptr, &size, nullptr, 0, nullptr,
+                                             nullptr));
+                CL_OK(clEnqueueSendBuffer(queue, buffer, CL_FALSE, 0, size, peer, 1, mpi.comm, 0,
+                                          nullptr, nullptr));
             }
             if (mpi.rank == 1 || i + 1 < rounds) {
-                CL_OK(clEnqueueRecvBuffer(queue, buffer, CL_FALSE, 0, size, peer, 1, mpi.comm, 0, nullptr, nullptr));
+                CL_OK(clEnqueueRecvBuffer(queue, buffer, CL_FALSE, 0, size, peer, 1, mpi.comm, 0,
+                                          nullptr, nullptr));
             }
         }
         finish(queue);
@@ -111,7 +117,8 @@ MPI_CASE("an out-of-order queue continues past a pending receive", 2) {
         const event_handle received = receive(queue, buffer, 0, 1000, 0, 1, mpi.comm);
         const std::size_t size = 1000;
         event_handle ran;
-        CL_OK(clEnqueueNDRangeKernel(queue, kernel, 1, nullptr, &size, nullptr, 0, nullptr, ran.out()));
+        CL_OK(clEnqueueNDRangeKernel(queue, kernel, 1, nullptr, &size, nullptr, 0, nullptr,
+                                     ran.out()));
         CL_OK(clFlush(queue));
         expect_ended(ran, CL_COMPLETE);
         CHECK(status_of(received) > CL_COMPLETE);
@@ -158,7 +165,10 @@ MPI_CASE("100 messages of varied sizes with one tag arrive in the order of an in
     messages_keep_order(mpi, cl, queue, 100);
 }
 
-MPI_CASE("100 messages of varied sizes with one tag arrive in the order of enqueueing on an out-of-order queue", 2) {
+MPI_CASE(
+    "100 messages of varied sizes with one tag arrive in the order of enqueueing on an "
+    "out-of-order queue",
+    2) {
     const opencl cl;
     const queue_handle queue = cl.out_of_order_queue();
     messages_keep_order(mpi, cl, queue, 100);
@@ -199,13 +209,15 @@ MPI_CASE("a blocking send and a blocking receive return when they are complete",
         if (mpi.rank == 0) {
             const buffer_handle buffer = cl.filled(size, size);
             event_handle event;
-            CL_OK(clEnqueueSendBuffer(queue, buffer, CL_TRUE, 0, size, 1, 1, mpi.comm, 0, nullptr, event.out()));
+            CL_OK(clEnqueueSendBuffer(queue, buffer, CL_TRUE, 0, size, 1, 1, mpi.comm, 0, nullptr,
+                                      event.out()));
             CHECK(status_of(event) == CL_COMPLETE);
             cl.fill(buffer, 0, size, 77);  // the buffer may be reused
         } else if (mpi.rank == 1) {
             const buffer_handle buffer = cl.buffer(size + 1);
             event_handle event;
-            CL_OK(clEnqueueRecvBuffer(queue, buffer, CL_TRUE, 0, size, 0, 1, mpi.comm, 0, nullptr, event.out()));
+            CL_OK(clEnqueueRecvBuffer(queue, buffer, CL_TRUE, 0, size, 0, 1, mpi.comm, 0, nullptr,
+                                      event.out()));
             CHECK(status_of(event) == CL_COMPLETE);
             cl.expect(buffer, 0, size, size);
             expect_received(event, size, 0, 1);
@@ -221,14 +233,16 @@ MPI_CASE("a blocking call comes after the commands before it on its in-order que
     if (mpi.rank == 0) {
         for (unsigned char value = 1; value < 5; ++value) {
             CL_OK(clEnqueueFillBuffer(queue, buffer, &value, 1, 0, size, 0, nullptr, nullptr));
-            CL_OK(clEnqueueSendBuffer(queue, buffer, CL_TRUE, 0, size, 1, 1, mpi.comm, 0, nullptr, nullptr));
+            CL_OK(clEnqueueSendBuffer(queue, buffer, CL_TRUE, 0, size, 1, 1, mpi.comm, 0, nullptr,
+                                      nullptr));
         }
     } else if (mpi.rank == 1) {
         const buffer_handle second = cl.buffer(size);
         for (unsigned char value = 1; value < 5; value += 2) {
             // The first receive does not block; the second receive waits for it on the queue.
             const event_handle event = receive(queue, buffer, 0, size, 0, 1, mpi.comm);
-            CL_OK(clEnqueueRecvBuffer(queue, second, CL_TRUE, 0, size, 0, 1, mpi.comm, 0, nullptr, nullptr));
+            CL_OK(clEnqueueRecvBuffer(queue, second, CL_TRUE, 0, size, 0, 1, mpi.comm, 0, nullptr,
+                                      nullptr));
             CHECK(status_of(event) == CL_COMPLETE);
             CHECK((cl.read(buffer, 0, size) == bytes(size, value)));
             CHECK((cl.read(second, 0, size) == bytes(size, static_cast<unsigned char>(value + 1))));
@@ -244,8 +258,10 @@ MPI_CASE("blocking calls in an out-of-order queue do not wait for another comman
     if (mpi.rank == 1) {
         const event_handle pending = receive(queue, buffer, 0, size, 0, 1, mpi.comm);
         // Without an event, the calling thread copies through the queue itself.
-        CL_OK(clEnqueueRecvBuffer(queue, buffer, CL_TRUE, size, size, 0, 2, mpi.comm, 0, nullptr, nullptr));
-        CL_OK(clEnqueueSendBuffer(queue, buffer, CL_TRUE, size, size, 0, 3, mpi.comm, 0, nullptr, nullptr));
+        CL_OK(clEnqueueRecvBuffer(queue, buffer, CL_TRUE, size, size, 0, 2, mpi.comm, 0, nullptr,
+                                  nullptr));
+        CL_OK(clEnqueueSendBuffer(queue, buffer, CL_TRUE, size, size, 0, 3, mpi.comm, 0, nullptr,
+                                  nullptr));
         CHECK(status_of(pending) != CL_COMPLETE);
         tell(mpi, 0);
         expect_received(pending, size, 0, 1);

@@ -13,8 +13,8 @@ namespace {
 
 /// Sends one message from rank 0 to rank 1 and checks that it arrives intact at its offset, and
 /// that no byte around it changes.
-void message_arrives(const mpi_view &mpi, const opencl &cl, std::size_t size, std::size_t send_offset,
-                     std::size_t receive_offset) {
+void message_arrives(const mpi_view &mpi, const opencl &cl, std::size_t size,
+                     std::size_t send_offset, std::size_t receive_offset) {
     CAPTURE(size);
     CAPTURE(send_offset);
     CAPTURE(receive_offset);
@@ -37,7 +37,8 @@ void message_arrives(const mpi_view &mpi, const opencl &cl, std::size_t size, st
 }
 
 /// A message of `sent` bytes arrives at a receive of only `room` bytes.
-void message_is_truncated(const mpi_view &mpi, const opencl &cl, std::size_t sent, std::size_t room) {
+void message_is_truncated(const mpi_view &mpi, const opencl &cl, std::size_t sent,
+                          std::size_t room) {
     CAPTURE(sent);
     CAPTURE(room);
     for (const queue_set &queues : cl.independent_queues(3)) {
@@ -168,7 +169,8 @@ MPI_CASE("a large message longer than its receive fails it, and all other messag
     message_is_truncated(mpi, cl, 100 * KiB, 100);
 }
 
-MPI_CASE("a message that is too long fails the receive of a send-receive, and its send arrives", 2) {
+MPI_CASE("a message that is too long fails the receive of a send-receive, and its send arrives",
+         2) {
     const opencl cl;
     // Repeats the case, because the first half may fail before the second half's buffer is mapped.
     for (int round = 0; round < 10; ++round) {
@@ -181,8 +183,9 @@ MPI_CASE("a message that is too long fails the receive of a send-receive, and it
             const int peer = 1 - mpi.rank;
             const std::size_t room = mpi.rank == 0 ? 1000 : 200 * KiB;
             event_handle event;
-            CL_OK(clEnqueueSendrecvBuffer(queues[0], outgoing, CL_FALSE, 0, 200 * KiB, peer, 1, incoming, 0, room, peer,
-                                          1, mpi.comm, 0, nullptr, event.out()));
+            CL_OK(clEnqueueSendrecvBuffer(queues[0], outgoing, CL_FALSE, 0, 200 * KiB, peer, 1,
+                                          incoming, 0, room, peer, 1, mpi.comm, 0, nullptr,
+                                          event.out()));
             if (mpi.rank == 0) {
                 expect_failure(event, CL_MESSAGE_TRUNCATED);
                 cl.expect(incoming, 0, 200 * KiB, 9);
@@ -194,7 +197,8 @@ MPI_CASE("a message that is too long fails the receive of a send-receive, and it
     }
 }
 
-MPI_CASE("a send-receive from MPI_PROC_NULL reports a receive without bytes, and its send arrives", 1) {
+MPI_CASE("a send-receive from MPI_PROC_NULL reports a receive without bytes, and its send arrives",
+         1) {
     const opencl cl;
     for (const std::size_t size : {std::size_t{100}, 200 * KiB}) {
         CAPTURE(size);
@@ -204,8 +208,9 @@ MPI_CASE("a send-receive from MPI_PROC_NULL reports a receive without bytes, and
         const std::vector<queue_set> sets = cl.independent_queues(2);
         const event_handle received = receive(sets[0][1], other, 0, size, mpi.rank, 1, mpi.comm);
         event_handle event;
-        CL_OK(clEnqueueSendrecvBuffer(sets[0][0], outgoing, CL_FALSE, 0, size, mpi.rank, 1, incoming, 0, size,
-                                      MPI_PROC_NULL, 1, mpi.comm, 0, nullptr, event.out()));
+        CL_OK(clEnqueueSendrecvBuffer(sets[0][0], outgoing, CL_FALSE, 0, size, mpi.rank, 1,
+                                      incoming, 0, size, MPI_PROC_NULL, 1, mpi.comm, 0, nullptr,
+                                      event.out()));
         expect_received(received, size, mpi.rank, 1);
         expect_received(event, 0, MPI_PROC_NULL, MPI_ANY_TAG);
         CHECK(transfer_info<int>(event, CL_TRANSFER_DESTINATION) == mpi.rank);
@@ -229,8 +234,8 @@ MPI_CASE("a blocking receive of a message that is too long returns CL_MESSAGE_TR
                 expect_complete(send(queues[i], buffer, 0, size, 1, 1, mpi.comm));
             } else if (mpi.rank == 1) {
                 event_handle event;
-                CHECK(clEnqueueRecvBuffer(queues[i], buffer, CL_TRUE, 0, 50, 0, 1, mpi.comm, 0, nullptr, event.out()) ==
-                      CL_MESSAGE_TRUNCATED);
+                CHECK(clEnqueueRecvBuffer(queues[i], buffer, CL_TRUE, 0, 50, 0, 1, mpi.comm, 0,
+                                          nullptr, event.out()) == CL_MESSAGE_TRUNCATED);
                 cl.expect(buffer, 0, 200 * KiB, 1);
             }
         }
@@ -255,7 +260,9 @@ MPI_CASE("commands enqueued after a failed command in an in-order queue succeed"
     }
 }
 
-MPI_CASE("a plain MPI message fails the receive that it matches, and the next correct message arrives", 2) {
+MPI_CASE(
+    "a plain MPI message fails the receive that it matches, and the next correct message arrives",
+    2) {
     const opencl cl;
     for (const std::size_t size : {0UL, 3UL, 100UL, 4096UL, MiB}) {
         CAPTURE(size);
@@ -277,7 +284,8 @@ MPI_CASE("a plain MPI message fails the receive that it matches, and the next co
                 const event_handle failed = receive(queues[0], buffer, 0, 3 * MiB, 0, 1, mpi.comm);
                 expect_failure(failed, CL_MESSAGE_NOT_RECOGNIZED);
                 cl.expect(buffer, 0, 3 * MiB, 1);
-                const event_handle received = receive(queues[1], buffer, 0, 3 * MiB, 0, 1, mpi.comm);
+                const event_handle received =
+                    receive(queues[1], buffer, 0, 3 * MiB, 0, 1, mpi.comm);
                 expect_received(received, 3 * MiB, 0, 1);
                 cl.expect(buffer, 0, 3 * MiB, 0);
             }
@@ -294,8 +302,10 @@ MPI_CASE("plain MPI messages on other tags are ignored", 2) {
         const int peer = 1 - mpi.rank;
         bytes incoming(plain.size());
         MPI_Request requests[2];
-        MPI_Irecv(incoming.data(), static_cast<int>(incoming.size()), MPI_BYTE, peer, 2, mpi.comm, &requests[0]);
-        MPI_Isend(plain.data(), static_cast<int>(plain.size()), MPI_BYTE, peer, 2, mpi.comm, &requests[1]);
+        MPI_Irecv(incoming.data(), static_cast<int>(incoming.size()), MPI_BYTE, peer, 2, mpi.comm,
+                  &requests[0]);
+        MPI_Isend(plain.data(), static_cast<int>(plain.size()), MPI_BYTE, peer, 2, mpi.comm,
+                  &requests[1]);
         const event_handle event = mpi.rank == 0 ? send(queue, buffer, 0, MiB, 1, 1, mpi.comm)
                                                  : receive(queue, buffer, 0, MiB, 0, 1, mpi.comm);
         poll_until("the plain messages", [&] {
@@ -315,7 +325,8 @@ MPI_CASE("sub-buffers are sent and received between processes", 2) {
     const std::size_t unit = std::lcm(sub_buffer_alignment(cl.device), std::size_t{4096});
     for (const std::size_t size : {100UL, 3 * MiB}) {
         CAPTURE(size);
-        const buffer_handle parent = cl.filled(3 * unit + size + 100, static_cast<std::uint64_t>(mpi.rank));
+        const buffer_handle parent =
+            cl.filled(3 * unit + size + 100, static_cast<std::uint64_t>(mpi.rank));
         if (mpi.rank == 0) {
             const buffer_handle part = cl.sub_buffer(parent, unit, size + 50);
             expect_complete(send(queue, part, 11, size, 1, 1, mpi.comm));
@@ -336,8 +347,8 @@ MPI_CASE("buffers that use host memory are sent and received", 2) {
         CAPTURE(size);
         bytes memory = pattern(static_cast<std::uint64_t>(mpi.rank), size);
         cl_int error = CL_SUCCESS;
-        const buffer_handle used(
-            clCreateBuffer(cl.context, CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR, size, memory.data(), &error));
+        const buffer_handle used(clCreateBuffer(cl.context, CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR,
+                                                size, memory.data(), &error));
         CL_OK(error);
         const buffer_handle allocated = cl.buffer(size, CL_MEM_READ_WRITE | CL_MEM_ALLOC_HOST_PTR);
         if (mpi.rank == 0) {
@@ -354,7 +365,8 @@ MPI_CASE("buffers that use host memory are sent and received", 2) {
 }
 
 MPI_CASE("a message beyond 4 GiB arrives intact, to an offset beyond 4 GiB", 2) {
-    if (const char *huge = std::getenv("CLDIST_TEST_HUGE"); huge == nullptr || std::string(huge) != "1") {
+    if (const char *huge = std::getenv("CLDIST_TEST_HUGE");
+        huge == nullptr || std::string(huge) != "1") {
         skip_case("takes much memory; set CLDIST_TEST_HUGE=1");
     }
     const opencl cl;
@@ -383,7 +395,8 @@ MPI_CASE("a message beyond 4 GiB arrives intact, to an offset beyond 4 GiB", 2) 
 }
 
 MPI_CASE("a send and a receive use offsets beyond 4 GiB", 2) {
-    if (const char *huge = std::getenv("CLDIST_TEST_HUGE"); huge == nullptr || std::string(huge) != "1") {
+    if (const char *huge = std::getenv("CLDIST_TEST_HUGE");
+        huge == nullptr || std::string(huge) != "1") {
         skip_case("takes much memory; set CLDIST_TEST_HUGE=1");
     }
     const opencl cl;

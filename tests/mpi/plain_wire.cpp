@@ -150,20 +150,22 @@ void derived_type_arrives(const mpi_view &mpi, const opencl &cl, MPI_Comm comm, 
 }
 
 void need_huge() {
-    if (const char *huge = std::getenv("CLDIST_TEST_HUGE"); huge == nullptr || std::string(huge) != "1") {
+    if (const char *huge = std::getenv("CLDIST_TEST_HUGE");
+        huge == nullptr || std::string(huge) != "1") {
         skip_case("takes much memory; set CLDIST_TEST_HUGE=1");
     }
 }
 
 }  // namespace
 
-MPI_CASE("plain: MPI receives a device's message of any size, and a device receives one of MPI", 2) {
+MPI_CASE("plain: MPI receives a device's message of any size, and a device receives one of MPI",
+         2) {
     const opencl cl;
     const queue_handle queue = cl.in_order_queue();
     MPI_Comm comm = plain_duplicate(mpi.comm);
     std::size_t offset = 0;
-    for (const std::size_t size :
-         {0UL, 1UL, 63UL, 64UL, 65UL, 4096UL, 16 * KiB, 16 * KiB + 1, 100000UL, 256 * KiB + 1, MiB, 5 * MiB + 3}) {
+    for (const std::size_t size : {0UL, 1UL, 63UL, 64UL, 65UL, 4096UL, 16 * KiB, 16 * KiB + 1,
+                                   100000UL, 256 * KiB + 1, MiB, 5 * MiB + 3}) {
         CAPTURE(size);
         ++offset;
         if (mpi.rank == 0) {
@@ -213,7 +215,8 @@ MPI_CASE("plain: blocking commands work with blocking MPI calls, with and withou
                 }
             } else if (mpi.rank == 1) {
                 bytes data(size);
-                MPI_Recv(data.data(), static_cast<int>(size), MPI_BYTE, 0, 1, comm, MPI_STATUS_IGNORE);
+                MPI_Recv(data.data(), static_cast<int>(size), MPI_BYTE, 0, 1, comm,
+                         MPI_STATUS_IGNORE);
                 bytes expected = pattern(3, size + 1);
                 expected.erase(expected.begin());
                 CHECK((data == expected));
@@ -286,7 +289,8 @@ MPI_CASE("plain: a message longer than its receive fails it, and the next messag
     const opencl cl;
     const queue_handle queue = cl.out_of_order_queue();
     MPI_Comm comm = plain_duplicate(mpi.comm);
-    for (const auto &[longer, fits] : {std::pair{100UL, 10UL}, {1UL, 0UL}, {5 * MiB, 5 * MiB - 1}, {5 * MiB, 20UL}}) {
+    for (const auto &[longer, fits] :
+         {std::pair{100UL, 10UL}, {1UL, 0UL}, {5 * MiB, 5 * MiB - 1}, {5 * MiB, 20UL}}) {
         const std::size_t sent = longer;  // clang can't capture structured bindings
         const std::size_t room = fits;
         CAPTURE(sent);
@@ -343,7 +347,9 @@ MPI_CASE("plain: many messages of differing sizes keep their order, either way",
     MPI_Comm comm = plain_duplicate(mpi.comm);
     constexpr std::size_t count = 60;
     constexpr std::size_t slot = 200 * KiB;
-    const auto size_of = [](std::size_t i) { return i % 4 == 0 ? slot - i : i % 4 == 1 ? 20 * KiB + i : 10 + i; };
+    const auto size_of = [](std::size_t i) {
+        return i % 4 == 0 ? slot - i : i % 4 == 1 ? 20 * KiB + i : 10 + i;
+    };
     if (mpi.rank == 0) {
         const buffer_handle outgoing = cl.filled(count * slot, 1);
         const buffer_handle incoming = cl.filled(count * slot, 2);
@@ -369,7 +375,8 @@ MPI_CASE("plain: many messages of differing sizes keep their order, either way",
             MPI_Irecv(data.data(), static_cast<int>(slot), MPI_BYTE, 0, 1, comm, &request);
             REQUIRE(count_of(complete(request)) == static_cast<int>(size_of(i)));
             const auto from = all.begin() + static_cast<std::ptrdiff_t>(i * slot);
-            CHECK(std::equal(data.begin(), data.begin() + static_cast<std::ptrdiff_t>(size_of(i)), from));
+            CHECK(std::equal(data.begin(), data.begin() + static_cast<std::ptrdiff_t>(size_of(i)),
+                             from));
         }
         for (std::size_t i = 0; i < count; ++i) {
             const bytes data = pattern(100 + i, size_of(i));
@@ -390,8 +397,8 @@ MPI_CASE("plain: a send-receive exchanges messages with an MPI_Sendrecv", 2) {
         if (mpi.rank == 0) {
             const buffer_handle buffer = cl.filled(2 * size, 1);
             event_handle event;
-            CL_OK(clEnqueueSendrecvBuffer(queue, buffer, CL_FALSE, 0, size, 1, 1, buffer, size, size, 1, 2, comm, 0,
-                                          nullptr, event.out()));
+            CL_OK(clEnqueueSendrecvBuffer(queue, buffer, CL_FALSE, 0, size, 1, 1, buffer, size,
+                                          size, 1, 2, comm, 0, nullptr, event.out()));
             expect_received(event, size, 1, 2);
             cl.expect(buffer, 0, size, 1);
             cl.expect(buffer, size, size, 2);
@@ -417,7 +424,8 @@ MPI_CASE("plain: commands at both ends exchange messages of any size", 2) {
             expect_complete(send(queue, buffer, 0, size, 1, 1, comm));
             expect_complete(send(queue, buffer, 0, size, MPI_PROC_NULL, 1, comm));
         } else if (mpi.rank == 1) {
-            const event_handle received = receive(queue, buffer, 0, size, MPI_ANY_SOURCE, MPI_ANY_TAG, comm);
+            const event_handle received =
+                receive(queue, buffer, 0, size, MPI_ANY_SOURCE, MPI_ANY_TAG, comm);
             expect_received(received, size, 0, 1);
             cl.expect(buffer, 0, size, 0);
             const event_handle nothing = receive(queue, buffer, 0, size, MPI_PROC_NULL, 1, comm);
@@ -436,8 +444,8 @@ MPI_CASE("plain: a transfer reports its path, one block, and the times of its st
     const std::size_t size = 2 * MiB;
     if (mpi.rank < 2) {
         const buffer_handle buffer = cl.filled(size, static_cast<std::uint64_t>(mpi.rank));
-        const event_handle event =
-            mpi.rank == 0 ? send(queue, buffer, 0, size, 1, 1, comm) : receive(queue, buffer, 0, size, 0, 1, comm);
+        const event_handle event = mpi.rank == 0 ? send(queue, buffer, 0, size, 1, 1, comm)
+                                                 : receive(queue, buffer, 0, size, 0, 1, comm);
         expect_complete(event);
         CHECK(transfer_info<std::size_t>(event, CL_TRANSFER_BYTES) == size);
         const std::string path = transfer_text(event, CL_TRANSFER_PATH);
@@ -446,7 +454,8 @@ MPI_CASE("plain: a transfer reports its path, one block, and the times of its st
         CHECK(transfer_info<cl_uint>(event, CL_TRANSFER_DEPTH) == 1);
         const auto stages = transfer_stages(event);
         const auto has = [&](cl_uint stage) {
-            return std::any_of(stages.begin(), stages.end(), [&](const auto &s) { return s.stage == stage; });
+            return std::any_of(stages.begin(), stages.end(),
+                               [&](const auto &s) { return s.stage == stage; });
         };
         CHECK(has(CL_STAGE_MESSAGE));
         CHECK(has(CL_STAGE_MATCH) == (mpi.rank == 1));
@@ -501,7 +510,8 @@ MPI_CASE("plain: a receive whose wait list fails drops its message", 2) {
             const event_handle gate = cl.user_event();
             const event_handle failed = receive(queue, dropped, 0, size, 0, 1, comm, {gate});
             CL_OK(clSetUserEventStatus(gate, -77));
-            poll_until("the receive to start or to end", [&] { return transfer_status(failed) <= CL_RUNNING; });
+            poll_until("the receive to start or to end",
+                       [&] { return transfer_status(failed) <= CL_RUNNING; });
             expect_received(receive(other, buffer, 0, size, 0, 1, comm), size, 0, 1);
             expect_failure(failed, CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST);
             cl.expect(buffer, 0, size, 2);
@@ -630,8 +640,8 @@ MPI_CASE("if cldist could not see the call, a key that MPI itself stores is used
     MPI_Comm comm = MPI_COMM_NULL;
     // The library also intercepts PMPI functions, but not calls through an address that the program
     // looks up.
-    const auto duplicate =
-        reinterpret_cast<decltype(&PMPI_Comm_dup_with_info)>(dlsym(RTLD_DEFAULT, "PMPI_Comm_dup_with_info"));
+    const auto duplicate = reinterpret_cast<decltype(&PMPI_Comm_dup_with_info)>(
+        dlsym(RTLD_DEFAULT, "PMPI_Comm_dup_with_info"));
     REQUIRE((duplicate != nullptr));
     MPI_OK(duplicate(mpi.comm, hints("plain"), &comm));
     MPI_Info kept = MPI_INFO_NULL;
@@ -644,7 +654,8 @@ MPI_CASE("if cldist could not see the call, a key that MPI itself stores is used
     MPI_Comm_free(&comm);
 }
 
-MPI_CASE("plain: for MPI_CL_MEM, a message that MPI_Mprobe found is plain bytes, whoever sent it", 2) {
+MPI_CASE("plain: for MPI_CL_MEM, a message that MPI_Mprobe found is plain bytes, whoever sent it",
+         2) {
     const opencl cl;
     MPI_Comm comm = plain_duplicate(mpi.comm);
     const queue_handle queue = cl.in_order_queue();
@@ -692,7 +703,8 @@ MPI_CASE("plain: for MPI_CL_MEM, a message that MPI_Mprobe found is plain bytes,
                     CHECK(status.MPI_TAG == 5);
                     got.pop_back();
                     if (by_command) {
-                        CL_OK(clEnqueueReadBuffer(queue, buffer, CL_TRUE, 0, size, sent.data(), 0, nullptr, nullptr));
+                        CL_OK(clEnqueueReadBuffer(queue, buffer, CL_TRUE, 0, size, sent.data(), 0,
+                                                  nullptr, nullptr));
                     } else {
                         sent.assign(size, std::byte{7});
                     }
@@ -704,7 +716,9 @@ MPI_CASE("plain: for MPI_CL_MEM, a message that MPI_Mprobe found is plain bytes,
     MPI_Comm_free(&comm);
 }
 
-MPI_CASE("plain: a message of more bytes than an int can count is one MPI message, in both directions", 2) {
+MPI_CASE(
+    "plain: a message of more bytes than an int can count is one MPI message, in both directions",
+    2) {
     need_huge();
     const opencl cl;
     constexpr std::size_t size = std::size_t{2} << 30;  // many devices allow no larger buffer
@@ -736,7 +750,8 @@ MPI_CASE("plain: a message of more bytes than an int can count is one MPI messag
         MPI_Recv(data.data(), 1, type, 0, 1, comm, MPI_STATUS_IGNORE);
         for (std::size_t at = 0; at < size; at += step) {
             const bytes expected = pattern(at, std::min(step, size - at));
-            CHECK(std::equal(expected.begin(), expected.end(), data.begin() + static_cast<std::ptrdiff_t>(at)));
+            CHECK(std::equal(expected.begin(), expected.end(),
+                             data.begin() + static_cast<std::ptrdiff_t>(at)));
         }
         MPI_Send(data.data(), 1, type, 0, 2, comm);
         MPI_Type_free(&type);

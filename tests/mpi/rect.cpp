@@ -15,7 +15,9 @@ struct side {
     bool plain = false;
 };
 
-side contiguous(std::size_t offset, std::size_t size) { return {{{offset, 0, 0}, {size, 1, 1}}, true}; }
+side contiguous(std::size_t offset, std::size_t size) {
+    return {{{offset, 0, 0}, {size, 1, 1}}, true};
+}
 
 constexpr std::size_t margin = 32;
 std::size_t buffer_size(const box &where) { return where.places().back() + 1 + margin; }
@@ -32,7 +34,8 @@ bytes message_of(const box &where, std::uint64_t seed) {
 
 /// Checks that the buffer contains pattern(seed, …), with `message` in the first bytes of the
 /// region.
-void expect_region(const opencl &cl, cl_mem buffer, const box &where, std::uint64_t seed, const bytes &message) {
+void expect_region(const opencl &cl, cl_mem buffer, const box &where, std::uint64_t seed,
+                   const bytes &message) {
     bytes expected = pattern(seed, buffer_size(where));
     const std::vector<std::size_t> places = where.places();
     for (std::size_t i = 0; i < message.size(); ++i) {
@@ -41,35 +44,37 @@ void expect_region(const opencl &cl, cl_mem buffer, const box &where, std::uint6
     const bytes found = cl.read(buffer, 0, expected.size());
     if (found != expected) {
         const auto differs = std::mismatch(found.begin(), found.end(), expected.begin());
-        FAIL_CHECK("byte " << differs.first - found.begin() << " of " << found.size() << " is wrong");
+        FAIL_CHECK("byte " << differs.first - found.begin() << " of " << found.size()
+                           << " is wrong");
     }
 }
 
-event_handle send_side(cl_command_queue queue, cl_mem buffer, const side &from, const mpi_view &mpi, cl_bool blocking) {
+event_handle send_side(cl_command_queue queue, cl_mem buffer, const side &from, const mpi_view &mpi,
+                       cl_bool blocking) {
     if (!from.plain) {
         return send_rect(queue, buffer, from.where, 1, 1, mpi.comm, {}, blocking);
     }
     event_handle event;
-    CL_OK(clEnqueueSendBuffer(queue, buffer, blocking, from.where.origin[0], from.where.region[0], 1, 1, mpi.comm, 0,
-                              nullptr, event.out()));
+    CL_OK(clEnqueueSendBuffer(queue, buffer, blocking, from.where.origin[0], from.where.region[0],
+                              1, 1, mpi.comm, 0, nullptr, event.out()));
     return event;
 }
 
-event_handle receive_side(cl_command_queue queue, cl_mem buffer, const side &to, const mpi_view &mpi,
-                          cl_bool blocking) {
+event_handle receive_side(cl_command_queue queue, cl_mem buffer, const side &to,
+                          const mpi_view &mpi, cl_bool blocking) {
     if (!to.plain) {
         return receive_rect(queue, buffer, to.where, 0, 1, mpi.comm, {}, blocking);
     }
     event_handle event;
-    CL_OK(clEnqueueRecvBuffer(queue, buffer, blocking, to.where.origin[0], to.where.region[0], 0, 1, mpi.comm, 0,
-                              nullptr, event.out()));
+    CL_OK(clEnqueueRecvBuffer(queue, buffer, blocking, to.where.origin[0], to.where.region[0], 0, 1,
+                              mpi.comm, 0, nullptr, event.out()));
     return event;
 }
 
 /// Sends a message from rank 0's region to rank 1's, which is at least as large. Checks that the
 /// bytes arrive and no other byte changes.
-void message_arrives(const mpi_view &mpi, const opencl &cl, cl_command_queue queue, const side &from, const side &to,
-                     cl_bool blocking = CL_FALSE) {
+void message_arrives(const mpi_view &mpi, const opencl &cl, cl_command_queue queue,
+                     const side &from, const side &to, cl_bool blocking = CL_FALSE) {
     CAPTURE(from.where.size());
     CAPTURE(from.where.region[0]);
     CAPTURE(to.where.region[0]);
@@ -114,7 +119,9 @@ std::vector<std::vector<box>> shapes_of_equal_size() {
 
 }  // namespace
 
-MPI_CASE("a message from any region arrives in any region of its size, and no byte around it changes", 2) {
+MPI_CASE(
+    "a message from any region arrives in any region of its size, and no byte around it changes",
+    2) {
     const opencl cl;
     const queue_handle queue = cl.in_order_queue();
     for (const std::vector<box> &shapes : shapes_of_equal_size()) {
@@ -152,20 +159,24 @@ MPI_CASE("blocking commands send and receive messages of regions, with both kind
 MPI_CASE("a blocking call without event sends a region after the commands before it", 2) {
     const opencl cl;
     const queue_handle queue = cl.in_order_queue();
-    for (const box &where : {box{{3, 1, 0}, {4, 20, 3}, 10, 300}, box{{4, 0, 1}, {4, 300, 300}, 12, 3600}}) {
+    for (const box &where :
+         {box{{3, 1, 0}, {4, 20, 3}, 10, 300}, box{{4, 0, 1}, {4, 300, 300}, 12, 3600}}) {
         const std::size_t size = buffer_size(where);
         if (mpi.rank == 0) {
             const buffer_handle buffer = cl.filled(size, 1);
             const kernel_handle add_one = cl.kernel("add_one");
             const cl_mem argument = buffer;
             CL_OK(clSetKernelArg(add_one, 0, sizeof argument, &argument));
-            CL_OK(clEnqueueNDRangeKernel(queue, add_one, 1, nullptr, &size, nullptr, 0, nullptr, nullptr));
-            CL_OK(clEnqueueSendBufferRect(queue, buffer, CL_TRUE, where.origin.data(), where.region.data(),
-                                          where.row_pitch, where.slice_pitch, 1, 1, mpi.comm, 0, nullptr, nullptr));
+            CL_OK(clEnqueueNDRangeKernel(queue, add_one, 1, nullptr, &size, nullptr, 0, nullptr,
+                                         nullptr));
+            CL_OK(clEnqueueSendBufferRect(queue, buffer, CL_TRUE, where.origin.data(),
+                                          where.region.data(), where.row_pitch, where.slice_pitch,
+                                          1, 1, mpi.comm, 0, nullptr, nullptr));
         } else if (mpi.rank == 1) {
             const buffer_handle buffer = cl.filled(size, 2);
-            CL_OK(clEnqueueRecvBufferRect(queue, buffer, CL_TRUE, where.origin.data(), where.region.data(),
-                                          where.row_pitch, where.slice_pitch, 0, 1, mpi.comm, 0, nullptr, nullptr));
+            CL_OK(clEnqueueRecvBufferRect(queue, buffer, CL_TRUE, where.origin.data(),
+                                          where.region.data(), where.row_pitch, where.slice_pitch,
+                                          0, 1, mpi.comm, 0, nullptr, nullptr));
             bytes message = message_of(where, 1);
             for (unsigned char &byte : message) {
                 ++byte;
@@ -203,11 +214,13 @@ MPI_CASE("an empty message leaves its region unchanged", 2) {
 }
 
 MPI_CASE(
-    "a message longer than its region fails with CL_MESSAGE_TRUNCATED and writes nothing, and the next one arrives",
+    "a message longer than its region fails with CL_MESSAGE_TRUNCATED and writes nothing, and the "
+    "next one arrives",
     2) {
     const opencl cl;
     const queue_handle queue = cl.out_of_order_queue();
-    for (const box &where : {box{{3, 1, 2}, {5, 4, 3}, 9, 54}, box{{4, 0, 1}, {4, 300, 450}, 24, 24 * 300}}) {
+    for (const box &where :
+         {box{{3, 1, 2}, {5, 4, 3}, 9, 54}, box{{4, 0, 1}, {4, 300, 450}, 24, 24 * 300}}) {
         CAPTURE(where.size());
         if (mpi.rank == 0) {
             const buffer_handle buffer = cl.filled(where.size() + 1, 1);
@@ -224,7 +237,10 @@ MPI_CASE(
     }
 }
 
-MPI_CASE("two processes exchange the faces of a box of floats in all three directions, each with its halo", 2) {
+MPI_CASE(
+    "two processes exchange the faces of a box of floats in all three directions, each with its "
+    "halo",
+    2) {
     const opencl cl;
     constexpr std::size_t n = 48;  // with a halo of 1 on each side
     constexpr std::size_t row = 4 * n;
@@ -248,10 +264,14 @@ MPI_CASE("two processes exchange the faces of a box of floats in all three direc
             CAPTURE(direction);
             // Both neighbours are the same process: its low face goes to the high halo, and its
             // high face to the low halo.
-            const event_handle low = receive_rect(in, buffer, face(direction, 0), peer, 10, mpi.comm);
-            const event_handle high = receive_rect(in, buffer, face(direction, n - 1), peer, 11, mpi.comm);
-            const event_handle sent_low = send_rect(out, buffer, face(direction, 1), peer, 11, mpi.comm);
-            const event_handle sent_high = send_rect(out, buffer, face(direction, n - 2), peer, 10, mpi.comm);
+            const event_handle low =
+                receive_rect(in, buffer, face(direction, 0), peer, 10, mpi.comm);
+            const event_handle high =
+                receive_rect(in, buffer, face(direction, n - 1), peer, 11, mpi.comm);
+            const event_handle sent_low =
+                send_rect(out, buffer, face(direction, 1), peer, 11, mpi.comm);
+            const event_handle sent_high =
+                send_rect(out, buffer, face(direction, n - 2), peer, 10, mpi.comm);
             expect_received(low, 4 * n * n, peer, 10);
             expect_received(high, 4 * n * n, peer, 11);
             expect_complete(sent_low);
@@ -301,7 +321,8 @@ MPI_CASE("messages from and to regions of sub-buffers arrive", 2) {
     const opencl cl;
     const queue_handle queue = cl.in_order_queue();
     const std::size_t unit = std::lcm(sub_buffer_alignment(cl.device), std::size_t{4096});
-    for (const box &where : {box{{3, 1, 2}, {5, 4, 3}, 9, 54}, box{{4, 0, 1}, {4, 300, 450}, 24, 24 * 300}}) {
+    for (const box &where :
+         {box{{3, 1, 2}, {5, 4, 3}, 9, 54}, box{{4, 0, 1}, {4, 300, 450}, 24, 24 * 300}}) {
         const std::size_t size = buffer_size(where);
         if (mpi.rank == 0) {
             const buffer_handle parent = cl.buffer(unit + size);
@@ -323,9 +344,11 @@ MPI_CASE("messages from and to regions of sub-buffers arrive", 2) {
 MPI_CASE("messages of regions in buffers that kernels may not read or write arrive", 2) {
     const opencl cl;
     const queue_handle queue = cl.in_order_queue();
-    for (const box &where : {box{{3, 1, 2}, {5, 4, 3}, 9, 54}, box{{4, 0, 1}, {300, 300, 5}, 311, 311 * 304}}) {
+    for (const box &where :
+         {box{{3, 1, 2}, {5, 4, 3}, 9, 54}, box{{4, 0, 1}, {300, 300, 5}, 311, 311 * 304}}) {
         const std::size_t size = buffer_size(where);
-        const buffer_handle buffer = cl.buffer(size, mpi.rank == 0 ? CL_MEM_WRITE_ONLY : CL_MEM_READ_ONLY);
+        const buffer_handle buffer =
+            cl.buffer(size, mpi.rank == 0 ? CL_MEM_WRITE_ONLY : CL_MEM_READ_ONLY);
         cl.fill(buffer, 0, size, mpi.rank == 0 ? 1 : 2);
         if (mpi.rank == 0) {
             expect_complete(send_rect(queue, buffer, where, 1, 1, mpi.comm));
@@ -367,11 +390,14 @@ MPI_CASE("bytes between the rows of a receiving region may be written at the sam
     }
 }
 
-MPI_CASE("if the wait list of a region's send failed, its receiver fails and its region is unchanged", 2) {
+MPI_CASE(
+    "if the wait list of a region's send failed, its receiver fails and its region is unchanged",
+    2) {
     const opencl cl;
     const queue_handle queue = cl.out_of_order_queue();
     const box where{{4, 0, 1}, {4, 300, 450}, 24, 24 * 300};
-    const buffer_handle buffer = cl.filled(buffer_size(where), static_cast<std::uint64_t>(mpi.rank));
+    const buffer_handle buffer =
+        cl.filled(buffer_size(where), static_cast<std::uint64_t>(mpi.rank));
     if (mpi.rank == 0) {
         const event_handle gate = cl.user_event();
         const event_handle sent = send_rect(queue, buffer, where, 1, 1, mpi.comm, {gate.get()});
@@ -383,7 +409,10 @@ MPI_CASE("if the wait list of a region's send failed, its receiver fails and its
     }
 }
 
-MPI_CASE("two processes exchange the outer columns of an array with one send-receive of regions for each side", 2) {
+MPI_CASE(
+    "two processes exchange the outer columns of an array with one send-receive of regions for "
+    "each side",
+    2) {
     const opencl cl;
     constexpr std::size_t columns = 300;
     constexpr std::size_t rows = 400;
@@ -398,16 +427,19 @@ MPI_CASE("two processes exchange the outer columns of an array with one send-rec
             }
             CAPTURE(blocking);
             const int peer = 1 - mpi.rank;
-            const buffer_handle array = cl.filled(pitch * rows, static_cast<std::uint64_t>(mpi.rank));
-            const event_handle low = sendrecv_rect(queue, array, column(1), peer, array, column(columns - 1), peer, 1,
-                                                   mpi.comm, {}, blocking);
-            const event_handle high = sendrecv_rect(queue, array, column(columns - 2), peer, array, column(0), peer, 2,
-                                                    mpi.comm, {}, blocking);
+            const buffer_handle array =
+                cl.filled(pitch * rows, static_cast<std::uint64_t>(mpi.rank));
+            const event_handle low =
+                sendrecv_rect(queue, array, column(1), peer, array, column(columns - 1), peer, 1,
+                              mpi.comm, {}, blocking);
+            const event_handle high = sendrecv_rect(queue, array, column(columns - 2), peer, array,
+                                                    column(0), peer, 2, mpi.comm, {}, blocking);
             expect_received(low, 4 * (rows - 2), peer, 1);
             expect_received(high, 4 * (rows - 2), peer, 2);
             bytes expected = pattern(static_cast<std::uint64_t>(mpi.rank), pitch * rows);
             const bytes theirs = pattern(static_cast<std::uint64_t>(peer), pitch * rows);
-            for (const auto &[from, to] : {std::pair{1UL, columns - 1}, std::pair{columns - 2, 0UL}}) {
+            for (const auto &[from, to] :
+                 {std::pair{1UL, columns - 1}, std::pair{columns - 2, 0UL}}) {
                 const std::vector<std::size_t> source = column(from).places();
                 const std::vector<std::size_t> target = column(to).places();
                 for (std::size_t i = 0; i < source.size(); ++i) {
@@ -431,8 +463,8 @@ MPI_CASE("a send-receive of regions sends one shape and receives another, after 
         const buffer_handle from = cl.filled(buffer_size(out), mine);
         const buffer_handle to = cl.filled(buffer_size(out), 2);
         const event_handle gate = cl.user_event();
-        const event_handle exchanged =
-            sendrecv_rect(queue, from, out, 1 - mpi.rank, to, out, 1 - mpi.rank, 1, mpi.comm, {gate.get()});
+        const event_handle exchanged = sendrecv_rect(queue, from, out, 1 - mpi.rank, to, out,
+                                                     1 - mpi.rank, 1, mpi.comm, {gate.get()});
         CHECK(transfer_status(exchanged) > CL_RUNNING);
         CL_OK(clSetUserEventStatus(gate, CL_COMPLETE));
         expect_received(exchanged, 12, 1 - mpi.rank, 1);

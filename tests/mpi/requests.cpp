@@ -87,7 +87,8 @@ void expect_wait(MPI_Request &request) {
 
 }  // namespace
 
-MPI_CASE("the event of a receive's request ends with it, and both report source, tag and count", 2) {
+MPI_CASE("the event of a receive's request ends with it, and both report source, tag and count",
+         2) {
     const opencl cl;
     std::vector<int> data(100, -1);
     if (mpi.rank == 0) {
@@ -137,7 +138,8 @@ MPI_CASE("a device command that waits for a receive's request writes the receive
             const event_handle event = event_of(cl, request);
             const cl_event waits = event;
             event_handle written;
-            CL_OK(clEnqueueWriteBuffer(queue, buffer, CL_FALSE, 0, size, data.data(), 1, &waits, written.out()));
+            CL_OK(clEnqueueWriteBuffer(queue, buffer, CL_FALSE, 0, size, data.data(), 1, &waits,
+                                       written.out()));
             CL_OK(clFlush(queue));
             cl.expect(buffer, 0, size, 6);
             tell(mpi, 0);
@@ -174,8 +176,9 @@ MPI_CASE("MPI file operations have events that report the bytes", 1) {
     }
     const std::string path = "cldist-requests-" + std::to_string(::getpid()) + ".bin";
     MPI_File file = MPI_FILE_NULL;
-    REQUIRE(MPI_File_open(MPI_COMM_SELF, path.c_str(), MPI_MODE_CREATE | MPI_MODE_RDWR | MPI_MODE_DELETE_ON_CLOSE,
-                          MPI_INFO_NULL, &file) == MPI_SUCCESS);
+    REQUIRE(MPI_File_open(MPI_COMM_SELF, path.c_str(),
+                          MPI_MODE_CREATE | MPI_MODE_RDWR | MPI_MODE_DELETE_ON_CLOSE, MPI_INFO_NULL,
+                          &file) == MPI_SUCCESS);
     constexpr std::size_t size = 4 << 20;
     bytes data = pattern(1, size);
     bytes back(size);
@@ -257,14 +260,16 @@ MPI_CASE("a request that fails gives its event a negative status and MPI_Wait it
         std::array<MPI_Request, 3> requests{};
         std::array<bytes, 3> into{bytes(10), bytes(100), bytes(100)};
         for (std::size_t i = 0; i < 3; ++i) {
-            MPI_Irecv(into.at(i).data(), static_cast<int>(into.at(i).size()), MPI_BYTE, 0, static_cast<int>(i) + 1,
-                      mpi.comm, &requests.at(i));
+            MPI_Irecv(into.at(i).data(), static_cast<int>(into.at(i).size()), MPI_BYTE, 0,
+                      static_cast<int>(i) + 1, mpi.comm, &requests.at(i));
         }
         const event_handle truncated = event_of(cl, requests[0]);
         const event_handle good = event_of(cl, requests[1]);
         expect_failure(truncated, CL_MPI_ERROR);
-        CHECK(error_class(transfer_info<int>(truncated, CL_TRANSFER_MPI_ERROR)) == MPI_ERR_TRUNCATE);
-        CHECK(transfer_text(truncated, CL_TRANSFER_ERROR_MESSAGE).find("truncated") != std::string::npos);
+        CHECK(error_class(transfer_info<int>(truncated, CL_TRANSFER_MPI_ERROR)) ==
+              MPI_ERR_TRUNCATE);
+        CHECK(transfer_text(truncated, CL_TRANSFER_ERROR_MESSAGE).find("truncated") !=
+              std::string::npos);
         expect_received(good, 100, 0, 2);
         // Waits for this request alone. With several requests, MPICH changes the class of the error
         // and leaves the others pending.
@@ -402,9 +407,10 @@ MPI_CASE("one MPI_Waitall waits for a kernel, a transfer and messages", 2) {
     const cl_mem argument = computed;
     CL_OK(clSetKernelArg(kernel, 0, sizeof argument, &argument));
     event_handle kernel_event;
-    CL_OK(clEnqueueNDRangeKernel(kernels, kernel, 1, nullptr, &size, nullptr, 0, nullptr, kernel_event.out()));
-    const event_handle transfer =
-        mpi.rank == 0 ? send(queue, moved, 0, size, 1, 1, mpi.comm) : receive(queue, moved, 0, size, 0, 1, mpi.comm);
+    CL_OK(clEnqueueNDRangeKernel(kernels, kernel, 1, nullptr, &size, nullptr, 0, nullptr,
+                                 kernel_event.out()));
+    const event_handle transfer = mpi.rank == 0 ? send(queue, moved, 0, size, 1, 1, mpi.comm)
+                                                : receive(queue, moved, 0, size, 0, 1, mpi.comm);
     int mine = mpi.rank + 10;
     int theirs = -1;
     int again = -1;

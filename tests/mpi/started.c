@@ -30,26 +30,33 @@ static void exchange_ints(MPI_Comm comm, cl_context context, cl_command_queue qu
     MPI_Comm_size(comm, &size);
     const int next = (rank + 1) % size, previous = (rank + size - 1) % size;
     for (int i = 0; i < count; ++i) mine[i] = rank + i;
-    cl_mem out = clCreateBuffer(context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, bytes, mine, &error);
+    cl_mem out =
+        clCreateBuffer(context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, bytes, mine, &error);
     cl_mem in = clCreateBuffer(context, CL_MEM_READ_WRITE, bytes, NULL, &error);
 
-    expect(
-        "clEnqueueSendrecvBuffer",
-        clEnqueueSendrecvBuffer(queue, out, CL_TRUE, 0, bytes, next, 1, in, 0, bytes, previous, 1, comm, 0, NULL, NULL),
-        CL_SUCCESS);
+    expect("clEnqueueSendrecvBuffer",
+           clEnqueueSendrecvBuffer(queue, out, CL_TRUE, 0, bytes, next, 1, in, 0, bytes, previous,
+                                   1, comm, 0, NULL, NULL),
+           CL_SUCCESS);
     memset(received, 0, bytes);
     clEnqueueReadBuffer(queue, in, CL_TRUE, 0, bytes, received, 0, NULL, NULL);
     for (int i = 0; i < count; ++i) expect("an int that a command sent", received[i], previous + i);
 
-    expect("MPI_Isend", MPI_Isend(mine, (int)bytes, MPI_CL_MEM, next, 2, comm, &requests[0]), MPI_SUCCESS);
-    expect("clEnqueueRecvBuffer", clEnqueueRecvBuffer(queue, in, CL_TRUE, 0, bytes, previous, 2, comm, 0, NULL, NULL),
+    expect("MPI_Isend", MPI_Isend(mine, (int)bytes, MPI_CL_MEM, next, 2, comm, &requests[0]),
+           MPI_SUCCESS);
+    expect("clEnqueueRecvBuffer",
+           clEnqueueRecvBuffer(queue, in, CL_TRUE, 0, bytes, previous, 2, comm, 0, NULL, NULL),
            CL_SUCCESS);
-    expect("MPI_Irecv", MPI_Irecv(received, (int)bytes, MPI_CL_MEM, previous, 3, comm, &requests[1]), MPI_SUCCESS);
-    expect("clEnqueueSendBuffer", clEnqueueSendBuffer(queue, in, CL_TRUE, 0, bytes, next, 3, comm, 0, NULL, NULL),
+    expect("MPI_Irecv",
+           MPI_Irecv(received, (int)bytes, MPI_CL_MEM, previous, 3, comm, &requests[1]),
+           MPI_SUCCESS);
+    expect("clEnqueueSendBuffer",
+           clEnqueueSendBuffer(queue, in, CL_TRUE, 0, bytes, next, 3, comm, 0, NULL, NULL),
            CL_SUCCESS);
     expect("MPI_Waitall", MPI_Waitall(2, requests, MPI_STATUSES_IGNORE), MPI_SUCCESS);
     for (int i = 0; i < count; ++i)
-        expect("an int that has passed two processes", received[i], (previous + size - 1) % size + i);
+        expect("an int that has passed two processes", received[i],
+               (previous + size - 1) % size + i);
 
     clReleaseMemObject(in);
     clReleaseMemObject(out);
@@ -60,7 +67,8 @@ static void exchange_ints(MPI_Comm comm, cl_context context, cl_command_queue qu
 static int exchange(MPI_Comm comm) {
     cl_int error;
     cl_device_id device;
-    expect("clDistLocalDevice", clDistLocalDevice(comm, NULL, CL_DEVICE_TYPE_ALL, &device), CL_SUCCESS);
+    expect("clDistLocalDevice", clDistLocalDevice(comm, NULL, CL_DEVICE_TYPE_ALL, &device),
+           CL_SUCCESS);
     cl_context context = clCreateContext(NULL, 1, &device, NULL, NULL, &error);
     cl_command_queue queue = clCreateCommandQueue(context, device, 0, &error);
     MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
@@ -84,8 +92,10 @@ MPI_Fint cl_mem_(void) { return MPI_Type_c2f(MPI_CL_MEM); }
 int main(int argc, char **argv) {
     if (argc > 1) {
         int provided;
-        MPI_Init_thread(&argc, &argv, strcmp(argv[1], "multiple") == 0 ? MPI_THREAD_MULTIPLE : MPI_THREAD_FUNNELED,
-                        &provided);
+        MPI_Init_thread(
+            &argc, &argv,
+            strcmp(argv[1], "multiple") == 0 ? MPI_THREAD_MULTIPLE : MPI_THREAD_FUNNELED,
+            &provided);
         expect("the level provided", provided, MPI_THREAD_MULTIPLE);
     } else {
         MPI_Init(&argc, &argv);

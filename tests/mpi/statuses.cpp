@@ -109,7 +109,19 @@ MPI_Status end(int i, MPI_Request &request) {
 }
 
 /// The steps of a receiver for messages 0, 1 and 2.
-enum step { start_0, end_0, ask_0, probe_1, ask_probe_1, start_1, end_1, ask_1, probe_2, ask_probe_2, steps };
+enum step {
+    start_0,
+    end_0,
+    ask_0,
+    probe_1,
+    ask_probe_1,
+    start_1,
+    end_1,
+    ask_1,
+    probe_2,
+    ask_probe_2,
+    steps
+};
 using order = std::vector<step>;
 
 /// All orders in which each step follows the step that it needs.
@@ -167,8 +179,9 @@ struct receiver {
 };
 
 std::string name_of(const order &steps_in_order) {
-    constexpr std::array<const char *, steps> names{"start 0", "end 0", "ask 0", "probe 1", "ask probe 1",
-                                                    "start 1", "end 1", "ask 1", "probe 2", "ask probe 2"};
+    constexpr std::array<const char *, steps> names{"start 0",     "end 0",      "ask 0", "probe 1",
+                                                    "ask probe 1", "start 1",    "end 1", "ask 1",
+                                                    "probe 2",     "ask probe 2"};
     std::string text;
     for (const step s : steps_in_order) text += std::string(names.at(s)) + ", ";
     return text;
@@ -184,7 +197,8 @@ void all_orders_with(const mpi_view &mpi, const std::array<int, 3> &lengths) {
             const bytes data(large + 2);
             std::array<MPI_Request, 3> sends{};
             for (std::size_t i = 0; i < lengths.size(); ++i) {
-                MPI_OK(MPI_Isend(data.data(), lengths.at(i), MPI_CL_MEM, 1, 6, mpi.comm, &sends.at(i)));
+                MPI_OK(MPI_Isend(data.data(), lengths.at(i), MPI_CL_MEM, 1, 6, mpi.comm,
+                                 &sends.at(i)));
             }
             for (MPI_Request &request : sends) end(1, request);
         } else if (mpi.rank == 1) {
@@ -205,16 +219,25 @@ void all_orders_with(const mpi_view &mpi, const std::array<int, 3> &lengths) {
 
 }  // namespace
 
-MPI_CASE("statuses of receives and probes report their own payload in every order: 64 bytes before large messages", 2) {
+MPI_CASE(
+    "statuses of receives and probes report their own payload in every order: 64 bytes before "
+    "large messages",
+    2) {
     all_orders_with(mpi, {header, large, large + 1});
 }
-MPI_CASE("statuses of receives and probes report their own payload in every order: only large messages", 2) {
+MPI_CASE(
+    "statuses of receives and probes report their own payload in every order: only large messages",
+    2) {
     all_orders_with(mpi, {large, large + 1, large + 2});
 }
-MPI_CASE("statuses of receives and probes report their own payload in every order: small messages", 2) {
+MPI_CASE("statuses of receives and probes report their own payload in every order: small messages",
+         2) {
     all_orders_with(mpi, {2 * header, header, 0});
 }
-MPI_CASE("statuses of receives and probes report their own payload in every order: an empty message first", 2) {
+MPI_CASE(
+    "statuses of receives and probes report their own payload in every order: an empty message "
+    "first",
+    2) {
     all_orders_with(mpi, {0, large, header});
 }
 
@@ -236,7 +259,8 @@ MPI_CASE("a status of a probe reports the message of the probed communicator", 2
             for (std::size_t i = 0; i < comms.size(); ++i) {
                 data.emplace_back(lengths.at(i));
                 if (mpi.rank == 0)
-                    MPI_OK(MPI_Isend(data[i].data(), lengths.at(i), MPI_CL_MEM, 1, 6, comms.at(i), &requests.at(i)));
+                    MPI_OK(MPI_Isend(data[i].data(), lengths.at(i), MPI_CL_MEM, 1, 6, comms.at(i),
+                                     &requests.at(i)));
                 else if (mpi.rank == 1)
                     probed.at(i) = probe(static_cast<int>(i), 0, 6, comms.at(i));
             }
@@ -249,7 +273,8 @@ MPI_CASE("a status of a probe reports the message of the probed communicator", 2
                 if (!receive_first) ask();
                 for (const int i : asked) {
                     MPI_Status status{};
-                    MPI_OK(MPI_Recv(data.at(i).data(), lengths.at(i), MPI_CL_MEM, 0, 6, comms.at(i), &status));
+                    MPI_OK(MPI_Recv(data.at(i).data(), lengths.at(i), MPI_CL_MEM, 0, 6, comms.at(i),
+                                    &status));
                     expect_received(status, lengths.at(i));
                 }
                 ask();
@@ -295,7 +320,8 @@ MPI_CASE("the sizes of the last 64 probed messages are known, older sizes are un
             end(1, requests.at(tag));
         } else if (mpi.rank == 1) {
             CAPTURE(tag);
-            CHECK(count_by_get_count(probed.at(tag), MPI_CL_MEM) == (tag < messages - 64 ? MPI_UNDEFINED : length));
+            CHECK(count_by_get_count(probed.at(tag), MPI_CL_MEM) ==
+                  (tag < messages - 64 ? MPI_UNDEFINED : length));
             bytes found(length);
             MPI_OK(MPI_Recv(found.data(), length, MPI_CL_MEM, 0, tag, mpi.comm, MPI_STATUS_IGNORE));
         }

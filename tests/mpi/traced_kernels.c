@@ -1,5 +1,5 @@
-/* Launches kernels in a queue with profiling and in one without, with and without events. With CLDIST_NAMES, the program
- * gives one of them to clTraceEvent. */
+/* Launches kernels in a queue with profiling and in one without, with and without events. With
+ * CLDIST_NAMES, the program gives one of them to clTraceEvent. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -23,7 +23,8 @@ int main(int argc, char **argv) {
     cl_int error;
 
     MPI_Init(&argc, &argv);
-    expect("device", clDistLocalDevice(MPI_COMM_WORLD, NULL, CL_DEVICE_TYPE_ALL, &device), CL_SUCCESS);
+    expect("device", clDistLocalDevice(MPI_COMM_WORLD, NULL, CL_DEVICE_TYPE_ALL, &device),
+           CL_SUCCESS);
     cl_context context = clCreateContext(NULL, 1, &device, NULL, NULL, &error);
     cl_command_queue queue = clCreateCommandQueueWithProperties(context, device, profiled, &error);
     cl_command_queue other = clCreateCommandQueueWithProperties(context, device, NULL, &error);
@@ -37,17 +38,19 @@ int main(int argc, char **argv) {
            CL_INVALID_KERNEL_ARGS);
     clSetKernelArg(seen, 0, sizeof x, &x);
     clSetKernelArg(task, 0, sizeof x, &x);
-    expect("launch", clEnqueueNDRangeKernel(queue, seen, 1, NULL, &count, NULL, 0, NULL, NULL), CL_SUCCESS);
-    expect("launch with event", clEnqueueNDRangeKernel(queue, seen, 1, NULL, &count, NULL, 0, NULL, &event),
+    expect("launch", clEnqueueNDRangeKernel(queue, seen, 1, NULL, &count, NULL, 0, NULL, NULL),
            CL_SUCCESS);
+    expect("launch with event",
+           clEnqueueNDRangeKernel(queue, seen, 1, NULL, &count, NULL, 0, NULL, &event), CL_SUCCESS);
     expect("launch behind it", clEnqueueTask(queue, task, 1, &event, &last), CL_SUCCESS);
 #ifdef CLDIST_NAMES
     expect("clTraceEvent", clTraceEvent(event, "named"), CL_SUCCESS);
 #endif
     expect("wait", clWaitForEvents(1, &last), CL_SUCCESS);
-    expect("launch without profiling", clEnqueueNDRangeKernel(other, seen, 1, NULL, &count, NULL, 0, NULL, NULL),
+    expect("launch without profiling",
+           clEnqueueNDRangeKernel(other, seen, 1, NULL, &count, NULL, 0, NULL, NULL), CL_SUCCESS);
+    expect("read", clEnqueueReadBuffer(other, x, CL_TRUE, 0, sizeof data, data, 0, NULL, NULL),
            CL_SUCCESS);
-    expect("read", clEnqueueReadBuffer(other, x, CL_TRUE, 0, sizeof data, data, 0, NULL, NULL), CL_SUCCESS);
     if (data[0] != 4 || data[15] != 3) {
         printf("FAILED: the kernels computed %d and %d\n", data[0], data[15]);
         return EXIT_FAILURE;

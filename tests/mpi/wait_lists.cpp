@@ -99,7 +99,10 @@ MPI_CASE("a transfer waits for commands of other queues and for other transfers"
     }
 }
 
-MPI_CASE("a send whose wait list fails ends with that error, and its receiver with CL_PEER_TRANSFER_FAILED", 2) {
+MPI_CASE(
+    "a send whose wait list fails ends with that error, and its receiver with "
+    "CL_PEER_TRANSFER_FAILED",
+    2) {
     const opencl cl;
     for (const std::size_t size : {100UL, 2UL << 20}) {
         CAPTURE(size);
@@ -123,7 +126,10 @@ MPI_CASE("a send whose wait list fails ends with that error, and its receiver wi
     }
 }
 
-MPI_CASE("a send whose wait list failed before the call fails, its receiver fails, and its queue continues", 2) {
+MPI_CASE(
+    "a send whose wait list failed before the call fails, its receiver fails, and its queue "
+    "continues",
+    2) {
     const opencl cl;
     for (const std::size_t size : {100UL, 2UL << 20}) {
         CAPTURE(size);
@@ -158,11 +164,14 @@ MPI_CASE("commands with MPI_PROC_NULL fail with their wait list", 1) {
             const event_handle gate = cl.user_event();
             const cl_event list[] = {gate};
             if (before_the_call) CL_OK(clSetUserEventStatus(gate, -77));
-            const event_handle sent = send(queues[0], buffer, 0, 5000, MPI_PROC_NULL, 1, mpi.comm, {gate});
-            const event_handle received = receive(queues[0], buffer, 0, 5000, MPI_PROC_NULL, 1, mpi.comm, {gate});
+            const event_handle sent =
+                send(queues[0], buffer, 0, 5000, MPI_PROC_NULL, 1, mpi.comm, {gate});
+            const event_handle received =
+                receive(queues[0], buffer, 0, 5000, MPI_PROC_NULL, 1, mpi.comm, {gate});
             event_handle both;
-            CL_OK(clEnqueueSendrecvBuffer(queues[0], buffer, CL_FALSE, 0, 5000, MPI_PROC_NULL, 1, other, 0, 5000,
-                                          MPI_PROC_NULL, 1, mpi.comm, 1, list, both.out()));
+            CL_OK(clEnqueueSendrecvBuffer(queues[0], buffer, CL_FALSE, 0, 5000, MPI_PROC_NULL, 1,
+                                          other, 0, 5000, MPI_PROC_NULL, 1, mpi.comm, 1, list,
+                                          both.out()));
             if (!before_the_call) CL_OK(clSetUserEventStatus(gate, -77));
             for (const cl_event event : {sent.get(), received.get(), both.get()})
                 expect_failure(event, CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST);
@@ -173,7 +182,9 @@ MPI_CASE("commands with MPI_PROC_NULL fail with their wait list", 1) {
     cl.expect(other, 0, 5000, 2);
 }
 
-MPI_CASE("a receive whose wait list fails drops its message, and the next receive gets the next message", 2) {
+MPI_CASE(
+    "a receive whose wait list fails drops its message, and the next receive gets the next message",
+    2) {
     const opencl cl;
     for (const std::size_t size : {100UL, 2UL << 20}) {
         CAPTURE(size);
@@ -192,7 +203,8 @@ MPI_CASE("a receive whose wait list fails drops its message, and the next receiv
                 const buffer_handle buffer = cl.filled(size, 3);
                 const buffer_handle other = cl.buffer(size);
                 const event_handle gate = cl.user_event();
-                const event_handle failed = receive(queues[0], buffer, 0, size, 0, 1, mpi.comm, {gate});
+                const event_handle failed =
+                    receive(queues[0], buffer, 0, size, 0, 1, mpi.comm, {gate});
                 CL_OK(clSetUserEventStatus(gate, -77));
                 expect_failure(failed, CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST);
                 tell(mpi, 0);
@@ -204,7 +216,9 @@ MPI_CASE("a receive whose wait list fails drops its message, and the next receiv
     }
 }
 
-MPI_CASE("a receive whose wait list fails does not overwrite the output of a pending earlier command", 2) {
+MPI_CASE(
+    "a receive whose wait list fails does not overwrite the output of a pending earlier command",
+    2) {
     const opencl cl;
     const kernel_handle add_one = cl.kernel("add_one");
     for (const std::size_t size : {100UL, 2UL << 20}) {
@@ -231,7 +245,8 @@ MPI_CASE("a receive whose wait list fails does not overwrite the output of a pen
             const cl_event wait = gate_of_kernel;
             event_handle written;
             CL_OK(clSetKernelArg(add_one, 0, sizeof argument, &argument));
-            CL_OK(clEnqueueNDRangeKernel(queue, add_one, 1, nullptr, &size, nullptr, 1, &wait, written.out()));
+            CL_OK(clEnqueueNDRangeKernel(queue, add_one, 1, nullptr, &size, nullptr, 1, &wait,
+                                         written.out()));
             const event_handle failed = receive(queue, buffer, 0, size, 0, 1, mpi.comm, {gate});
             CL_OK(clSetUserEventStatus(gate, -77));
             // Meanwhile the progress thread may see the failure. Some drivers report it before the
@@ -287,22 +302,23 @@ MPI_CASE("a send-receive whose wait list fails also fails its receiver, and drop
             const event_handle gate = cl.user_event();
             const cl_event list[] = {gate};
             event_handle event;
-            CL_OK(clEnqueueSendrecvBuffer(queues[0], outgoing, CL_FALSE, 0, 70000, 1, 1, incoming, 0, 70000, 1, 1,
-                                          mpi.comm, 1, list, event.out()));
+            CL_OK(clEnqueueSendrecvBuffer(queues[0], outgoing, CL_FALSE, 0, 70000, 1, 1, incoming,
+                                          0, 70000, 1, 1, mpi.comm, 1, list, event.out()));
             CL_OK(clSetUserEventStatus(gate, -77));
             expect_failure(event, CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST);
             cl.expect(incoming, 0, 70000, 9);
         } else if (mpi.rank == 1) {
             event_handle event;
-            CL_OK(clEnqueueSendrecvBuffer(queues[0], outgoing, CL_FALSE, 0, 70000, 0, 1, incoming, 0, 70000, 0, 1,
-                                          mpi.comm, 0, nullptr, event.out()));
+            CL_OK(clEnqueueSendrecvBuffer(queues[0], outgoing, CL_FALSE, 0, 70000, 0, 1, incoming,
+                                          0, 70000, 0, 1, mpi.comm, 0, nullptr, event.out()));
             expect_failure(event, CL_PEER_TRANSFER_FAILED);
             cl.expect(incoming, 0, 70000, 9);
         }
         if (mpi.rank < 2) {
             event_handle event;
-            CL_OK(clEnqueueSendrecvBuffer(queues[1], outgoing, CL_FALSE, 0, 70000, 1 - mpi.rank, 1, incoming, 0, 70000,
-                                          1 - mpi.rank, 1, mpi.comm, 0, nullptr, event.out()));
+            CL_OK(clEnqueueSendrecvBuffer(queues[1], outgoing, CL_FALSE, 0, 70000, 1 - mpi.rank, 1,
+                                          incoming, 0, 70000, 1 - mpi.rank, 1, mpi.comm, 0, nullptr,
+                                          event.out()));
             expect_received(event, 70000, 1 - mpi.rank, 1);
             cl.expect(incoming, 0, 70000, static_cast<std::uint64_t>(1 - mpi.rank));
         }

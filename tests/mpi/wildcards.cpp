@@ -50,8 +50,9 @@ void send_both(MPI_Comm comm, MPI_Datatype datatype, int dest) {
 
 /// `receive_both` calls its argument when it is ready. It checks that the broader receive, which is
 /// posted first, got tag 0.
-void compete(const mpi_view &mpi, MPI_Comm comm, MPI_Datatype datatype,
-             const std::function<void(int round, const std::function<void()> &ready)> &receive_both) {
+void compete(
+    const mpi_view &mpi, MPI_Comm comm, MPI_Datatype datatype,
+    const std::function<void(int round, const std::function<void()> &ready)> &receive_both) {
     for (int round = 0; round < rounds; ++round) {
         CAPTURE(round);
         if (mpi.rank == 1) {
@@ -72,7 +73,8 @@ void requests_compete(const mpi_view &mpi, MPI_Comm comm, int broad_source) {
         std::array<char, size> data{};
         std::array<MPI_Request, 2> requests{};
         std::array<MPI_Status, 2> statuses{};
-        MPI_OK(MPI_Irecv(data.data(), size, MPI_CL_MEM, broad_source, MPI_ANY_TAG, comm, requests.data()));
+        MPI_OK(MPI_Irecv(data.data(), size, MPI_CL_MEM, broad_source, MPI_ANY_TAG, comm,
+                         requests.data()));
         MPI_OK(MPI_Irecv(data.data(), size, MPI_CL_MEM, 0, 1, comm, &requests[1]));
         ready();
         MPI_OK(MPI_Waitall(2, requests.data(), statuses.data()));
@@ -81,7 +83,8 @@ void requests_compete(const mpi_view &mpi, MPI_Comm comm, int broad_source) {
     });
 }
 
-void commands_compete(const mpi_view &mpi, MPI_Comm comm, MPI_Datatype datatype, bool second_blocks) {
+void commands_compete(const mpi_view &mpi, MPI_Comm comm, MPI_Datatype datatype,
+                      bool second_blocks) {
     const opencl cl;
     const queue_handle queue = cl.in_order_queue();
     const queue_handle other = cl.in_order_queue();
@@ -92,7 +95,8 @@ void commands_compete(const mpi_view &mpi, MPI_Comm comm, MPI_Datatype datatype,
         await_start(broad);
         if (second_blocks) {
             ready();
-            CL_OK(clEnqueueRecvBuffer(other, other_buffer, CL_TRUE, 0, size, 0, 1, comm, 0, nullptr, nullptr));
+            CL_OK(clEnqueueRecvBuffer(other, other_buffer, CL_TRUE, 0, size, 0, 1, comm, 0, nullptr,
+                                      nullptr));
         } else {
             const event_handle narrow = receive(other, other_buffer, 0, size, 0, 1, comm);
             await_start(narrow);
@@ -111,7 +115,9 @@ MPI_CASE("a receive of any tag that was posted first gets the first message", 2)
     requests_compete(mpi, mpi.comm, MPI_ANY_SOURCE);
 }
 
-MPI_CASE("on an inter-communicator, a receive of any tag that was posted first gets the first message", 2) {
+MPI_CASE(
+    "on an inter-communicator, a receive of any tag that was posted first gets the first message",
+    2) {
     MPI_Comm group = MPI_COMM_NULL;
     MPI_Comm inter = MPI_COMM_NULL;
     MPI_OK(MPI_Comm_split(mpi.comm, mpi.rank == 0 ? 0 : 1, mpi.rank, &group));
@@ -127,7 +133,8 @@ MPI_CASE("a command that receives any tag and started first gets the first messa
     commands_compete(mpi, mpi.comm, MPI_CL_MEM, false);
 }
 
-MPI_CASE("a blocking command does not get the message of a broader command that started earlier", 2) {
+MPI_CASE("a blocking command does not get the message of a broader command that started earlier",
+         2) {
     commands_compete(mpi, mpi.comm, MPI_CL_MEM, true);
 }
 
@@ -137,7 +144,9 @@ MPI_CASE("plain: a command that receives any tag and started first gets the firs
     commands_compete(mpi, plain, MPI_BYTE, true);
 }
 
-MPI_CASE("a blocking MPI_Recv does not get the message of a broader receive that was posted earlier", 2) {
+MPI_CASE(
+    "a blocking MPI_Recv does not get the message of a broader receive that was posted earlier",
+    2) {
     compete(mpi, mpi.comm, MPI_CL_MEM, [&](int /*round*/, const auto &ready) {
         std::array<char, size> data{};
         MPI_Request request = MPI_REQUEST_NULL;
@@ -171,7 +180,9 @@ MPI_CASE("a probe does not find a message that belongs to a broader receive post
     });
 }
 
-MPI_CASE("receives that several threads post as the first use of a communicator precede a later one", 1) {
+MPI_CASE(
+    "receives that several threads post as the first use of a communicator precede a later one",
+    1) {
     constexpr int threads = 4;
     for (int round = 0; round < 100; ++round) {
         CAPTURE(round);
@@ -190,7 +201,8 @@ MPI_CASE("receives that several threads post as the first use of a communicator 
                 });
             }
         }
-        MPI_OK(MPI_Irecv(data.back().data(), size, MPI_CL_MEM, 0, MPI_ANY_TAG, comm, &requests.back()));
+        MPI_OK(MPI_Irecv(data.back().data(), size, MPI_CL_MEM, 0, MPI_ANY_TAG, comm,
+                         &requests.back()));
         for (int tag = 0; tag <= threads; ++tag) {
             MPI_OK(MPI_Send(data.front().data(), size, MPI_CL_MEM, 0, tag, comm));
         }

@@ -1,6 +1,6 @@
-/// Processes whose libraries have different wire versions report that at the start. This program defines its own
-/// PMPI_Allreduce, which the library calls instead of MPI's. On rank 1, the call takes part as a library with the next wire
-/// version would.
+/// Processes whose libraries have different wire versions report that at the start. This program
+/// defines its own PMPI_Allreduce, which the library calls instead of MPI's. On rank 1, the call
+/// takes part as a library with the next wire version would.
 
 #include <dlfcn.h>
 #include <mpi.h>
@@ -10,7 +10,8 @@
 
 #include <CL/cl_ext_dist.h>
 
-extern "C" int PMPI_Allreduce(const void *from, void *to, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
+extern "C" int PMPI_Allreduce(const void *from, void *to, int count, MPI_Datatype type, MPI_Op op,
+                              MPI_Comm comm) {
     using Allreduce = int (*)(const void *, void *, int, MPI_Datatype, MPI_Op, MPI_Comm);
     static const auto real = reinterpret_cast<Allreduce>(dlsym(RTLD_NEXT, "PMPI_Allreduce"));
     static bool first = true;

@@ -43,9 +43,11 @@ std::atomic<std::uint64_t> steps_done{0};
 
 [[noreturn]] void end_job(const std::string &what) {
     std::fprintf(stderr,
-                 "FAILED: rank %d, in or after \"%s\": %s\n  repeat: mpirun -n %d test_stress_collectives --seed %llu "
+                 "FAILED: rank %d, in or after \"%s\": %s\n  repeat: mpirun -n %d "
+                 "test_stress_collectives --seed %llu "
                  "--rounds 1\n",
-                 world_rank, last_step.c_str(), what.c_str(), world_size, static_cast<unsigned long long>(round_seed));
+                 world_rank, last_step.c_str(), what.c_str(), world_size,
+                 static_cast<unsigned long long>(round_seed));
     std::fflush(nullptr);
     ::alarm(10);  // in case MPI_Abort hangs
     MPI_Abort(MPI_COMM_WORLD, 1);
@@ -54,7 +56,8 @@ std::atomic<std::uint64_t> steps_done{0};
 
 void require(const char *what, long found, long wanted) {
     if (found != wanted) {
-        end_job(std::string(what) + " is " + std::to_string(found) + ", not " + std::to_string(wanted));
+        end_job(std::string(what) + " is " + std::to_string(found) + ", not " +
+                std::to_string(wanted));
     }
 }
 
@@ -116,9 +119,9 @@ enum class kind {
     reduce_scatter,
     count
 };
-constexpr const char *kind_names[] = {"barrier",  "bcast",     "gather",        "gatherv",  "scatter",
-                                      "scatterv", "allgather", "allgatherv",    "alltoall", "alltoallv",
-                                      "reduce",   "allreduce", "reduce_scatter"};
+constexpr const char *kind_names[] = {
+    "barrier",    "bcast",    "gather",    "gatherv", "scatter",   "scatterv",      "allgather",
+    "allgatherv", "alltoall", "alltoallv", "reduce",  "allreduce", "reduce_scatter"};
 
 /// The arguments that are equal in all processes, and the data for checking the result.
 struct step {
@@ -134,10 +137,12 @@ struct step {
     int failing = -1;  ///< the rank whose wait list fails
 
     [[nodiscard]] long value(int rank, std::size_t i) const {
-        return static_cast<long>((number * 31 + static_cast<std::uint64_t>(rank) * 7 + i * 3 + i / 1000) % 11 + 1);
+        return static_cast<long>(
+            (number * 31 + static_cast<std::uint64_t>(rank) * 7 + i * 3 + i / 1000) % 11 + 1);
     }
     [[nodiscard]] std::size_t pair(int from, int to) const {
-        return counts[static_cast<std::size_t>(from) * static_cast<std::size_t>(size) + static_cast<std::size_t>(to)];
+        return counts[static_cast<std::size_t>(from) * static_cast<std::size_t>(size) +
+                      static_cast<std::size_t>(to)];
     }
     [[nodiscard]] long combined(std::size_t i) const {
         long all = value(0, i);
@@ -168,7 +173,8 @@ step random_step(generator &shared, std::uint64_t number, int size) {
     s.root = static_cast<int>(below(shared, static_cast<std::uint64_t>(size)));
     const auto n = static_cast<std::size_t>(size);
     s.count = random_count(shared);
-    const bool reduces = s.what == kind::reduce || s.what == kind::allreduce || s.what == kind::reduce_scatter;
+    const bool reduces =
+        s.what == kind::reduce || s.what == kind::allreduce || s.what == kind::reduce_scatter;
     switch (below(shared, 4)) {
         case 0:
             s.type = MPI_DOUBLE;
@@ -229,7 +235,8 @@ struct placed {
 };
 
 /// Places the parts in reverse order, with gaps. Returns the end of the last one.
-std::size_t place_parts(generator &local, const std::vector<std::size_t> &counts, std::vector<std::size_t> &places) {
+std::size_t place_parts(generator &local, const std::vector<std::size_t> &counts,
+                        std::vector<std::size_t> &places) {
     places.resize(counts.size());
     std::size_t at = below(local, 3);
     for (std::size_t i = counts.size(); i-- != 0;) {
@@ -260,7 +267,9 @@ sides sides_of(const step &s, int me, generator &local, bool interleaved, placed
     const auto from = [&s](int rank, std::size_t first) {
         return [&s, rank, first](std::size_t i) { return s.value(rank, first + i); };
     };
-    const auto sum = [&s](std::size_t first) { return [&s, first](std::size_t i) { return s.combined(first + i); }; };
+    const auto sum = [&s](std::size_t first) {
+        return [&s, first](std::size_t i) { return s.combined(first + i); };
+    };
     std::vector<std::size_t> given;
     std::vector<std::size_t> got;
     switch (s.what) {
@@ -305,7 +314,8 @@ sides sides_of(const step &s, int me, generator &local, bool interleaved, placed
             all.send_extent = s.counts[own];
             all.recv_extent = place_parts(local, s.counts, where.recv_places);
             for (std::size_t i = 0; (root || s.what == kind::allgatherv) && i < n; ++i) {
-                all.recv.push_back({where.recv_places[i], s.counts[i], from(static_cast<int>(i), 0)});
+                all.recv.push_back(
+                    {where.recv_places[i], s.counts[i], from(static_cast<int>(i), 0)});
             }
             break;
         case kind::scatter:
@@ -337,9 +347,9 @@ sides sides_of(const step &s, int me, generator &local, bool interleaved, placed
                 got.push_back(s.pair(i, me));
             }
             if (interleaved) {
-                const std::size_t slot =
-                    std::max(*std::max_element(given.begin(), given.end()), *std::max_element(got.begin(), got.end())) +
-                    below(local, 2);
+                const std::size_t slot = std::max(*std::max_element(given.begin(), given.end()),
+                                                  *std::max_element(got.begin(), got.end())) +
+                                         below(local, 2);
                 for (std::size_t i = 0; i < n; ++i) {
                     where.send_places.push_back(2 * i * slot);
                     where.recv_places.push_back((2 * i + 1) * slot);
@@ -383,8 +393,9 @@ placed place(const step &s, int me, generator &local) {
     } else if (s.what != kind::alltoallv || !interleaved) {
         where.recv += all.send_extent * s.element + gap;
     }
-    const std::size_t end =
-        std::max(where.send + all.send_extent * s.element, where.recv + all.recv_extent * s.element) + 16;
+    const std::size_t end = std::max(where.send + all.send_extent * s.element,
+                                     where.recv + all.recv_extent * s.element) +
+                            16;
     where.before.assign(end, static_cast<unsigned char>(s.number));
     where.any.assign(end, false);
     const auto fill = [&](bytes &to, std::size_t base, const std::vector<part> &parts) {
@@ -397,7 +408,8 @@ placed place(const step &s, int me, generator &local) {
     fill(where.before, where.send, all.send);
     where.after = where.before;
     if (in_place && s.what == kind::reduce_scatter) {
-        std::fill_n(where.any.begin() + static_cast<std::ptrdiff_t>(where.send), s.count * s.element, true);
+        std::fill_n(where.any.begin() + static_cast<std::ptrdiff_t>(where.send),
+                    s.count * s.element, true);
         const auto got = static_cast<std::ptrdiff_t>(s.counts[own] * s.element);
         std::fill_n(where.any.begin() + static_cast<std::ptrdiff_t>(where.recv), got, false);
     }
@@ -413,7 +425,8 @@ struct machine {
     machine() {
         cl_int error = CL_SUCCESS;
         queues = {device.queue, device.other_queue,
-                  clCreateCommandQueue(device.context, device.id, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, &error)};
+                  clCreateCommandQueue(device.context, device.id,
+                                       CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, &error)};
         require("clCreateCommandQueue", error, CL_SUCCESS);
     }
     /// Sets the user events. Must be called before any call that may wait.
@@ -426,8 +439,8 @@ struct machine {
     }
 };
 
-cl_int issue(const step &s, cl_command_queue queue, cl_mem m, cl_bool blocking, const placed &w, MPI_Comm comm, int me,
-             const std::vector<cl_event> &list, cl_event *event) {
+cl_int issue(const step &s, cl_command_queue queue, cl_mem m, cl_bool blocking, const placed &w,
+             MPI_Comm comm, int me, const std::vector<cl_event> &list, cl_event *event) {
     const auto n = static_cast<cl_uint>(list.size());
     const cl_event *const l = list.empty() ? nullptr : list.data();
     const auto own = static_cast<std::size_t>(me);
@@ -435,45 +448,50 @@ cl_int issue(const step &s, cl_command_queue queue, cl_mem m, cl_bool blocking, 
     std::vector<std::size_t> got;
     switch (s.what) {
         case kind::bcast:
-            return clEnqueueBcastBufferMPI(queue, m, blocking, me == s.root ? w.send : w.recv, s.count, s.type, s.root,
-                                           comm, n, l, event);
+            return clEnqueueBcastBufferMPI(queue, m, blocking, me == s.root ? w.send : w.recv,
+                                           s.count, s.type, s.root, comm, n, l, event);
         case kind::gather:
-            return clEnqueueGatherBufferMPI(queue, m, blocking, w.send, s.count, s.type, m, w.recv, s.count, s.type,
-                                            s.root, comm, n, l, event);
+            return clEnqueueGatherBufferMPI(queue, m, blocking, w.send, s.count, s.type, m, w.recv,
+                                            s.count, s.type, s.root, comm, n, l, event);
         case kind::gatherv:
-            return clEnqueueGathervBufferMPI(queue, m, blocking, w.send, s.counts[own], s.type, m, w.recv,
-                                             s.counts.data(), w.recv_places.data(), s.type, s.root, comm, n, l, event);
-        case kind::scatter:
-            return clEnqueueScatterBufferMPI(queue, m, blocking, w.send, s.count, s.type, m, w.recv, s.count, s.type,
+            return clEnqueueGathervBufferMPI(queue, m, blocking, w.send, s.counts[own], s.type, m,
+                                             w.recv, s.counts.data(), w.recv_places.data(), s.type,
                                              s.root, comm, n, l, event);
+        case kind::scatter:
+            return clEnqueueScatterBufferMPI(queue, m, blocking, w.send, s.count, s.type, m, w.recv,
+                                             s.count, s.type, s.root, comm, n, l, event);
         case kind::scatterv:
-            return clEnqueueScattervBufferMPI(queue, m, blocking, w.send, s.counts.data(), w.send_places.data(), s.type,
-                                              m, w.recv, s.counts[own], s.type, s.root, comm, n, l, event);
+            return clEnqueueScattervBufferMPI(queue, m, blocking, w.send, s.counts.data(),
+                                              w.send_places.data(), s.type, m, w.recv,
+                                              s.counts[own], s.type, s.root, comm, n, l, event);
         case kind::allgather:
-            return clEnqueueAllgatherBufferMPI(queue, m, blocking, w.send, s.count, s.type, m, w.recv, s.count, s.type,
-                                               comm, n, l, event);
+            return clEnqueueAllgatherBufferMPI(queue, m, blocking, w.send, s.count, s.type, m,
+                                               w.recv, s.count, s.type, comm, n, l, event);
         case kind::allgatherv:
-            return clEnqueueAllgathervBufferMPI(queue, m, blocking, w.send, s.counts[own], s.type, m, w.recv,
-                                                s.counts.data(), w.recv_places.data(), s.type, comm, n, l, event);
+            return clEnqueueAllgathervBufferMPI(queue, m, blocking, w.send, s.counts[own], s.type,
+                                                m, w.recv, s.counts.data(), w.recv_places.data(),
+                                                s.type, comm, n, l, event);
         case kind::alltoall:
-            return clEnqueueAlltoallBufferMPI(queue, m, blocking, w.send, s.count, s.type, m, w.recv, s.count, s.type,
-                                              comm, n, l, event);
+            return clEnqueueAlltoallBufferMPI(queue, m, blocking, w.send, s.count, s.type, m,
+                                              w.recv, s.count, s.type, comm, n, l, event);
         case kind::alltoallv:
             for (int i = 0; i < s.size; ++i) {
                 given.push_back(s.pair(me, i));
                 got.push_back(s.pair(i, me));
             }
-            return clEnqueueAlltoallvBufferMPI(queue, m, blocking, w.send, given.data(), w.send_places.data(), s.type,
-                                               m, w.recv, got.data(), w.recv_places.data(), s.type, comm, n, l, event);
+            return clEnqueueAlltoallvBufferMPI(queue, m, blocking, w.send, given.data(),
+                                               w.send_places.data(), s.type, m, w.recv, got.data(),
+                                               w.recv_places.data(), s.type, comm, n, l, event);
         case kind::reduce:
-            return clEnqueueReduceBufferMPI(queue, m, blocking, w.send, m, w.recv, s.count, s.type, s.op, s.root, comm,
-                                            n, l, event);
+            return clEnqueueReduceBufferMPI(queue, m, blocking, w.send, m, w.recv, s.count, s.type,
+                                            s.op, s.root, comm, n, l, event);
         case kind::allreduce:
-            return clEnqueueAllreduceBufferMPI(queue, m, blocking, w.send, m, w.recv, s.count, s.type, s.op, comm, n, l,
-                                               event);
+            return clEnqueueAllreduceBufferMPI(queue, m, blocking, w.send, m, w.recv, s.count,
+                                               s.type, s.op, comm, n, l, event);
         case kind::reduce_scatter:
-            return clEnqueueReduceScatterBufferMPI(queue, m, blocking, w.send, m, w.recv, s.counts.data(), s.type, s.op,
-                                                   comm, n, l, event);
+            return clEnqueueReduceScatterBufferMPI(queue, m, blocking, w.send, m, w.recv,
+                                                   s.counts.data(), s.type, s.op, comm, n, l,
+                                                   event);
         default: return clEnqueueBarrierMPI(queue, blocking, comm, n, l, event);
     }
 }
@@ -482,11 +500,14 @@ cl_int issue(const step &s, cl_command_queue queue, cl_mem m, cl_bool blocking, 
 class command final : public pending {
 public:
     command(machine &m, const group &g, const step &s, generator &local)
-        : pending(g.comm, kind_names[static_cast<int>(s.what)]), machine_(m), step_(s), me_(g.rank) {
+        : pending(g.comm, kind_names[static_cast<int>(s.what)]),
+          machine_(m),
+          step_(s),
+          me_(g.rank) {
         where_ = place(step_, me_, local);
         cl_int error = CL_SUCCESS;
-        buffer_ = clCreateBuffer(m.device.context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, where_.before.size(),
-                                 where_.before.data(), &error);
+        buffer_ = clCreateBuffer(m.device.context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR,
+                                 where_.before.size(), where_.before.data(), &error);
         require("clCreateBuffer", error, CL_SUCCESS);
         const bool fails = s.failing == me_;
         // Commands behind a failed one in an in-order queue may fail, so it gets its own queue.
@@ -494,7 +515,8 @@ public:
             own_queue_ = clCreateCommandQueue(m.device.context, m.device.id, 0, &error);
             require("clCreateCommandQueue", error, CL_SUCCESS);
         }
-        const cl_command_queue queue = own_queue_ != nullptr ? own_queue_ : m.queues[below(local, m.queues.size())];
+        const cl_command_queue queue =
+            own_queue_ != nullptr ? own_queue_ : m.queues[below(local, m.queues.size())];
         const bool gated = fails || one_in(local, 4);
         const bool blocking = s.failing < 0 && !gated && one_in(local, 4);
         std::vector<cl_event> list;
@@ -505,8 +527,9 @@ public:
         if (blocking) {
             m.open_gates();
         }
-        const cl_int code = issue(step_, queue, buffer_, blocking ? CL_TRUE : CL_FALSE, where_, g.comm, me_, list,
-                                  blocking && one_in(local, 2) ? nullptr : &event_);
+        const cl_int code =
+            issue(step_, queue, buffer_, blocking ? CL_TRUE : CL_FALSE, where_, g.comm, me_, list,
+                  blocking && one_in(local, 2) ? nullptr : &event_);
         require(name.c_str(), code, CL_SUCCESS);
         if (fails) {
             require("clSetUserEventStatus", clSetUserEventStatus(list[0], -5), CL_SUCCESS);
@@ -524,11 +547,13 @@ public:
             if (step_.failing < 0) {
                 require(("clWaitForEvents of " + name).c_str(), code, CL_SUCCESS);
             }
-            const cl_int wanted = step_.failing < 0      ? CL_COMPLETE
-                                  : step_.failing == me_ ? CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST
-                                                         : CL_PEER_TRANSFER_FAILED;
+            const cl_int wanted = step_.failing < 0 ? CL_COMPLETE
+                                  : step_.failing == me_
+                                      ? CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST
+                                      : CL_PEER_TRANSFER_FAILED;
             cl_int status = CL_QUEUED;
-            require("clGetTransferInfo", clGetTransferInfo(event_, CL_TRANSFER_STATUS, sizeof status, &status, nullptr),
+            require("clGetTransferInfo",
+                    clGetTransferInfo(event_, CL_TRANSFER_STATUS, sizeof status, &status, nullptr),
                     CL_SUCCESS);
             require(("the status of " + name).c_str(), status, wanted);
             clReleaseEvent(event_);
@@ -547,18 +572,22 @@ private:
         bytes found(where_.after.size());
         // The other queues may contain commands that wait for other processes.
         cl_int error = CL_SUCCESS;
-        const cl_command_queue queue = clCreateCommandQueue(machine_.device.context, machine_.device.id, 0, &error);
+        const cl_command_queue queue =
+            clCreateCommandQueue(machine_.device.context, machine_.device.id, 0, &error);
         require("clEnqueueReadBuffer",
-                clEnqueueReadBuffer(queue, buffer_, CL_TRUE, 0, found.size(), found.data(), 0, nullptr, nullptr),
+                clEnqueueReadBuffer(queue, buffer_, CL_TRUE, 0, found.size(), found.data(), 0,
+                                    nullptr, nullptr),
                 CL_SUCCESS);
         clReleaseCommandQueue(queue);
         for (std::size_t i = 0; i < found.size(); ++i) {
             if (found[i] != where_.after[i] && !where_.any[i]) {
-                end_job(name + " of " + std::to_string(step_.count) + " elements of " + std::to_string(step_.element) +
-                        " bytes, step " + std::to_string(step_.number) + ": byte " + std::to_string(i) + " of " +
-                        std::to_string(found.size()) + " is " + std::to_string(found[i]) + ", not " +
-                        std::to_string(where_.after[i]) + " (before: " + std::to_string(where_.before[i]) +
-                        "), sent from " + std::to_string(where_.send) + " on, received from " +
+                end_job(name + " of " + std::to_string(step_.count) + " elements of " +
+                        std::to_string(step_.element) + " bytes, step " +
+                        std::to_string(step_.number) + ": byte " + std::to_string(i) + " of " +
+                        std::to_string(found.size()) + " is " + std::to_string(found[i]) +
+                        ", not " + std::to_string(where_.after[i]) +
+                        " (before: " + std::to_string(where_.before[i]) + "), sent from " +
+                        std::to_string(where_.send) + " on, received from " +
                         std::to_string(where_.recv) + " on");
             }
         }
@@ -596,13 +625,20 @@ public:
         root_ = root;
         switch (what_) {
             case 0: MPI_Ibarrier(comm, &request_); break;
-            case 1: MPI_Iallreduce(given_.data(), got_.data(), count, MPI_INT, MPI_SUM, comm, &request_); break;
+            case 1:
+                MPI_Iallreduce(given_.data(), got_.data(), count, MPI_INT, MPI_SUM, comm,
+                               &request_);
+                break;
             case 2: MPI_Ibcast(given_.data(), count, MPI_INT, root, comm, &request_); break;
-            case 3: MPI_Iallgather(given_.data(), count, MPI_INT, got_.data(), count, MPI_INT, comm, &request_); break;
+            case 3:
+                MPI_Iallgather(given_.data(), count, MPI_INT, got_.data(), count, MPI_INT, comm,
+                               &request_);
+                break;
             default:
-                MPI_Irecv(got_.data(), count, MPI_INT, MPI_ANY_SOURCE, MPI_ANY_TAG, comm, &request_);
-                MPI_Isend(given_.data(), count, MPI_INT, (g.rank + 1) % g.size, static_cast<int>(number % 100), comm,
-                          &sent_);
+                MPI_Irecv(got_.data(), count, MPI_INT, MPI_ANY_SOURCE, MPI_ANY_TAG, comm,
+                          &request_);
+                MPI_Isend(given_.data(), count, MPI_INT, (g.rank + 1) % g.size,
+                          static_cast<int>(number % 100), comm, &sent_);
         }
     }
     /// At most one per communicator, because two would match each other's messages.
@@ -621,8 +657,8 @@ public:
             for (int rank = 0; rank < size_; ++rank) {
                 sum += value(rank, i);
                 if (what_ == 3) {
-                    require("an element of MPI_Iallgather", got_[static_cast<std::size_t>(rank) * count_ + i],
-                            value(rank, i));
+                    require("an element of MPI_Iallgather",
+                            got_[static_cast<std::size_t>(rank) * count_ + i], value(rank, i));
                 }
             }
             if (what_ == 1) {
@@ -666,7 +702,9 @@ MPI_Comm construct(std::uint64_t how, const group &from, std::uint64_t colors) {
             break;
         case 2: MPI_Comm_split(from.comm, 0, -from.rank, &made); break;  // in reverse order
         case 3:
-            MPI_Comm_split(from.comm, static_cast<int>((colors >> static_cast<unsigned>(from.rank)) & 1U), 0, &made);
+            MPI_Comm_split(from.comm,
+                           static_cast<int>((colors >> static_cast<unsigned>(from.rank)) & 1U), 0,
+                           &made);
             break;
         default:
             MPI_Comm_group(from.comm, &members);
@@ -681,7 +719,8 @@ MPI_Comm construct(std::uint64_t how, const group &from, std::uint64_t colors) {
 /// Communicators are numbered equally in all processes. A process may not belong to all of them.
 using groups = std::vector<std::optional<group>>;
 
-void finish_all(std::vector<std::unique_ptr<pending>> &left, const std::function<bool(const pending &)> &which) {
+void finish_all(std::vector<std::unique_ptr<pending>> &left,
+                const std::function<bool(const pending &)> &which) {
     for (auto &each : left) {
         if (each != nullptr && which(*each)) {
             std::exchange(each, nullptr)->finish();
@@ -711,7 +750,8 @@ void run_round(machine &m, std::uint64_t seed) {
             m.open_gates();
             // All groups of a split have the same number.
             const MPI_Comm made = on ? construct(how, *on, details) : MPI_COMM_NULL;
-            all.emplace_back(made == MPI_COMM_NULL ? std::nullopt : std::optional<group>(group(made)));
+            all.emplace_back(made == MPI_COMM_NULL ? std::nullopt
+                                                   : std::optional<group>(group(made)));
         } else if (what == 2 && at != 0) {
             last_step = "free";
             if (on) {
@@ -803,8 +843,11 @@ int main(int argc, char **argv) {
     const auto start = std::chrono::steady_clock::now();
     std::uint64_t round = 0;
     for (int more = 1;; ++round) {
-        more = rounds != 0 ? round < rounds
-                           : std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() < seconds;
+        more =
+            rounds != 0
+                ? round < rounds
+                : std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() <
+                      seconds;
         round_seed = seed + round;
         // Rank 0's clock decides for all. No command uses this communicator before.
         MPI_Bcast(&more, 1, MPI_INT, 0, MPI_COMM_WORLD);

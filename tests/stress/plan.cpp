@@ -51,7 +51,11 @@ private:
 class planner {
 public:
     planner(const settings &settings_in, std::uint64_t number)
-        : s(settings_in), salt(mix(s.seed, number)), random(salt), comms(communicators(s.ranks)), base(number << 16U) {}
+        : s(settings_in),
+          salt(mix(s.seed, number)),
+          random(salt),
+          comms(communicators(s.ranks)),
+          base(number << 16U) {}
 
     round_plan make() {
         make_wild();
@@ -76,11 +80,12 @@ public:
 private:
     std::size_t size() {
         const std::uint64_t percent = random.below(100);
-        const std::size_t found = percent < 4    ? 0
-                                  : percent < 60 ? random.between(1, 1024)
-                                  : percent < 88 ? random.between(1024, std::size_t{64} << 10U)
-                                  : percent < 98 ? random.between(std::size_t{64} << 10U, std::size_t{512} << 10U)
-                                                 : random.between(std::size_t{512} << 10U, std::size_t{16} << 20U);
+        const std::size_t found =
+            percent < 4    ? 0
+            : percent < 60 ? random.between(1, 1024)
+            : percent < 88 ? random.between(1024, std::size_t{64} << 10U)
+            : percent < 98 ? random.between(std::size_t{64} << 10U, std::size_t{512} << 10U)
+                           : random.between(std::size_t{512} << 10U, std::size_t{16} << 20U);
         return std::min(found, s.largest);
     }
 
@@ -97,7 +102,8 @@ private:
     std::vector<int> peers(int communicator, int rank) const {
         std::vector<int> found;
         for (int other = 0; other < s.ranks; ++other) {
-            if (other != rank && comms[static_cast<std::size_t>(communicator)].reaches(rank, other)) {
+            if (other != rank &&
+                comms[static_cast<std::size_t>(communicator)].reaches(rank, other)) {
                 found.push_back(other);
             }
         }
@@ -128,9 +134,10 @@ private:
 
     /// Assigns the same thread and queue to all messages of a kind that must keep their order.
     void bind(command &c, const message &m, int end, int queues) {
-        const std::uint64_t lane = mix(salt, static_cast<std::uint64_t>(m.communicator),
-                                       static_cast<std::uint64_t>(m.sender), static_cast<std::uint64_t>(m.receiver),
-                                       static_cast<std::uint64_t>(m.tag), static_cast<std::uint64_t>(end));
+        const std::uint64_t lane =
+            mix(salt, static_cast<std::uint64_t>(m.communicator),
+                static_cast<std::uint64_t>(m.sender), static_cast<std::uint64_t>(m.receiver),
+                static_cast<std::uint64_t>(m.tag), static_cast<std::uint64_t>(end));
         c.thread = static_cast<int>(lane % static_cast<unsigned>(s.threads));
         c.queue = static_cast<int>((lane >> 32U) % static_cast<unsigned>(queues));
         if (c.queue != out_of_order) {
@@ -139,7 +146,8 @@ private:
     }
 
     std::size_t capacity_for(std::size_t message_size) {
-        return random.chance(70) ? message_size : message_size + random.below(message_size / 2 + 200);
+        return random.chance(70) ? message_size
+                                 : message_size + random.below(message_size / 2 + 200);
     }
 
     void make_message() {
@@ -151,7 +159,8 @@ private:
         }
         const int receiver = reached[static_cast<std::size_t>(random.index(reached.size()))];
         const bool ordered = random.chance(60);
-        const int at = add(communicator, sender, receiver, ordered ? random.index(ordered_tags) : own_tag(), size());
+        const int at = add(communicator, sender, receiver,
+                           ordered ? random.index(ordered_tags) : own_tag(), size());
         const message &m = result.messages[static_cast<std::size_t>(at)];
 
         command sending = somewhere(sender);
@@ -189,14 +198,16 @@ private:
         if (alone) {
             ring.clear();
         } else if (inter || random.chance(60)) {
-            ring = ring.empty() ? ring : std::vector{ring[static_cast<std::size_t>(random.index(ring.size()))]};
+            ring = ring.empty()
+                       ? ring
+                       : std::vector{ring[static_cast<std::size_t>(random.index(ring.size()))]};
         }
         ring.push_back(begin);
         const int start = static_cast<int>(result.messages.size());
         const int length = static_cast<int>(ring.size());
         for (int i = 0; i < length; ++i) {
-            add(communicator, ring[static_cast<std::size_t>(i)], ring[static_cast<std::size_t>((i + 1) % length)],
-                own_tag(), size());
+            add(communicator, ring[static_cast<std::size_t>(i)],
+                ring[static_cast<std::size_t>((i + 1) % length)], own_tag(), size());
         }
         for (int i = 0; i < length; ++i) {
             command c = somewhere(ring[static_cast<std::size_t>(i)]);
@@ -214,11 +225,13 @@ private:
         const auto ranks = static_cast<std::uint64_t>(s.ranks);
         const std::uint64_t lane = mix(salt, static_cast<std::uint64_t>(communicator));
         const int sender = static_cast<int>(lane % ranks);
-        const int receiver = static_cast<int>((lane % ranks + 1 + (lane >> 32U) % (ranks - 1)) % ranks);
+        const int receiver =
+            static_cast<int>((lane % ranks + 1 + (lane >> 32U) % (ranks - 1)) % ranks);
         std::vector<command> sends;
         std::vector<command> receives;
         for (std::uint64_t left = random.between(2, 8); left > 0; --left) {
-            const int at = add(communicator, sender, receiver, random.index(3), std::min(size(), largest_wild));
+            const int at = add(communicator, sender, receiver, random.index(3),
+                               std::min(size(), largest_wild));
             const message &m = result.messages[static_cast<std::size_t>(at)];
             command sending = somewhere(sender);
             bind(sending, {0, communicator, sender, receiver, 0, 0}, 0, out_of_order);
@@ -332,7 +345,8 @@ std::vector<communicator> communicators(int ranks) {
         found.push_back({"the inter-communicator", true, half, of_half});
     }
     found.push_back({"the communicator of competing receives", false, all_in_one, ascending});
-    found.push_back({"the plain communicator of competing receives", false, all_in_one, ascending, true});
+    found.push_back(
+        {"the plain communicator of competing receives", false, all_in_one, ascending, true});
     found.push_back({"the communicator of wildcards", false, all_in_one, ascending});
     return found;
 }
@@ -343,16 +357,20 @@ std::vector<unsigned char> payload(std::uint64_t seed, const message &m) {
     return scramble(mix(seed, m.number, m.sender), m.size);
 }
 
-std::vector<unsigned char> background(std::uint64_t seed, std::size_t size) { return scramble(mix(~seed), size); }
+std::vector<unsigned char> background(std::uint64_t seed, std::size_t size) {
+    return scramble(mix(~seed), size);
+}
 
 std::string describe(const round_plan &r, const command &c) {
     const auto part = [&](const char *what, int index) {
         const message &m = r.messages[static_cast<std::size_t>(index)];
-        return std::string(what) + " message " + std::to_string(m.number) + " (" + std::to_string(m.sender) + " to " +
-               std::to_string(m.receiver) + ", communicator " + std::to_string(m.communicator) + ", tag " +
-               std::to_string(m.tag) + ", " + std::to_string(m.size) + " bytes) ";
+        return std::string(what) + " message " + std::to_string(m.number) + " (" +
+               std::to_string(m.sender) + " to " + std::to_string(m.receiver) + ", communicator " +
+               std::to_string(m.communicator) + ", tag " + std::to_string(m.tag) + ", " +
+               std::to_string(m.size) + " bytes) ";
     };
-    std::string text = "rank " + std::to_string(c.rank) + ", thread " + std::to_string(c.thread) + ": ";
+    std::string text =
+        "rank " + std::to_string(c.rank) + ", thread " + std::to_string(c.thread) + ": ";
     if (c.sends != none) {
         text += part("send", c.sends);
     }
@@ -360,13 +378,16 @@ std::string describe(const round_plan &r, const command &c) {
         text += part("receive", c.receives);
     }
     if (c.with_wildcards) {
-        text += "receive with wildcards (source " + std::to_string(c.source) + ", tag " + std::to_string(c.tag) + ") ";
+        text += "receive with wildcards (source " + std::to_string(c.source) + ", tag " +
+                std::to_string(c.tag) + ") ";
     }
     return text + "in queue " + std::to_string(c.queue) + (c.blocking ? ", blocking" : "") +
-           (c.wants_event ? ", with event" : "") + ", wait " + std::to_string(static_cast<int>(c.wait)) +
-           (c.capacity != 0 ? ", room for " + std::to_string(c.capacity) : "") + (c.too_short ? ", too short" : "") +
-           (c.sub_buffer ? ", sub-buffer" : "") + (c.competes ? ", competes" : "") +
-           (c.any_source ? ", any source" : "") + (c.any_tag ? ", any tag" : "") + (c.probes ? ", probed" : "");
+           (c.wants_event ? ", with event" : "") + ", wait " +
+           std::to_string(static_cast<int>(c.wait)) +
+           (c.capacity != 0 ? ", room for " + std::to_string(c.capacity) : "") +
+           (c.too_short ? ", too short" : "") + (c.sub_buffer ? ", sub-buffer" : "") +
+           (c.competes ? ", competes" : "") + (c.any_source ? ", any source" : "") +
+           (c.any_tag ? ", any tag" : "") + (c.probes ? ", probed" : "");
 }
 
 }  // namespace cldist_stress

@@ -37,7 +37,8 @@ struct settings {
     int ranks = 4;
     int threads = 2;
     std::size_t largest = std::size_t{4} << 20;  ///< bytes
-    std::uint64_t sub_buffers = 15;              ///< percentage of the commands that get a sub-buffer
+    /// Percentage of the commands that get a sub-buffer.
+    std::uint64_t sub_buffers = 15;
 };
 
 /// Ranks are those of MPI_COMM_WORLD, except in names with "in".

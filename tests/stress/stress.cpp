@@ -47,16 +47,19 @@ std::atomic<std::uint64_t> round_number = 0;
 
 std::string how_to_repeat() {
     return "mpirun -n " + std::to_string(the_settings.ranks) + " test_stress --seed " +
-           std::to_string(the_settings.seed) + " --messages " + std::to_string(the_settings.messages) + " --threads " +
-           std::to_string(the_settings.threads) + " --largest " + std::to_string(the_settings.largest) +
-           " --sub-buffers " + std::to_string(the_settings.sub_buffers);
+           std::to_string(the_settings.seed) + " --messages " +
+           std::to_string(the_settings.messages) + " --threads " +
+           std::to_string(the_settings.threads) + " --largest " +
+           std::to_string(the_settings.largest) + " --sub-buffers " +
+           std::to_string(the_settings.sub_buffers);
 }
 
 [[noreturn]] void end_job(const std::string &what) {
     static std::mutex mutex;
     const std::lock_guard lock(mutex);
     std::fprintf(stderr, "FAILED: rank %d, round %llu: %s\n  repeat: %s\n", my_rank,
-                 static_cast<unsigned long long>(round_number.load()), what.c_str(), how_to_repeat().c_str());
+                 static_cast<unsigned long long>(round_number.load()), what.c_str(),
+                 how_to_repeat().c_str());
     std::fflush(nullptr);
     ::alarm(10);  // in case MPI_Abort hangs
     MPI_Abort(MPI_COMM_WORLD, 1);
@@ -77,7 +80,8 @@ struct releaser {
     void operator()(Handle handle) const { release(handle); }
 };
 using event_handle = std::unique_ptr<cl_event, releaser<cl_event, clReleaseEvent>>;
-using queue_handle = std::unique_ptr<cl_command_queue, releaser<cl_command_queue, clReleaseCommandQueue>>;
+using queue_handle =
+    std::unique_ptr<cl_command_queue, releaser<cl_command_queue, clReleaseCommandQueue>>;
 using buffer_handle = std::unique_ptr<cl_mem, releaser<cl_mem, clReleaseMemObject>>;
 
 struct device {
@@ -108,7 +112,8 @@ struct device {
         context = clCreateContext(nullptr, 1, &id, nullptr, nullptr, &error);
         check(error, "clCreateContext");
         cl_uint bits = 0;
-        check(clGetDeviceInfo(id, CL_DEVICE_MEM_BASE_ADDR_ALIGN, sizeof(bits), &bits, nullptr), "clGetDeviceInfo");
+        check(clGetDeviceInfo(id, CL_DEVICE_MEM_BASE_ADDR_ALIGN, sizeof(bits), &bits, nullptr),
+              "clGetDeviceInfo");
         alignment = std::max<std::size_t>(bits / 8, 1);
     }
 
@@ -136,7 +141,8 @@ struct device {
 
     [[nodiscard]] buffer_handle buffer(std::size_t size) const {
         cl_int error = CL_SUCCESS;
-        cl_mem made = clCreateBuffer(context, CL_MEM_READ_WRITE, std::max<std::size_t>(size, 1), nullptr, &error);
+        cl_mem made = clCreateBuffer(context, CL_MEM_READ_WRITE, std::max<std::size_t>(size, 1),
+                                     nullptr, &error);
         check(error, "clCreateBuffer");
         return buffer_handle(made);
     }
@@ -162,14 +168,17 @@ struct device {
         cl_event wait = gate.get();
         cl_event done = nullptr;
         const cl_uchar zero = 0;
-        check(clEnqueueFillBuffer(tried.get(), held.get(), &zero, 1, 0, 64, 1, &wait, nullptr), "clEnqueueFillBuffer");
-        check(clEnqueueFillBuffer(tried.get(), free.get(), &zero, 1, 0, 64, 0, nullptr, &done), "clEnqueueFillBuffer");
+        check(clEnqueueFillBuffer(tried.get(), held.get(), &zero, 1, 0, 64, 1, &wait, nullptr),
+              "clEnqueueFillBuffer");
+        check(clEnqueueFillBuffer(tried.get(), free.get(), &zero, 1, 0, 64, 0, nullptr, &done),
+              "clEnqueueFillBuffer");
         check(clFlush(tried.get()), "clFlush");
         cl_int status = CL_QUEUED;
         const auto deadline = clock_type::now() + std::chrono::milliseconds(500);
         while (status > CL_COMPLETE && clock_type::now() < deadline) {
             std::this_thread::yield();
-            clGetEventInfo(done, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(status), &status, nullptr);
+            clGetEventInfo(done, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(status), &status,
+                           nullptr);
         }
         clSetUserEventStatus(gate.get(), CL_COMPLETE);
         clFinish(tried.get());
@@ -234,9 +243,9 @@ struct area {
             buffer = d.buffer(capacity);
         }
         if (!image.empty()) {
-            check(
-                clEnqueueWriteBuffer(queue, buffer.get(), CL_TRUE, 0, image.size(), image.data(), 0, nullptr, nullptr),
-                "clEnqueueWriteBuffer");
+            check(clEnqueueWriteBuffer(queue, buffer.get(), CL_TRUE, 0, image.size(), image.data(),
+                                       0, nullptr, nullptr),
+                  "clEnqueueWriteBuffer");
         }
     }
 };
@@ -253,14 +262,18 @@ struct issued {
 
 class worker {
 public:
-    worker(int thread_in, const device &device_in, const std::vector<MPI_Comm> &comms_in, cl_command_queue shared_queue)
-        : thread(thread_in), d(device_in), comms(comms_in), shapes(communicators(the_settings.ranks)) {
+    worker(int thread_in, const device &device_in, const std::vector<MPI_Comm> &comms_in,
+           cl_command_queue shared_queue)
+        : thread(thread_in),
+          d(device_in),
+          comms(comms_in),
+          shapes(communicators(the_settings.ranks)) {
         const auto any_order = CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE;
         cl_command_queue_properties supported = 0;
         clGetDeviceInfo(d.id, CL_DEVICE_QUEUE_PROPERTIES, sizeof(supported), &supported, nullptr);
         for (int i = 0; i < queue_count; ++i) {
-            const bool unordered =
-                i == out_of_order || i == shared_by_threads || i == wild_out_of_order || i == competing;
+            const bool unordered = i == out_of_order || i == shared_by_threads ||
+                                   i == wild_out_of_order || i == competing;
             own_queues.push_back(d.queue(unordered ? supported & any_order : 0));
             queues.push_back(own_queues.back().get());
         }
@@ -315,14 +328,16 @@ private:
     }
 
     bytes merge_background(std::size_t size) const {
-        return background(the_settings.seed + round_number * 64 + static_cast<unsigned>(thread), size);
+        return background(the_settings.seed + round_number * 64 + static_cast<unsigned>(thread),
+                          size);
     }
 
     static const message &message_of(const round_plan &r, int index) {
         return r.messages[static_cast<std::size_t>(index)];
     }
     static void put(area &a, const place &p, const bytes &data) {
-        std::copy(data.begin(), data.end(), a.image.begin() + static_cast<std::ptrdiff_t>(p.offset));
+        std::copy(data.begin(), data.end(),
+                  a.image.begin() + static_cast<std::ptrdiff_t>(p.offset));
     }
 
     /// A sub-buffer around a range, or the buffer itself.
@@ -337,7 +352,8 @@ private:
         const std::size_t origin = p.offset / d.alignment * d.alignment;
         const cl_buffer_region region{origin, p.offset - origin + p.size};
         cl_int error = CL_SUCCESS;
-        cl_mem made = clCreateSubBuffer(a.buffer.get(), 0, CL_BUFFER_CREATE_TYPE_REGION, &region, &error);
+        cl_mem made =
+            clCreateSubBuffer(a.buffer.get(), 0, CL_BUFFER_CREATE_TYPE_REGION, &region, &error);
         check(error, "clCreateSubBuffer");
         p.offset -= origin;
         return buffer_handle(made);
@@ -350,8 +366,8 @@ private:
         event_handle gate;
         if (c.wait == waits_for::writing && c.sends != none && i.out.size != 0) {
             cl_event event = nullptr;
-            check(clEnqueueWriteBuffer(copies.get(), outgoing.buffer.get(), CL_FALSE, i.out.offset, i.out.size,
-                                       i.data.data(), 0, nullptr, &event),
+            check(clEnqueueWriteBuffer(copies.get(), outgoing.buffer.get(), CL_FALSE, i.out.offset,
+                                       i.out.size, i.data.data(), 0, nullptr, &event),
                   "clEnqueueWriteBuffer");
             written.reset(event);
             wait.push_back(event);
@@ -389,7 +405,8 @@ private:
         return !c.too_short && (c.wants_event || c.with_wildcards || something_waits);
     }
 
-    cl_int call(const round_plan &r, const issued &i, const std::vector<cl_event> &wait, cl_event *event) {
+    cl_int call(const round_plan &r, const issued &i, const std::vector<cl_event> &wait,
+                cl_event *event) {
         const command &c = *i.what;
         const cl_bool blocking = c.blocking ? CL_TRUE : CL_FALSE;
         const cl_command_queue queue = queues[static_cast<std::size_t>(c.queue)];
@@ -403,9 +420,10 @@ private:
 
         if (c.with_wildcards) {
             const communicator &shape = shapes.back();
-            return clEnqueueRecvBuffer(queue, to.get(), blocking, in.offset, in.size,
-                                       c.source == none ? MPI_ANY_SOURCE : shape.number_of(c.source),
-                                       c.tag == none ? MPI_ANY_TAG : c.tag, comms.back(), waits, list, event);
+            return clEnqueueRecvBuffer(
+                queue, to.get(), blocking, in.offset, in.size,
+                c.source == none ? MPI_ANY_SOURCE : shape.number_of(c.source),
+                c.tag == none ? MPI_ANY_TAG : c.tag, comms.back(), waits, list, event);
         }
         const message *sending = c.sends == none ? nullptr : &message_of(r, c.sends);
         const message *receiving = c.receives == none ? nullptr : &message_of(r, c.receives);
@@ -414,7 +432,8 @@ private:
         const communicator &shape = shapes[static_cast<std::size_t>(index)];
         if (receiving == nullptr) {
             return clEnqueueSendBuffer(queue, from.get(), blocking, out.offset, out.size,
-                                       shape.number_of(sending->receiver), sending->tag, comm, waits, list, event);
+                                       shape.number_of(sending->receiver), sending->tag, comm,
+                                       waits, list, event);
         }
         if (sending == nullptr) {
             const int source = c.any_source ? MPI_ANY_SOURCE : shape.number_of(receiving->sender);
@@ -422,12 +441,13 @@ private:
             if (c.probes) {
                 probe(r, c, source, tag, comm);
             }
-            return clEnqueueRecvBuffer(queue, to.get(), blocking, in.offset, in.size, source, tag, comm, waits, list,
-                                       event);
+            return clEnqueueRecvBuffer(queue, to.get(), blocking, in.offset, in.size, source, tag,
+                                       comm, waits, list, event);
         }
         return clEnqueueSendrecvBuffer(queue, from.get(), blocking, out.offset, out.size,
-                                       shape.number_of(sending->receiver), sending->tag, to.get(), in.offset, in.size,
-                                       shape.number_of(receiving->sender), receiving->tag, comm, waits, list, event);
+                                       shape.number_of(sending->receiver), sending->tag, to.get(),
+                                       in.offset, in.size, shape.number_of(receiving->sender),
+                                       receiving->tag, comm, waits, list, event);
     }
 
     /// Probes for the receive's message, once all earlier receives have started.
@@ -435,14 +455,15 @@ private:
         for (const issued &before : mine) {
             cl_int status = CL_COMPLETE;
             while (before.what->competes && before.event &&
-                   clGetTransferInfo(before.event.get(), CL_TRANSFER_STATUS, sizeof(status), &status, nullptr) ==
-                       CL_SUCCESS &&
+                   clGetTransferInfo(before.event.get(), CL_TRANSFER_STATUS, sizeof(status),
+                                     &status, nullptr) == CL_SUCCESS &&
                    status > CL_RUNNING) {
                 std::this_thread::yield();
             }
         }
         MPI_Status found;
-        if (MPI_Probe(source, tag, comm, &found) != MPI_SUCCESS || found.MPI_TAG != message_of(r, c.receives).tag) {
+        if (MPI_Probe(source, tag, comm, &found) != MPI_SUCCESS ||
+            found.MPI_TAG != message_of(r, c.receives).tag) {
             end_job("a probe found tag " + std::to_string(found.MPI_TAG) + ": " + describe(r, c));
         }
     }
@@ -455,15 +476,16 @@ private:
         if (i.in.size != 0 && c.read_behind) {
             i.read_back.resize(i.in.size);
             const queue_handle &queue = c.with_wildcards ? wild_copies : copies;
-            check(clEnqueueReadBuffer(queue.get(), incoming.buffer.get(), CL_FALSE, i.in.offset, i.in.size,
-                                      i.read_back.data(), waits ? 1 : 0, waits ? &event : nullptr, nullptr),
+            check(clEnqueueReadBuffer(queue.get(), incoming.buffer.get(), CL_FALSE, i.in.offset,
+                                      i.in.size, i.read_back.data(), waits ? 1 : 0,
+                                      waits ? &event : nullptr, nullptr),
                   "clEnqueueReadBuffer");
             check(clFlush(queue.get()), "clFlush");
         }
         if (i.out.size != 0 && c.overwritten) {
             const cl_uchar other = 0xEE;
-            check(clEnqueueFillBuffer(copies.get(), outgoing.buffer.get(), &other, 1, i.out.offset, i.out.size,
-                                      waits ? 1 : 0, waits ? &event : nullptr, nullptr),
+            check(clEnqueueFillBuffer(copies.get(), outgoing.buffer.get(), &other, 1, i.out.offset,
+                                      i.out.size, waits ? 1 : 0, waits ? &event : nullptr, nullptr),
                   "clEnqueueFillBuffer");
             check(clFlush(copies.get()), "clFlush");
         }
@@ -523,24 +545,29 @@ private:
         }
         if (i.event) {
             const communicator &shape = shapes[static_cast<std::size_t>(received->communicator)];
-            expect(r, c, "the number of bytes", info<std::size_t>(i, CL_TRANSFER_BYTES), received->size);
-            expect(r, c, "the source", info<int>(i, CL_TRANSFER_SOURCE), shape.number_of(received->sender));
+            expect(r, c, "the number of bytes", info<std::size_t>(i, CL_TRANSFER_BYTES),
+                   received->size);
+            expect(r, c, "the source", info<int>(i, CL_TRANSFER_SOURCE),
+                   shape.number_of(received->sender));
             expect(r, c, "the tag", info<int>(i, CL_TRANSFER_TAG), received->tag);
         }
         put(incoming, i.in, payload(the_settings.seed, *received));
         if (!i.read_back.empty() &&
             std::memcmp(i.read_back.data(), incoming.image.data() + i.in.offset, i.in.size) != 0) {
-            end_job("a read that waited for the receive's event found other bytes: " + describe(r, c));
+            end_job("a read that waited for the receive's event found other bytes: " +
+                    describe(r, c));
         }
     }
 
     void check_ended(const round_plan &r, const issued &i) {
         const cl_int status = info<cl_int>(i, CL_TRANSFER_STATUS);
         cl_int told = CL_QUEUED;
-        clGetEventInfo(i.event.get(), CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(told), &told, nullptr);
+        clGetEventInfo(i.event.get(), CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(told), &told,
+                       nullptr);
         if (status != CL_COMPLETE || told != CL_COMPLETE) {
-            end_job("ended with " + std::to_string(status) + ", its event with " + std::to_string(told) + " (" +
-                    text(i, CL_TRANSFER_ERROR_MESSAGE) + "): " + describe(r, *i.what));
+            end_job("ended with " + std::to_string(status) + ", its event with " +
+                    std::to_string(told) + " (" + text(i, CL_TRANSFER_ERROR_MESSAGE) +
+                    "): " + describe(r, *i.what));
         }
         const std::string path = text(i, CL_TRANSFER_PATH);
         count[path_mapped] += path == "mapped" ? 1 : 0;
@@ -550,17 +577,19 @@ private:
     }
 
     /// The sender determines the message, because its messages arrive in order.
-    const message &matched_by_wildcards(const round_plan &r, const issued &i, std::map<int, std::size_t> &seen_from) {
+    const message &matched_by_wildcards(const round_plan &r, const issued &i,
+                                        std::map<int, std::size_t> &seen_from) {
         const int source = info<int>(i, CL_TRANSFER_SOURCE);
         std::size_t before = seen_from[source]++;
         for (const message &m : r.messages) {
-            const bool meant = m.communicator == static_cast<int>(shapes.size()) - 1 && m.receiver == my_rank &&
-                               shapes.back().number_of(m.sender) == source;
+            const bool meant = m.communicator == static_cast<int>(shapes.size()) - 1 &&
+                               m.receiver == my_rank && shapes.back().number_of(m.sender) == source;
             if (meant && before-- == 0) {
                 return m;
             }
         }
-        end_job("more messages from " + std::to_string(source) + " than it sent: " + describe(r, *i.what));
+        end_job("more messages from " + std::to_string(source) +
+                " than it sent: " + describe(r, *i.what));
     }
 
     void check_bytes(const round_plan &r) {
@@ -568,8 +597,8 @@ private:
             return;
         }
         bytes found(incoming.image.size());
-        check(clEnqueueReadBuffer(copies.get(), incoming.buffer.get(), CL_TRUE, 0, found.size(), found.data(), 0,
-                                  nullptr, nullptr),
+        check(clEnqueueReadBuffer(copies.get(), incoming.buffer.get(), CL_TRUE, 0, found.size(),
+                                  found.data(), 0, nullptr, nullptr),
               "clEnqueueReadBuffer");
         if (std::memcmp(found.data(), incoming.image.data(), found.size()) == 0) {
             return;
@@ -585,28 +614,31 @@ private:
                 where = "byte " + std::to_string(at - i.in.offset) + " of " + describe(r, *i.what);
             }
         }
-        end_job("byte " + std::to_string(at) + " of the buffer for receives of thread " + std::to_string(thread) +
-                " is " + std::to_string(found[at]) + ", not " + std::to_string(incoming.image[at]) + ": " + where);
+        end_job("byte " + std::to_string(at) + " of the buffer for receives of thread " +
+                std::to_string(thread) + " is " + std::to_string(found[at]) + ", not " +
+                std::to_string(incoming.image[at]) + ": " + where);
     }
 
     template <typename T>
     static T info(const issued &i, cl_transfer_info name) {
         T value{};
-        check(clGetTransferInfo(i.event.get(), name, sizeof(value), &value, nullptr), "clGetTransferInfo");
+        check(clGetTransferInfo(i.event.get(), name, sizeof(value), &value, nullptr),
+              "clGetTransferInfo");
         return value;
     }
 
     static std::string text(const issued &i, cl_transfer_info name) {
         std::array<char, 1000> value{};
-        check(clGetTransferInfo(i.event.get(), name, value.size(), value.data(), nullptr), "clGetTransferInfo");
+        check(clGetTransferInfo(i.event.get(), name, value.size(), value.data(), nullptr),
+              "clGetTransferInfo");
         return value.data();
     }
 
     template <typename T>
     static void expect(const round_plan &r, const command &c, const char *what, T found, T wanted) {
         if (found != wanted) {
-            end_job(std::string(what) + " is " + std::to_string(found) + ", not " + std::to_string(wanted) + ": " +
-                    describe(r, c));
+            end_job(std::string(what) + " is " + std::to_string(found) + ", not " +
+                    std::to_string(wanted) + ": " + describe(r, c));
         }
     }
 
@@ -637,7 +669,8 @@ std::vector<MPI_Comm> make_communicators() {
         MPI_Comm_split(MPI_COMM_WORLD, own, shape.number_of(my_rank), &group);
         if (shape.inter) {
             int leader = 0;  // of the other group
-            while (shape.group[static_cast<std::size_t>(leader)] == own || shape.number_of(leader) != 0) {
+            while (shape.group[static_cast<std::size_t>(leader)] == own ||
+                   shape.number_of(leader) != 0) {
                 ++leader;
             }
             MPI_Comm inter = MPI_COMM_NULL;
@@ -658,8 +691,8 @@ std::vector<MPI_Comm> make_communicators() {
 }
 
 /// Ends the job if nothing has moved for a long time.
-void watch(const std::stop_token &stop, const std::vector<std::unique_ptr<worker>> &workers, const round_plan &r,
-           std::chrono::seconds patience) {
+void watch(const std::stop_token &stop, const std::vector<std::unique_ptr<worker>> &workers,
+           const round_plan &r, std::chrono::seconds patience) {
     std::mutex mutex;
     std::condition_variable_any never;
     std::uint64_t last = 0;
@@ -675,10 +708,12 @@ void watch(const std::stop_token &stop, const std::vector<std::unique_ptr<worker
             last = now;
             since = clock_type::now();
         } else if (clock_type::now() - since > patience) {
-            std::string text = "nothing moved for " + std::to_string(patience.count()) + " s; the threads are at";
+            std::string text =
+                "nothing moved for " + std::to_string(patience.count()) + " s; the threads are at";
             for (const auto &w : workers) {
                 const command *c = w->at_command;
-                text += "\n    " + (c == nullptr ? std::string("the end of the round") : describe(r, *c));
+                text += "\n    " +
+                        (c == nullptr ? std::string("the end of the round") : describe(r, *c));
             }
             end_job(text);
         }
@@ -687,7 +722,8 @@ void watch(const std::stop_token &stop, const std::vector<std::unique_ptr<worker
 
 void run_all(const device &d, std::chrono::seconds patience) {
     std::vector<MPI_Comm> comms = make_communicators();
-    const queue_handle shared = d.passes_pending_commands() ? d.queue(CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE) : nullptr;
+    const queue_handle shared =
+        d.passes_pending_commands() ? d.queue(CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE) : nullptr;
     std::vector<std::unique_ptr<worker>> workers;
     for (int t = 0; t < the_settings.threads; ++t) {
         workers.push_back(std::make_unique<worker>(t, d, comms, shared.get()));
@@ -706,7 +742,8 @@ void run_all(const device &d, std::chrono::seconds patience) {
     };
     const auto begin = clock_type::now();
     {
-        const std::jthread watchdog([&](const std::stop_token &stop) { watch(stop, workers, current, patience); });
+        const std::jthread watchdog(
+            [&](const std::stop_token &stop) { watch(stop, workers, current, patience); });
         std::barrier meeting(the_settings.threads, next_round);
         std::vector<std::jthread> threads;
         for (const auto &w : workers) {
@@ -726,20 +763,24 @@ void run_all(const device &d, std::chrono::seconds patience) {
             all.at(i) += w->count.at(i);
         }
     }
-    MPI_Allreduce(MPI_IN_PLACE, all.data(), static_cast<int>(all.size()), MPI_UNSIGNED_LONG_LONG, MPI_SUM,
-                  MPI_COMM_WORLD);
+    MPI_Allreduce(MPI_IN_PLACE, all.data(), static_cast<int>(all.size()), MPI_UNSIGNED_LONG_LONG,
+                  MPI_SUM, MPI_COMM_WORLD);
     if (my_rank == 0) {
         for (std::size_t i = 0; i < all.size(); ++i) {
             std::printf("  %-28s %llu\n", counted_names.at(i), all.at(i));
         }
-        std::printf("%llu messages in %llu rounds, every byte checked: %.1f s, %.0f messages/s, %.0f MB/s\n",
-                    static_cast<unsigned long long>(done), static_cast<unsigned long long>(round_number + 1),
-                    seconds.count(), static_cast<double>(done) / seconds.count(),
-                    static_cast<double>(all[moved_bytes]) / seconds.count() * 1e-6);
+        std::printf(
+            "%llu messages in %llu rounds, every byte checked: %.1f s, %.0f messages/s, %.0f "
+            "MB/s\n",
+            static_cast<unsigned long long>(done),
+            static_cast<unsigned long long>(round_number + 1), seconds.count(),
+            static_cast<double>(done) / seconds.count(),
+            static_cast<double>(all[moved_bytes]) / seconds.count() * 1e-6);
     }
     // The numbers of planned and executed messages must be equal.
     if (all[sent] + all[exchanged] != done) {
-        end_job(std::to_string(all[sent] + all[exchanged]) + " messages were checked, not " + std::to_string(done));
+        end_job(std::to_string(all[sent] + all[exchanged]) + " messages were checked, not " +
+                std::to_string(done));
     }
     for (std::size_t i = 1; i < comms.size(); ++i) {
         MPI_Comm_free(&comms[i]);
@@ -753,8 +794,12 @@ std::optional<std::string> read_options(int argc, char **argv, std::uint64_t &pa
     std::random_device random;
     the_settings.seed = random() % 1000000;
     const std::map<std::string, std::uint64_t *> options{
-        {"--seed", &the_settings.seed}, {"--messages", &the_settings.messages},       {"--threads", &threads},
-        {"--largest", &largest},        {"--sub-buffers", &the_settings.sub_buffers}, {"--patience", &patience}};
+        {"--seed", &the_settings.seed},
+        {"--messages", &the_settings.messages},
+        {"--threads", &threads},
+        {"--largest", &largest},
+        {"--sub-buffers", &the_settings.sub_buffers},
+        {"--patience", &patience}};
     for (int i = 1; i < argc; i += 2) {
         const auto option = options.find(argv[i]);
         if (option == options.end()) {

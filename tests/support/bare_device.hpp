@@ -34,7 +34,8 @@ struct bare_device {
         clGetPlatformIDs(16, platforms, &number);
         const char *wanted = std::getenv("CLDIST_TEST_DEVICE");
         for (const cl_device_type type : {CL_DEVICE_TYPE_GPU, CL_DEVICE_TYPE_CPU}) {
-            if (wanted != nullptr && (std::string(wanted) == "gpu") != (type == CL_DEVICE_TYPE_GPU)) {
+            if (wanted != nullptr &&
+                (std::string(wanted) == "gpu") != (type == CL_DEVICE_TYPE_GPU)) {
                 continue;
             }
             for (cl_uint i = 0; i < number && i < 16 && id == nullptr; ++i) {
@@ -72,7 +73,8 @@ struct bare_device {
 /// The status of a command's event by clGetTransferInfo.
 inline cl_int status_told(cl_event event) {
     cl_int status = CL_QUEUED;
-    expect("clGetTransferInfo", clGetTransferInfo(event, CL_TRANSFER_STATUS, sizeof(status), &status, nullptr),
+    expect("clGetTransferInfo",
+           clGetTransferInfo(event, CL_TRANSFER_STATUS, sizeof(status), &status, nullptr),
            CL_SUCCESS);
     return status;
 }

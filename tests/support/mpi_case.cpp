@@ -144,7 +144,8 @@ private:
 
     [[noreturn]] void end_job() {
         std::fprintf(stderr, "[rank %d] TIME-OUT after %lld s in case: %s%s\n", the_session().rank,
-                     static_cast<long long>(limit().count()), case_name.c_str(), pending_waits().c_str());
+                     static_cast<long long>(limit().count()), case_name.c_str(),
+                     pending_waits().c_str());
         std::fflush(nullptr);
         main_stack.print();
         ::alarm(5);  // in case MPI_Abort hangs
@@ -183,12 +184,15 @@ public:
         if (the_session().rank != 0) {
             return;
         }
-        const unsigned ran = stats.numTestCasesPassingFilters - static_cast<unsigned>(the_session().skipped);
+        const unsigned ran =
+            stats.numTestCasesPassingFilters - static_cast<unsigned>(the_session().skipped);
         std::printf("[doctest] test cases: %u | %u passed | %u failed | %u skipped\n", ran,
-                    ran - stats.numTestCasesFailed, stats.numTestCasesFailed, stats.numTestCases - ran);
+                    ran - stats.numTestCasesFailed, stats.numTestCasesFailed,
+                    stats.numTestCases - ran);
         std::printf("[doctest] assertions: %d | %d passed | %d failed\n", stats.numAsserts,
                     stats.numAsserts - stats.numAssertsFailed, stats.numAssertsFailed);
-        std::printf("[doctest] Status: %s!\n", stats.numTestCasesFailed == 0 ? "SUCCESS" : "FAILURE");
+        std::printf("[doctest] Status: %s!\n",
+                    stats.numTestCasesFailed == 0 ? "SUCCESS" : "FAILURE");
         std::fflush(stdout);
     }
     void test_case_start(const doctest::TestCaseData &data) override {
@@ -198,13 +202,14 @@ public:
     void test_case_reenter(const doctest::TestCaseData &) override {}
     void test_case_end(const doctest::CurrentTestCaseStats &stats) override {
         if (the_session().rank == 0 && !the_session().case_was_skipped) {
-            std::printf("%s %6.2f s  %s\n", stats.failure_flags == 0 ? "ok    " : "FAILED", stats.seconds,
-                        current->m_name);
+            std::printf("%s %6.2f s  %s\n", stats.failure_flags == 0 ? "ok    " : "FAILED",
+                        stats.seconds, current->m_name);
             std::fflush(stdout);
         }
     }
     void test_case_exception(const doctest::TestCaseException &e) override {
-        print(std::string("exception: ") + e.error_string.c_str(), current->m_file.c_str(), current->m_line);
+        print(std::string("exception: ") + e.error_string.c_str(), current->m_file.c_str(),
+              current->m_line);
     }
     void subcase_start(const doctest::SubcaseSignature &) override {}
     void subcase_end() override {}
@@ -214,7 +219,8 @@ public:
             return;
         }
         ++the_session().failures;
-        std::string text = std::string(doctest::assertString(data.m_at)) + "( " + data.m_expr + " )";
+        std::string text =
+            std::string(doctest::assertString(data.m_at)) + "( " + data.m_expr + " )";
         if (data.m_threw) {
             text += std::string(" threw ") + data.m_exception.c_str();
         }
@@ -232,8 +238,8 @@ public:
 private:
     void print(const std::string &text, const char *file, unsigned line) {
         std::ostringstream out;
-        out << "[rank " << the_session().rank << "] " << file << ":" << line << ": " << (current ? current->m_name : "")
-            << "\n    " << text << "\n";
+        out << "[rank " << the_session().rank << "] " << file << ":" << line << ": "
+            << (current ? current->m_name : "") << "\n    " << text << "\n";
         const int contexts = get_num_active_contexts();
         for (int i = 0; i < contexts; ++i) {
             out << "    with ";
@@ -344,7 +350,8 @@ waiting_for::~waiting_for() {
     waits.erase(std::this_thread::get_id());
 }
 
-void poll_until(const std::string &what, const std::function<bool()> &done, std::chrono::milliseconds limit) {
+void poll_until(const std::string &what, const std::function<bool()> &done,
+                std::chrono::milliseconds limit) {
     const waiting_for wait(what);
     const auto deadline = clock::now() + limit;
     while (!done()) {
@@ -418,7 +425,8 @@ void begin_mpi(int &argc, char **&argv) {
     int level = MPI_THREAD_SINGLE;
     MPI_Query_thread(&level);
     if (level < MPI_THREAD_MULTIPLE) {
-        std::fprintf(stderr, "MPI_Init gave thread level %d: the library did not raise it\n", level);
+        std::fprintf(stderr, "MPI_Init gave thread level %d: the library did not raise it\n",
+                     level);
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
     session &s = the_session();
@@ -458,7 +466,8 @@ int main(int argc, char **argv) {
         context.applyCommandLine(argc, argv);
         context.setOption("reporters", "mpi");
         context.setOption("no-path-filenames", true);
-        if (const char *filter = std::getenv("CLDIST_TEST_FILTER"); filter != nullptr && *filter != '\0') {
+        if (const char *filter = std::getenv("CLDIST_TEST_FILTER");
+            filter != nullptr && *filter != '\0') {
             context.addFilter("test-case", (std::string("*") + filter + "*").c_str());
         }
         result = context.run();

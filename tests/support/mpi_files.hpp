@@ -61,21 +61,25 @@ private:
 
 enum class calls { independent, collective };
 
-inline event_handle write_file(calls how, cl_command_queue queue, cl_mem buffer, std::size_t offset, std::size_t size,
-                               MPI_File file, MPI_Offset at, wait_list events = {}, cl_bool blocking = CL_FALSE) {
+inline event_handle write_file(calls how, cl_command_queue queue, cl_mem buffer, std::size_t offset,
+                               std::size_t size, MPI_File file, MPI_Offset at,
+                               wait_list events = {}, cl_bool blocking = CL_FALSE) {
     event_handle event;
-    const auto call = how == calls::collective ? clEnqueueReadBufferToMPIFileAll : clEnqueueReadBufferToMPIFile;
-    CL_OK(call(queue, buffer, blocking, offset, size, file, at, static_cast<cl_uint>(events.size()), data_of(events),
-               event.out()));
+    const auto call =
+        how == calls::collective ? clEnqueueReadBufferToMPIFileAll : clEnqueueReadBufferToMPIFile;
+    CL_OK(call(queue, buffer, blocking, offset, size, file, at, static_cast<cl_uint>(events.size()),
+               data_of(events), event.out()));
     return event;
 }
 
-inline event_handle read_file(calls how, cl_command_queue queue, cl_mem buffer, std::size_t offset, std::size_t size,
-                              MPI_File file, MPI_Offset at, wait_list events = {}, cl_bool blocking = CL_FALSE) {
+inline event_handle read_file(calls how, cl_command_queue queue, cl_mem buffer, std::size_t offset,
+                              std::size_t size, MPI_File file, MPI_Offset at, wait_list events = {},
+                              cl_bool blocking = CL_FALSE) {
     event_handle event;
-    const auto call = how == calls::collective ? clEnqueueWriteBufferFromMPIFileAll : clEnqueueWriteBufferFromMPIFile;
-    CL_OK(call(queue, buffer, blocking, offset, size, file, at, static_cast<cl_uint>(events.size()), data_of(events),
-               event.out()));
+    const auto call = how == calls::collective ? clEnqueueWriteBufferFromMPIFileAll
+                                               : clEnqueueWriteBufferFromMPIFile;
+    CL_OK(call(queue, buffer, blocking, offset, size, file, at, static_cast<cl_uint>(events.size()),
+               data_of(events), event.out()));
     return event;
 }
 

@@ -73,7 +73,8 @@ struct completion {
 };
 
 void CL_CALLBACK on_complete(cl_event, cl_int, void *user_data) {
-    const std::unique_ptr<std::shared_ptr<completion>> state(static_cast<std::shared_ptr<completion> *>(user_data));
+    const std::unique_ptr<std::shared_ptr<completion>> state(
+        static_cast<std::shared_ptr<completion> *>(user_data));
     const std::lock_guard lock((*state)->mutex);
     (*state)->done = true;
     (*state)->changed.notify_all();
@@ -84,15 +85,16 @@ std::string describe(cl_event event) {
     int tag = 0;
     int source = 0;
     int destination = 0;
-    if (clGetTransferInfo(event, CL_TRANSFER_BYTES, sizeof(bytes_moved), &bytes_moved, nullptr) != CL_SUCCESS) {
+    if (clGetTransferInfo(event, CL_TRANSFER_BYTES, sizeof(bytes_moved), &bytes_moved, nullptr) !=
+        CL_SUCCESS) {
         return "an event";
     }
     clGetTransferInfo(event, CL_TRANSFER_TAG, sizeof(tag), &tag, nullptr);
     clGetTransferInfo(event, CL_TRANSFER_SOURCE, sizeof(source), &source, nullptr);
     clGetTransferInfo(event, CL_TRANSFER_DESTINATION, sizeof(destination), &destination, nullptr);
-    return "a transfer from " + std::to_string(source) + " to " + std::to_string(destination) + " with tag " +
-           std::to_string(tag) + ", " + std::to_string(bytes_moved) + " bytes moved, status " +
-           std::to_string(status_of(event));
+    return "a transfer from " + std::to_string(source) + " to " + std::to_string(destination) +
+           " with tag " + std::to_string(tag) + ", " + std::to_string(bytes_moved) +
+           " bytes moved, status " + std::to_string(status_of(event));
 }
 
 constexpr const char *program_source = R"(
@@ -102,8 +104,10 @@ kernel void add_one(global uchar *data) { data[get_global_id(0)] += 1; }
 }  // namespace
 
 opencl::opencl(of wanted) : device(the_device()) {
-    if (device == nullptr) skip_case("there is no OpenCL device of the type that CLDIST_TEST_DEVICE selects");
-    context = wanted == of::its_own || is_cpu() ? make_context(device) : context_of_all_cases(device);
+    if (device == nullptr)
+        skip_case("there is no OpenCL device of the type that CLDIST_TEST_DEVICE selects");
+    context =
+        wanted == of::its_own || is_cpu() ? make_context(device) : context_of_all_cases(device);
     host_queue = in_order_queue(0);
 }
 
@@ -118,7 +122,8 @@ queue_handle opencl::in_order_queue(cl_command_queue_properties properties) cons
 
 cl_int status_of(cl_event event) {
     cl_int status = CL_QUEUED;
-    CL_OK(clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(status), &status, nullptr));
+    CL_OK(
+        clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(status), &status, nullptr));
     return status;
 }
 
@@ -153,12 +158,14 @@ std::string opencl::out_of_order_fault() const {
     // half a second.
     static const std::string fault = [&]() -> std::string {
         cl_command_queue_properties supported = 0;
-        CL_OK(clGetDeviceInfo(device, CL_DEVICE_QUEUE_PROPERTIES, sizeof(supported), &supported, nullptr));
+        CL_OK(clGetDeviceInfo(device, CL_DEVICE_QUEUE_PROPERTIES, sizeof(supported), &supported,
+                              nullptr));
         if ((supported & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE) == 0) {
             return "the device has no out-of-order queues";
         }
         if (!passes_pending_commands()) {
-            return "the platform holds up an out-of-order queue while a command in it waits for a user event";
+            return "the platform holds up an out-of-order queue while a command in it waits for a "
+                   "user event";
         }
         return "";
     }();
@@ -199,7 +206,8 @@ buffer_handle opencl::buffer(std::size_t size, cl_mem_flags flags) const {
 buffer_handle opencl::sub_buffer(cl_mem parent, std::size_t origin, std::size_t size) const {
     const cl_buffer_region region{origin, size};
     cl_int error = CL_SUCCESS;
-    buffer_handle buffer(clCreateSubBuffer(parent, 0, CL_BUFFER_CREATE_TYPE_REGION, &region, &error));
+    buffer_handle buffer(
+        clCreateSubBuffer(parent, 0, CL_BUFFER_CREATE_TYPE_REGION, &region, &error));
     CL_OK(error);
     return buffer;
 }
@@ -224,14 +232,16 @@ kernel_handle opencl::kernel(const char *name) const {
 
 void opencl::write(cl_mem buffer, std::size_t offset, const bytes &data) const {
     if (!data.empty()) {
-        CL_OK(clEnqueueWriteBuffer(host_queue, buffer, CL_TRUE, offset, data.size(), data.data(), 0, nullptr, nullptr));
+        CL_OK(clEnqueueWriteBuffer(host_queue, buffer, CL_TRUE, offset, data.size(), data.data(), 0,
+                                   nullptr, nullptr));
     }
 }
 
 bytes opencl::read(cl_mem buffer, std::size_t offset, std::size_t size) const {
     bytes data(size);
     if (size != 0) {
-        CL_OK(clEnqueueReadBuffer(host_queue, buffer, CL_TRUE, offset, size, data.data(), 0, nullptr, nullptr));
+        CL_OK(clEnqueueReadBuffer(host_queue, buffer, CL_TRUE, offset, size, data.data(), 0,
+                                  nullptr, nullptr));
     }
     return data;
 }
@@ -246,22 +256,24 @@ buffer_handle opencl::filled(std::size_t size, std::uint64_t seed) const {
     return result;
 }
 
-void opencl::expect(cl_mem buffer, std::size_t offset, std::size_t size, std::uint64_t seed, std::size_t skip) const {
+void opencl::expect(cl_mem buffer, std::size_t offset, std::size_t size, std::uint64_t seed,
+                    std::size_t skip) const {
     const bytes wanted = pattern(seed, skip + size);
     const bytes found = read(buffer, offset, size);
-    const auto [at, other] =
-        std::mismatch(found.begin(), found.end(), wanted.begin() + static_cast<std::ptrdiff_t>(skip));
+    const auto [at, other] = std::mismatch(found.begin(), found.end(),
+                                           wanted.begin() + static_cast<std::ptrdiff_t>(skip));
     if (at != found.end()) {
-        FAIL_CHECK("byte " << at - found.begin() << " of " << size << " at offset " << offset << " is "
-                           << static_cast<int>(*at) << ", not " << static_cast<int>(*other) << " (seed " << seed
-                           << ")");
+        FAIL_CHECK("byte " << at - found.begin() << " of " << size << " at offset " << offset
+                           << " is " << static_cast<int>(*at) << ", not "
+                           << static_cast<int>(*other) << " (seed " << seed << ")");
     }
     CHECK(at == found.end());
 }
 
 void need_memory(const opencl &cl, std::size_t largest_buffer) {
     cl_ulong largest = 0;
-    CL_OK(clGetDeviceInfo(cl.device, CL_DEVICE_MAX_MEM_ALLOC_SIZE, sizeof(largest), &largest, nullptr));
+    CL_OK(clGetDeviceInfo(cl.device, CL_DEVICE_MAX_MEM_ALLOC_SIZE, sizeof(largest), &largest,
+                          nullptr));
     if (largest < largest_buffer) {
         skip_case("the device allows buffers of " + std::to_string(largest >> 20) + " MiB only");
     }
@@ -280,7 +292,8 @@ cl_int wait_for(cl_event event, std::chrono::milliseconds limit) {
     }
     // The callback may run after this function has given up, so it owns a part of the state.
     const auto state = std::make_shared<completion>();
-    CL_OK(clSetEventCallback(event, CL_COMPLETE, on_complete, new std::shared_ptr<completion>(state)));
+    CL_OK(clSetEventCallback(event, CL_COMPLETE, on_complete,
+                             new std::shared_ptr<completion>(state)));
     const auto deadline = clock::now() + limit;
     auto slice = std::chrono::milliseconds(5);
     std::optional<waiting_for> wait;

@@ -24,7 +24,9 @@ struct queue_set {
     std::string kind;                  ///< printed in messages
     std::vector<queue_handle> queues;  ///< a single queue is used for every index
 
-    cl_command_queue operator[](std::size_t i) const { return queues.size() == 1 ? queues.front() : queues.at(i); }
+    cl_command_queue operator[](std::size_t i) const {
+        return queues.size() == 1 ? queues.front() : queues.at(i);
+    }
 };
 
 /// A device with a context. Its own host_queue reads and writes host memory, so that these calls
@@ -36,9 +38,10 @@ public:
     enum class of { any_context, its_own };
     explicit opencl(of context = of::any_context);
 
-    queue_handle in_order_queue(cl_command_queue_properties properties = CL_QUEUE_PROFILING_ENABLE) const;
-    /// Skips the case if the device has no out-of-order queue, or if such a queue stops at a command
-    /// that waits for a user event.
+    queue_handle in_order_queue(
+        cl_command_queue_properties properties = CL_QUEUE_PROFILING_ENABLE) const;
+    /// Skips the case if the device has no out-of-order queue, or if such a queue stops at a
+    /// command that waits for a user event.
     queue_handle out_of_order_queue() const;
     /// Sets of queues for cases with several commands in flight; the case runs once with each set.
     /// The first set has `count` in-order queues. The second has one out-of-order queue, or
@@ -59,7 +62,8 @@ public:
     /// A new buffer that contains pattern(seed, size).
     buffer_handle filled(std::size_t size, std::uint64_t seed) const;
     /// Checks that `size` bytes at `offset` are pattern(seed, skip + size) from byte `skip` on.
-    void expect(cl_mem buffer, std::size_t offset, std::size_t size, std::uint64_t seed, std::size_t skip = 0) const;
+    void expect(cl_mem buffer, std::size_t offset, std::size_t size, std::uint64_t seed,
+                std::size_t skip = 0) const;
 
     [[nodiscard]] bool is_cpu() const;
 

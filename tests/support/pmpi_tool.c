@@ -44,7 +44,8 @@ int MPI_Isend(const void *buf, int count, MPI_Datatype datatype, int dest, int t
     return PMPI_Isend(buf, count, datatype, dest, tag, comm, request);
 }
 
-int MPI_Irecv(void *buf, int count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm, MPI_Request *request) {
+int MPI_Irecv(void *buf, int count, MPI_Datatype datatype, int source, int tag, MPI_Comm comm,
+              MPI_Request *request) {
     ++receives;
     return PMPI_Irecv(buf, count, datatype, source, tag, comm, request);
 }
@@ -56,6 +57,7 @@ int MPI_Waitall(int count, MPI_Request *requests, MPI_Status *statuses) {
 int MPI_Finalize(void) {
     int rank;
     PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    if (rank == 0) fprintf(stderr, "tool: %d inits, %d sends, %d receives\n", inits, sends, receives);
+    if (rank == 0)
+        fprintf(stderr, "tool: %d inits, %d sends, %d receives\n", inits, sends, receives);
     return PMPI_Finalize();
 }

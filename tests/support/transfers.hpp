@@ -15,18 +15,22 @@ namespace cldist_test {
 
 using wait_list = std::initializer_list<cl_event>;
 
-inline const cl_event *data_of(wait_list events) { return events.size() == 0 ? nullptr : events.begin(); }
+inline const cl_event *data_of(wait_list events) {
+    return events.size() == 0 ? nullptr : events.begin();
+}
 
-inline event_handle send(cl_command_queue queue, cl_mem buffer, std::size_t offset, std::size_t size, int dest, int tag,
-                         MPI_Comm comm, wait_list events = {}) {
+inline event_handle send(cl_command_queue queue, cl_mem buffer, std::size_t offset,
+                         std::size_t size, int dest, int tag, MPI_Comm comm,
+                         wait_list events = {}) {
     event_handle event;
     CL_OK(clEnqueueSendBuffer(queue, buffer, CL_FALSE, offset, size, dest, tag, comm,
                               static_cast<cl_uint>(events.size()), data_of(events), event.out()));
     return event;
 }
 
-inline event_handle receive(cl_command_queue queue, cl_mem buffer, std::size_t offset, std::size_t size, int source,
-                            int tag, MPI_Comm comm, wait_list events = {}) {
+inline event_handle receive(cl_command_queue queue, cl_mem buffer, std::size_t offset,
+                            std::size_t size, int source, int tag, MPI_Comm comm,
+                            wait_list events = {}) {
     event_handle event;
     CL_OK(clEnqueueRecvBuffer(queue, buffer, CL_FALSE, offset, size, source, tag, comm,
                               static_cast<cl_uint>(events.size()), data_of(events), event.out()));
@@ -45,32 +49,36 @@ struct box {
     [[nodiscard]] std::vector<std::size_t> places() const;
 };
 
-inline event_handle send_rect(cl_command_queue queue, cl_mem buffer, const box &where, int dest, int tag, MPI_Comm comm,
-                              wait_list events = {}, cl_bool blocking = CL_FALSE) {
+inline event_handle send_rect(cl_command_queue queue, cl_mem buffer, const box &where, int dest,
+                              int tag, MPI_Comm comm, wait_list events = {},
+                              cl_bool blocking = CL_FALSE) {
     event_handle event;
-    CL_OK(clEnqueueSendBufferRect(queue, buffer, blocking, where.origin.data(), where.region.data(), where.row_pitch,
-                                  where.slice_pitch, dest, tag, comm, static_cast<cl_uint>(events.size()),
-                                  data_of(events), event.out()));
+    CL_OK(clEnqueueSendBufferRect(queue, buffer, blocking, where.origin.data(), where.region.data(),
+                                  where.row_pitch, where.slice_pitch, dest, tag, comm,
+                                  static_cast<cl_uint>(events.size()), data_of(events),
+                                  event.out()));
     return event;
 }
 
-inline event_handle receive_rect(cl_command_queue queue, cl_mem buffer, const box &where, int source, int tag,
-                                 MPI_Comm comm, wait_list events = {}, cl_bool blocking = CL_FALSE) {
+inline event_handle receive_rect(cl_command_queue queue, cl_mem buffer, const box &where,
+                                 int source, int tag, MPI_Comm comm, wait_list events = {},
+                                 cl_bool blocking = CL_FALSE) {
     event_handle event;
-    CL_OK(clEnqueueRecvBufferRect(queue, buffer, blocking, where.origin.data(), where.region.data(), where.row_pitch,
-                                  where.slice_pitch, source, tag, comm, static_cast<cl_uint>(events.size()),
-                                  data_of(events), event.out()));
+    CL_OK(clEnqueueRecvBufferRect(queue, buffer, blocking, where.origin.data(), where.region.data(),
+                                  where.row_pitch, where.slice_pitch, source, tag, comm,
+                                  static_cast<cl_uint>(events.size()), data_of(events),
+                                  event.out()));
     return event;
 }
 
-inline event_handle sendrecv_rect(cl_command_queue queue, cl_mem from, const box &out, int dest, cl_mem to,
-                                  const box &in, int source, int tag, MPI_Comm comm, wait_list events = {},
-                                  cl_bool blocking = CL_FALSE) {
+inline event_handle sendrecv_rect(cl_command_queue queue, cl_mem from, const box &out, int dest,
+                                  cl_mem to, const box &in, int source, int tag, MPI_Comm comm,
+                                  wait_list events = {}, cl_bool blocking = CL_FALSE) {
     event_handle event;
-    CL_OK(clEnqueueSendrecvBufferRect(queue, from, blocking, out.origin.data(), out.region.data(), out.row_pitch,
-                                      out.slice_pitch, dest, tag, to, in.origin.data(), in.region.data(), in.row_pitch,
-                                      in.slice_pitch, source, tag, comm, static_cast<cl_uint>(events.size()),
-                                      data_of(events), event.out()));
+    CL_OK(clEnqueueSendrecvBufferRect(
+        queue, from, blocking, out.origin.data(), out.region.data(), out.row_pitch, out.slice_pitch,
+        dest, tag, to, in.origin.data(), in.region.data(), in.row_pitch, in.slice_pitch, source,
+        tag, comm, static_cast<cl_uint>(events.size()), data_of(events), event.out()));
     return event;
 }
 
@@ -99,14 +107,16 @@ inline std::vector<cl_transfer_stage> transfer_stages(cl_event event) {
     // Memory for all possible stages, because their number grows while the transfer runs.
     std::vector<cl_transfer_stage> stages(CL_STAGE_FILE + 1);
     std::size_t size = 0;
-    CL_OK(
-        clGetTransferInfo(event, CL_TRANSFER_STAGES, stages.size() * sizeof(cl_transfer_stage), stages.data(), &size));
+    CL_OK(clGetTransferInfo(event, CL_TRANSFER_STAGES, stages.size() * sizeof(cl_transfer_stage),
+                            stages.data(), &size));
     REQUIRE(size % sizeof(cl_transfer_stage) == 0);
     stages.resize(size / sizeof(cl_transfer_stage));
     return stages;
 }
 
-inline cl_int transfer_status(cl_event event) { return transfer_info<cl_int>(event, CL_TRANSFER_STATUS); }
+inline cl_int transfer_status(cl_event event) {
+    return transfer_info<cl_int>(event, CL_TRANSFER_STATUS);
+}
 
 /// Waits until the transfer has started. Later messages are ordered after it, whatever their
 /// queues.
@@ -118,14 +128,16 @@ inline void await_start(cl_event event) {
 inline void await_part(cl_event event) {
     poll_until("a command to take part", [&] {
         const std::vector<cl_transfer_stage> stages = transfer_stages(event);
-        return std::any_of(stages.begin(), stages.end(), [](const auto &s) { return s.stage == CL_STAGE_FILE; });
+        return std::any_of(stages.begin(), stages.end(),
+                           [](const auto &s) { return s.stage == CL_STAGE_FILE; });
     });
 }
 
 // Call these waits outside CHECK, which would catch their exceptions.
 
 /// Waits for any command that must end with `status`.
-inline void expect_ended(cl_event event, cl_int status, std::chrono::milliseconds limit = default_wait) {
+inline void expect_ended(cl_event event, cl_int status,
+                         std::chrono::milliseconds limit = default_wait) {
     const cl_int found = wait_for(event, limit);
     CHECK(found == status);
 }

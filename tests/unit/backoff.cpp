@@ -15,7 +15,9 @@ TEST_CASE("a fresh wait yields; it yields longer if it is patient or bytes are i
     CHECK(Backoff::sleep_after(4'000'000, false, 500) == 0ns);
 }
 
-TEST_CASE("a long wait sleeps for 1/16 of the time already waited, at most 1 ms; a very long wait for 1/256") {
+TEST_CASE(
+    "a long wait sleeps for 1/16 of the time already waited, at most 1 ms; a very long wait for "
+    "1/256") {
     CHECK(Backoff::sleep_after(1'600'000, false, 1) == 100us);
     CHECK(Backoff::sleep_after(1'600'000, true, 1) == 100us);
     CHECK(Backoff::sleep_after(30'000, false, 1) == 5us);
@@ -34,7 +36,8 @@ TEST_CASE("a slow check is repeated later, but never postponed forever") {
     CHECK(Backoff::after_look(30ms, 300ms, most) == most);
 }
 
-TEST_CASE("a process is crowded for a while if it loses its time slices while none of its threads runs") {
+TEST_CASE(
+    "a process is crowded for a while if it loses its time slices while none of its threads runs") {
     constexpr std::uint64_t ms = 1'000'000;
     Crowding crowding(0, {});
     CHECK_FALSE(crowding.at(1'000 * ms));
@@ -46,7 +49,8 @@ TEST_CASE("a process is crowded for a while if it loses its time slices while no
     CHECK_FALSE(crowding.at(1'004 * ms + Crowding::holds_ns));
 }
 
-TEST_CASE("a process is not crowded if its own threads use its time slices, or if it rarely loses one") {
+TEST_CASE(
+    "a process is not crowded if its own threads use its time slices, or if it rarely loses one") {
     constexpr std::uint64_t ms = 1'000'000;
     Crowding crowding(0, {});
     std::uint64_t now = 1'000 * ms;
@@ -63,7 +67,9 @@ TEST_CASE("a process is not crowded if its own threads use its time slices, or i
     }
 }
 
-TEST_CASE("a process of a job with more processes than cores is crowded while other programs use half a core") {
+TEST_CASE(
+    "a process of a job with more processes than cores is crowded while other programs use half a "
+    "core") {
     constexpr std::uint64_t ms = 1'000'000;
     Crowding crowding(1'000 * ms, {5'000 * ms, 1'000 * ms});
     CHECK_FALSE(crowding.at(1'000 * ms));
@@ -75,7 +81,8 @@ TEST_CASE("a process of a job with more processes than cores is crowded while ot
     CHECK_FALSE(crowding.at(1'200 * ms + Crowding::holds_ns));
 }
 
-TEST_CASE("a job's own load does not make its processes crowded, however late their yields return") {
+TEST_CASE(
+    "a job's own load does not make its processes crowded, however late their yields return") {
     constexpr std::uint64_t ms = 1'000'000;
     Crowding crowding(1'000 * ms, {});
     for (std::uint64_t i = 1; i < 50; ++i) {
@@ -109,7 +116,9 @@ TEST_CASE("the kernel reports the core time of all programs and of the job") {
     CHECK(after.all_ns > before.all_ns);
 }
 
-TEST_CASE("next to other programs a wait spins for a moment, then sleeps, at first briefly, and never yields") {
+TEST_CASE(
+    "next to other programs a wait spins for a moment, then sleeps, at first briefly, and never "
+    "yields") {
     CHECK(Backoff::sleep_in_crowd(0, false) == 0ns);
     CHECK(Backoff::sleep_in_crowd(49'000, true) == 0ns);
     CHECK(Backoff::sleep_in_crowd(50'000, false) == 10us);

@@ -15,7 +15,8 @@ namespace {
 // An endpoint whose blocks end only when the test allows it. It records the requests that it gets.
 class FakeEndpoint final : public DeviceEndpoint {
 public:
-    explicit FakeEndpoint(std::size_t blocks) : allowed_(blocks, 0), outcomes_(blocks), parts_(blocks) {}
+    explicit FakeEndpoint(std::size_t blocks)
+        : allowed_(blocks, 0), outcomes_(blocks), parts_(blocks) {}
 
     Outcome open() override {
         ++opened;
@@ -35,7 +36,9 @@ public:
         busy_slots.erase(std::find(busy_slots.begin(), busy_slots.end(), block.slot));
         return block.skipped ? Status{} : outcomes_[block.index];
     }
-    [[nodiscard]] std::size_t moved_of_failed(const Block &block) const override { return parts_[block.index]; }
+    [[nodiscard]] std::size_t moved_of_failed(const Block &block) const override {
+        return parts_[block.index];
+    }
     Outcome close() override {
         closed = true;
         return Status{};
@@ -68,7 +71,9 @@ std::vector<std::size_t> first(std::size_t n) {
 
 }  // namespace
 
-TEST_CASE("in every order in which blocks may end, all move in order and no slot is used twice at a time") {
+TEST_CASE(
+    "in every order in which blocks may end, all move in order and no slot is used twice at a "
+    "time") {
     constexpr std::size_t blocks = 3;
     // Events 0..2: the source ends block i; 3..5: the sink does.
     std::vector<std::size_t> order = first(2 * blocks);
@@ -76,7 +81,8 @@ TEST_CASE("in every order in which blocks may end, all move in order and no slot
         for (const unsigned depth : {1U, 2U, 3U}) {
             FakeEndpoint source(blocks);
             FakeEndpoint sink(blocks);
-            BlockPipeline pipeline(source, sink, source, 25, Plan{Path::pipelined, 10, depth, false});
+            BlockPipeline pipeline(source, sink, source, 25,
+                                   Plan{Path::pipelined, 10, depth, false});
             CHECK(pipeline.poll() == Progress::idle);
             for (const std::size_t event : order) {
                 (event < blocks ? source : sink).allow(event % blocks);
@@ -98,7 +104,9 @@ TEST_CASE("in every order in which blocks may end, all move in order and no slot
     } while (std::next_permutation(order.begin(), order.end()));
 }
 
-TEST_CASE("after a failure anywhere every block is skipped at both ends, and the first error is reported") {
+TEST_CASE(
+    "after a failure anywhere every block is skipped at both ends, and the first error is "
+    "reported") {
     constexpr std::size_t blocks = 4;
     for (std::size_t bad = 0; bad < blocks; ++bad) {
         for (const bool at_source : {true, false}) {
@@ -156,7 +164,8 @@ TEST_CASE("a transfer that failed before it began opens nothing and skips all it
     CHECK(pipeline.status().code == CL_MESSAGE_TRUNCATED);
 }
 
-TEST_CASE("bytes read before the source fails are delivered and counted; later blocks are skipped") {
+TEST_CASE(
+    "bytes read before the source fails are delivered and counted; later blocks are skipped") {
     constexpr std::size_t blocks = 4;
     for (std::size_t bad = 0; bad < blocks; ++bad) {
         for (const std::size_t part : {0U, 1U, 9U}) {
@@ -174,13 +183,15 @@ TEST_CASE("bytes read before the source fails are delivered and counted; later b
             }
             CHECK(pipeline.status().code == -42);
             CHECK(pipeline.bytes_moved() == 10 * bad + part);
-            CHECK(std::accumulate(sink.sizes.begin(), sink.sizes.end(), std::size_t{0}) == 10 * bad + part);
+            CHECK(std::accumulate(sink.sizes.begin(), sink.sizes.end(), std::size_t{0}) ==
+                  10 * bad + part);
             CHECK(sink.started.size() + sink.skipped.size() == blocks);
         }
     }
 }
 
-TEST_CASE("bytes written before the sink fails are counted, even if the source failed in a later block") {
+TEST_CASE(
+    "bytes written before the sink fails are counted, even if the source failed in a later block") {
     constexpr std::size_t blocks = 4;
     for (const bool source_fails : {false, true}) {
         for (const std::size_t part : {0U, 4U}) {

@@ -14,9 +14,10 @@ namespace {
 constexpr Call transfer(const char *function) {
     return {function,
             Comparison::always,
-            {calls::object("queue"), calls::object("buffer"), calls::scalar("blocking"), calls::scalar("offset"),
-             calls::scalar("size"), calls::out("ptr"), calls::count("num_events"),
-             calls::wait_list("events", "num_events"), calls::out("event"), calls::code("errcode_ret")}};
+            {calls::object("queue"), calls::object("buffer"), calls::scalar("blocking"),
+             calls::scalar("offset"), calls::scalar("size"), calls::out("ptr"),
+             calls::count("num_events"), calls::wait_list("events", "num_events"),
+             calls::out("event"), calls::code("errcode_ret")}};
 }
 constexpr Call read_call = transfer("clEnqueueReadBuffer");
 constexpr Call write_call = transfer("clEnqueueWriteBuffer");
@@ -32,7 +33,9 @@ std::unique_ptr<CallLog> log_of(std::uint64_t count, std::uint64_t odd = 0) {
     return log;
 }
 
-Difference difference_of(const CallLog &a, const CallLog &b) { return first_difference(a.known(), b.known()); }
+Difference difference_of(const CallLog &a, const CallLog &b) {
+    return first_difference(a.known(), b.known());
+}
 
 }  // namespace
 
@@ -46,7 +49,8 @@ TEST_CASE("a call is printed with the names of its arguments") {
     log.record<status_call>(1, -5);
     log.record<status_call>(2, 0);
     CHECK(log.text(1) ==
-          "clEnqueueReadBuffer(queue 3, buffer 7, blocking 1, offset 0, size 4096, ptr given, events 5, event NULL)");
+          "clEnqueueReadBuffer(queue 3, buffer 7, blocking 1, offset 0, size 4096, ptr given, "
+          "events 5, event NULL)");
     CHECK(log.text(2) == "clGetPlatformIDs()");
     CHECK(log.text(3) == "clFinish(queue 0x855b556730a34a05)");
     CHECK(log.text(4) == "clFinish(queue 0xffffffffffffffff)");
@@ -57,13 +61,17 @@ TEST_CASE("a call is printed with the names of its arguments") {
     CHECK(log.text(8).empty());
 }
 
-TEST_CASE("the hash of calls depends on functions, arguments, argument positions and the order of calls") {
+TEST_CASE(
+    "the hash of calls depends on functions, arguments, argument positions and the order of "
+    "calls") {
     const auto hash_of_calls = [](auto &&...calls) {
         CallLog log;
         (calls(log), ...);
         return log.last().hash;
     };
-    const auto finish = [](std::uint64_t queue) { return [=](CallLog &log) { log.record<finish_call>(queue); }; };
+    const auto finish = [](std::uint64_t queue) {
+        return [=](CallLog &log) { log.record<finish_call>(queue); };
+    };
     const auto read = [](int offset, int size) {
         return [=](CallLog &log) { log.record<read_call>(1, 2, true, offset, size, 0, 0); };
     };
@@ -147,11 +155,13 @@ TEST_CASE("for an old difference, the log reports the range of calls that contai
 }
 
 TEST_CASE("a difference is reported in the order of the ranks") {
-    const std::string text = "clEnqueueReadBuffer(queue 2, buffer 5, blocking 0, offset 0, size 4096)";
+    const std::string text =
+        "clEnqueueReadBuffer(queue 2, buffer 5, blocking 0, offset 0, size 4096)";
     const std::string advice =
         ". A program that runs on the cluster platform must make the same calls in all processes. "
         "`cldist run --host-mode central` runs the program in one process only.";
-    const auto message = [&](const std::string &a, const std::string &b, const Difference &difference = {56, 57}) {
+    const auto message = [&](const std::string &a, const std::string &b,
+                             const Difference &difference = {56, 57}) {
         const std::string told = difference_message(difference, 0, a, 3, b);
         CHECK(told == difference_message(difference, 3, b, 0, a));
         const std::string begin = "the processes' calls differ: ";
@@ -160,27 +170,38 @@ TEST_CASE("a difference is reported in the order of the ranks") {
         CHECK(told.substr(told.size() - advice.size()) == advice);
         return told.substr(begin.size(), told.size() - begin.size() - advice.size());
     };
-    CHECK(message(text, "clEnqueueReadBuffer(queue 2, buffer 5, blocking 0, offset 0, size 8192)") ==
-          "rank 0's call 57 is " + text +
-              ", rank 3's is clEnqueueReadBuffer(queue 2, buffer 5, blocking 0, offset 0, size 8192) (argument size)");
-    CHECK(message(text, "clEnqueueReadBuffer(queue 3, buffer 5, blocking 0, offset 8, size 4096)") ==
-          "rank 0's call 57 is " + text +
-              ", rank 3's is clEnqueueReadBuffer(queue 3, buffer 5, blocking 0, offset 8, size 4096) (arguments queue, "
-              "offset)");
-    CHECK(message(text, "clFinish(queue 2)") == "rank 0's call 57 is " + text + ", rank 3's is clFinish(queue 2)");
+    CHECK(
+        message(text, "clEnqueueReadBuffer(queue 2, buffer 5, blocking 0, offset 0, size 8192)") ==
+        "rank 0's call 57 is " + text +
+            ", rank 3's is clEnqueueReadBuffer(queue 2, buffer 5, blocking 0, offset 0, size 8192) "
+            "(argument size)");
+    CHECK(
+        message(text, "clEnqueueReadBuffer(queue 3, buffer 5, blocking 0, offset 8, size 4096)") ==
+        "rank 0's call 57 is " + text +
+            ", rank 3's is clEnqueueReadBuffer(queue 3, buffer 5, blocking 0, offset 8, size 4096) "
+            "(arguments queue, "
+            "offset)");
+    CHECK(message(text, "clFinish(queue 2)") ==
+          "rank 0's call 57 is " + text + ", rank 3's is clFinish(queue 2)");
     CHECK(message(text, "the end of the program") ==
           "rank 0's call 57 is " + text + ", rank 3's program ended after call 56");
     CHECK(message("the end of the program", text) ==
           "rank 0's program ended after call 56, rank 3's call 57 is " + text);
     CHECK(difference_message({56, 57, 1}, 0, text, 3, text)
-              .ends_with("must be the same in all processes. `cldist run --host-mode central` runs the program in "
+              .ends_with("must be the same in all processes. `cldist run --host-mode central` runs "
+                         "the program in "
                          "one process only."));
-    const auto advised = [&](Start start) { return difference_message({56, 57}, 0, text, 3, "", start); };
-    CHECK(advised(Start::without_answers).find("CLDIST_HOST_WRAP is off. With `cldist run -n N PROGRAM`") !=
+    const auto advised = [&](Start start) {
+        return difference_message({56, 57}, 0, text, 3, "", start);
+    };
+    CHECK(advised(Start::without_answers)
+              .find("CLDIST_HOST_WRAP is off. With `cldist run -n N PROGRAM`") !=
           std::string::npos);
     CHECK(
-        advised(Start::own_mpi).ends_with("`cldist run --host-mode central` does not support programs that use MPI."));
-    CHECK(advised(Start::own_mpi).find("runs the program in one process only") == std::string::npos);
+        advised(Start::own_mpi)
+            .ends_with("`cldist run --host-mode central` does not support programs that use MPI."));
+    CHECK(advised(Start::own_mpi).find("runs the program in one process only") ==
+          std::string::npos);
     CHECK(message("", text) == "call 57 of rank 0 and rank 3, which is too old to be identified");
     CHECK(message("", "", {4096, 8192}) ==
           "one of the calls 4097 to 8192 of rank 0 and rank 3, which is too old to be identified");
@@ -199,8 +220,8 @@ TEST_CASE("a reader never mistakes one call for another") {
         if (text.empty()) return;
         ++told;
         const std::string n = std::to_string(number);
-        if (text != "clEnqueueReadBuffer(queue " + n + ", buffer " + n + ", blocking 1, offset " + n + ", size " + n +
-                        ", ptr given, events " + n + ", event given)")
+        if (text != "clEnqueueReadBuffer(queue " + n + ", buffer " + n + ", blocking 1, offset " +
+                        n + ", size " + n + ", ptr given, events " + n + ", event given)")
             FAIL("call " << n << " is told as " << text);
     };
     while (last.number < count) {

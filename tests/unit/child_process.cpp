@@ -7,7 +7,9 @@
 
 using namespace cldist;
 
-TEST_CASE("a child process gets the whole list of platforms, although the loader has cut it in the environment") {
+TEST_CASE(
+    "a child process gets the whole list of platforms, although the loader has cut it in the "
+    "environment") {
     using namespace std::chrono_literals;
     // tests/unit/meson.build starts this program with the list. The test does nothing otherwise.
     char *const list = std::getenv("OCL_ICD_FILENAMES");

@@ -32,7 +32,8 @@ private:
 
 Profile profile_with(const Way &way) {
     Profile profile;
-    profile.routes[0] = Profile::Measurement{"now", "here", {{way, {{kib, 1e-3}, {64 * mib, 2e-3}}}}};
+    profile.routes[0] =
+        Profile::Measurement{"now", "here", {{way, {{kib, 1e-3}, {64 * mib, 2e-3}}}}};
     return profile;
 }
 
@@ -49,14 +50,18 @@ std::vector<CheckedSize> checked(Simulated &transfers, std::size_t largest) {
 
 }  // namespace
 
-TEST_CASE("the chosen way is compared with the built-in choice and with every way that can be forced, each once") {
-    const auto contenders = contenders_of(profile_with(in_place), Route::same_host, 16 * mib, {true, 2});
+TEST_CASE(
+    "the chosen way is compared with the built-in choice and with every way that can be forced, "
+    "each once") {
+    const auto contenders =
+        contenders_of(profile_with(in_place), Route::same_host, 16 * mib, {true, 2});
     REQUIRE(contenders.size() == 9);
     CHECK(contenders[0] == Contender{"chosen", {Path::mapped, true, false, 4 * mib, 4}});
     std::string names;
     for (const Contender &contender : contenders) names += contender.name + "; ";
     CHECK(names ==
-          "chosen; built-in; mapped; pinned; pipelined; shared; pipelined, 256 KiB; pipelined, 1 MiB; pipelined, 4 "
+          "chosen; built-in; mapped; pinned; pipelined; shared; pipelined, 256 KiB; pipelined, 1 "
+          "MiB; pipelined, 4 "
           "MiB; ");
     // On all paths but one, small messages are sent eagerly.
     const auto small = contenders_of(profile_with(in_place), Route::same_host, kib, {true, 2});
@@ -74,7 +79,8 @@ TEST_CASE("the ratio compares the choice with the best different way") {
     const Contender only{"chosen", in_place};
     CHECK(against_best({mib, {only, {"built-in", in_place}}, {2, 1}}) == 1);
     const std::string text = check_text(Route::same_host, sizes);
-    CHECK(text.find("| 64 MiB | mapped, 4 MiB x 8 | 67.1 | built-in: pipelined, ") != std::string::npos);
+    CHECK(text.find("| 64 MiB | mapped, 4 MiB x 8 | 67.1 | built-in: pipelined, ") !=
+          std::string::npos);
     CHECK(text.find("At worst 1.25 times as long as the best of the others.") != std::string::npos);
 }
 
@@ -95,5 +101,6 @@ TEST_CASE("a check leaves out sizes for which there is no time") {
 TEST_CASE("if wrong bytes arrive, the check ends and reports size and way") {
     Simulated transfers(1e-3);
     transfers.wrong_at = 16 * kib;
-    CHECK_THROWS_WITH_AS(static_cast<void>(checked(transfers, mib)), doctest::Contains("16 KiB"), TuneError);
+    CHECK_THROWS_WITH_AS(static_cast<void>(checked(transfers, mib)), doctest::Contains("16 KiB"),
+                         TuneError);
 }

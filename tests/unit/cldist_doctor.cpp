@@ -18,7 +18,9 @@ using Level = Finding::Level;
 
 namespace {
 
-bool has(const std::string &text, const std::string &part) { return text.find(part) != std::string::npos; }
+bool has(const std::string &text, const std::string &part) {
+    return text.find(part) != std::string::npos;
+}
 
 // A host without any problem.
 HostFacts healthy() {
@@ -81,14 +83,16 @@ TEST_CASE("each harmful limit is found, with advice") {
     CHECK(level_of("cores", facts) == Level::note);
     facts.cores_of_a_rank = 1;
     CHECK(level_of("binding", facts) == Level::note);
-    for (const Finding &finding : judge_host(facts)) CHECK((finding.level == Level::ok) == finding.advice.empty());
+    for (const Finding &finding : judge_host(facts))
+        CHECK((finding.level == Level::ok) == finding.advice.empty());
 }
 
 TEST_CASE("advice ends with the section of troubleshooting.md, if there is one") {
-    const Findings all = with_sections({note("single copy", "no", "do this"), note("profile", "none", "do that"),
-                                        problem("OpenCL loader", "0 platforms", "install a driver"),
-                                        problem("OpenCL loader", "1 platform", "set HWLOC_COMPONENTS=-opencl"),
-                                        ok("single copy", "yes"), warning("rank 3", "shared", "start fewer")});
+    const Findings all =
+        with_sections({note("single copy", "no", "do this"), note("profile", "none", "do that"),
+                       problem("OpenCL loader", "0 platforms", "install a driver"),
+                       problem("OpenCL loader", "1 platform", "set HWLOC_COMPONENTS=-opencl"),
+                       ok("single copy", "yes"), warning("rank 3", "shared", "start fewer")});
     CHECK(has(all[0].advice, "do this; see "));
     CHECK(all[0].advice.ends_with("troubleshooting.md#single-copy"));
     CHECK(all[1].advice == "do that");
@@ -99,8 +103,10 @@ TEST_CASE("advice ends with the section of troubleshooting.md, if there is one")
 }
 
 TEST_CASE("settings in force are listed, and a misspelt setting is a problem") {
-    CHECK(judge_settings({"HOME=/"}).at(0).fact == "no CLDIST_ variable is set; all settings have their defaults");
-    const Findings findings = judge_settings({"CLDIST_PATH=mapped", "CLDIST_DEPHT=3", "CLDIST_ON_ERROR=maybe"});
+    CHECK(judge_settings({"HOME=/"}).at(0).fact ==
+          "no CLDIST_ variable is set; all settings have their defaults");
+    const Findings findings =
+        judge_settings({"CLDIST_PATH=mapped", "CLDIST_DEPHT=3", "CLDIST_ON_ERROR=maybe"});
     REQUIRE(findings.size() == 3);
     CHECK(findings[0].fact == "CLDIST_ON_ERROR=maybe CLDIST_PATH=mapped");
     CHECK(findings[1].level == Level::problem);
@@ -133,31 +139,42 @@ TEST_CASE("PoCL's threads need enough cores for all ranks") {
 }
 
 TEST_CASE("a driver's behaviour with user events, copies and failures is judged") {
-    const auto level = [](const Findings &findings, std::size_t at) { return findings.at(at).level; };
-    CHECK(level(judge_user_event("d", answer(R"({"other_queue":true,"same_queue":true})")), 1) == Level::ok);
-    CHECK(level(judge_user_event("d", answer(R"({"other_queue":true,"same_queue":false})")), 1) == Level::note);
+    const auto level = [](const Findings &findings, std::size_t at) {
+        return findings.at(at).level;
+    };
+    CHECK(level(judge_user_event("d", answer(R"({"other_queue":true,"same_queue":true})")), 1) ==
+          Level::ok);
+    CHECK(level(judge_user_event("d", answer(R"({"other_queue":true,"same_queue":false})")), 1) ==
+          Level::note);
     CHECK(level(judge_user_event("d", answer(R"({"other_queue":false})")), 0) == Level::problem);
     CHECK(level(judge_user_event("d", crashed), 0) == Level::problem);
 
-    CHECK(level(judge_pageable_copy("d", answer(R"({"bytes":1024,"write":{"call_ms":0.1,"total_ms":5},
+    CHECK(
+        level(judge_pageable_copy("d", answer(R"({"bytes":1024,"write":{"call_ms":0.1,"total_ms":5},
                                                     "read":{"call_ms":0.1,"total_ms":5}})")),
-                0) == Level::ok);
-    CHECK(level(judge_pageable_copy("d", answer(R"({"bytes":1024,"write":{"call_ms":0.1,"total_ms":5},
+              0) == Level::ok);
+    CHECK(
+        level(judge_pageable_copy("d", answer(R"({"bytes":1024,"write":{"call_ms":0.1,"total_ms":5},
                                                     "read":{"call_ms":4.9,"total_ms":5}})")),
-                0) == Level::note);
+              0) == Level::note);
 
-    const Findings same = judge_error_code("d", answer(R"({"sent":-5,"command":-5,"ended":true,"callback":-5})"));
+    const Findings same =
+        judge_error_code("d", answer(R"({"sent":-5,"command":-5,"ended":true,"callback":-5})"));
     CHECK(level(same, 0) == Level::ok);
     CHECK(level(same, 1) == Level::ok);
-    const Findings other = judge_error_code("d", answer(R"({"sent":-5,"command":-14,"ended":true,"callback":null})"));
+    const Findings other =
+        judge_error_code("d", answer(R"({"sent":-5,"command":-14,"ended":true,"callback":null})"));
     CHECK(level(other, 0) == Level::note);
     CHECK(has(other[0].fact,
-              "status CL_OUT_OF_RESOURCES (-5) fails with CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST (-14)"));
+              "status CL_OUT_OF_RESOURCES (-5) fails with "
+              "CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST (-14)"));
     CHECK(level(other, 1) == Level::note);
-    CHECK(level(judge_error_code("d", answer(R"({"sent":-5,"command":0,"ended":true,"callback":0})")), 0) ==
-          Level::problem);
-    CHECK(level(judge_error_code("d", answer(R"({"sent":-5,"command":2,"ended":false,"callback":null})")), 0) ==
-          Level::problem);
+    CHECK(
+        level(judge_error_code("d", answer(R"({"sent":-5,"command":0,"ended":true,"callback":0})")),
+              0) == Level::problem);
+    CHECK(level(judge_error_code(
+                    "d", answer(R"({"sent":-5,"command":2,"ended":false,"callback":null})")),
+                0) == Level::problem);
 
     CHECK(level(judge_failed_event("d", answer(R"({"survives":true})")), 0) == Level::ok);
     CHECK(level(judge_failed_event("d", crashed), 0) == Level::note);
@@ -172,7 +189,9 @@ TEST_CASE("doctor finds out whether a program's MPI calls reach the library") {
     const LoadedObject own{"/lib/libcldist.so.0", true, false};
     const LoadedObject pmpi_tool{"/opt/libmpiP.so", true, false};
     const LoadedObject opencl{"/lib/libOpenCL.so.1"};
-    const auto judge = [](const std::vector<LoadedObject> &objects) { return judge_program("./p", objects); };
+    const auto judge = [](const std::vector<LoadedObject> &objects) {
+        return judge_program("./p", objects);
+    };
 
     CHECK(judge({own, opencl, mpi}).size() == 1);
     CHECK(judge({own, opencl, mpi}).at(0).level == Level::ok);
@@ -184,7 +203,8 @@ TEST_CASE("doctor finds out whether a program's MPI calls reach the library") {
     REQUIRE(judge({pmpi_tool, own, mpi}).size() == 2);
     CHECK(has(judge({pmpi_tool, own, mpi}).at(0).fact, "/opt/libmpiP.so is a PMPI tool"));
     CHECK(judge({own, mpi, mpich}).at(0).level == Level::problem);
-    CHECK(has(judge({own, mpi, mpich}).at(0).fact, "two MPI libraries, /lib/libmpi.so.40 and /lib/libmpich.so.12"));
+    CHECK(has(judge({own, mpi, mpich}).at(0).fact,
+              "two MPI libraries, /lib/libmpi.so.40 and /lib/libmpich.so.12"));
 }
 
 TEST_CASE("Open MPI's settings for transports show whether shared memory is available") {
@@ -200,15 +220,17 @@ TEST_CASE("all pairs of ranks are measured, or one pair for each two hosts if th
     CHECK(choose_pairs({0}, 28).empty());
     CHECK(choose_pairs({0, 0, 2}, 28) == std::vector<Pair>{{0, 1}, {0, 2}, {1, 2}});
     CHECK(choose_pairs(std::vector<int>(8, 0), 28).size() == 28);
-    CHECK(choose_pairs({0, 0, 0, 3, 3, 5}, 3) == std::vector<Pair>{{0, 1, 3}, {0, 3, 6}, {0, 5, 3}});
+    CHECK(choose_pairs({0, 0, 0, 3, 3, 5}, 3) ==
+          std::vector<Pair>{{0, 1, 3}, {0, 3, 6}, {0, 5, 3}});
     CHECK(choose_pairs({0, 0, 0, 3, 3, 5}, 14) ==
           std::vector<Pair>{{0, 1, 3}, {0, 3, 6}, {0, 5, 3}, {3, 4, 1}, {3, 5, 2}});
     CHECK(choose_pairs(std::vector<int>(1000, 0), 28) == std::vector<Pair>{{0, 1, 499500}});
 }
 
 TEST_CASE("a finding of all hosts is printed once, other findings with the names of their hosts") {
-    const Findings all = joined({{"a", {ok("t", "same"), ok("u", "one"), ok("w", "all")}},
-                                 {"b", {ok("t", "same"), problem("u", "two", "x"), ok("w", "all")}}});
+    const Findings all =
+        joined({{"a", {ok("t", "same"), ok("u", "one"), ok("w", "all")}},
+                {"b", {ok("t", "same"), problem("u", "two", "x"), ok("w", "all")}}});
     REQUIRE(all.size() == 4);
     CHECK(line_of(all[0]) == "ok       t: same");
     CHECK(line_of(all[1]) == "ok       u (a): one");
@@ -226,31 +248,36 @@ TEST_CASE("ranks that share a GPU cause a warning, ranks that share the CPU devi
                                            {"d", 5, "", "", false}});
     REQUIRE(findings.size() == 6);
     CHECK(line_of(findings[0]) ==
-          "WARNING  rank 0: host a, clDistLocalDevice gives device 0.0, GPU, shared by the ranks 0, 1 -> start no more "
+          "WARNING  rank 0: host a, clDistLocalDevice gives device 0.0, GPU, shared by the ranks "
+          "0, 1 -> start no more "
           "ranks on a host than it has devices");
     CHECK(findings[1].level == Level::warning);
-    CHECK(line_of(findings[2]) == "ok       rank 2: host b, clDistLocalDevice gives device 0.0, GPU");
+    CHECK(line_of(findings[2]) ==
+          "ok       rank 2: host b, clDistLocalDevice gives device 0.0, GPU");
     CHECK(findings[3].level == Level::ok);
     CHECK(findings[4].level == Level::ok);
     CHECK(findings[5].level == Level::problem);
 }
 
 TEST_CASE("a finding that several devices share is printed once") {
-    const Findings all =
-        without_repetition({ok("device 0.0", "a GPU"), ok("profiling", "device 0.0: has times"),
-                            note("profile", "device 0.0: none", "make one"), ok("device 0.1", "a GPU"),
-                            ok("profiling", "device 0.1: has times"), note("profile", "device 0.1: none", "make one"),
-                            ok("profiling", "device 0.2: other times")});
+    const Findings all = without_repetition(
+        {ok("device 0.0", "a GPU"), ok("profiling", "device 0.0: has times"),
+         note("profile", "device 0.0: none", "make one"), ok("device 0.1", "a GPU"),
+         ok("profiling", "device 0.1: has times"), note("profile", "device 0.1: none", "make one"),
+         ok("profiling", "device 0.2: other times")});
     REQUIRE(all.size() == 5);
     CHECK(all[1].fact == "devices 0.0, 0.1: has times");
     CHECK(all[2].fact == "devices 0.0, 0.1: none");
     CHECK(all[4].fact == "device 0.2: other times");
 }
 
-TEST_CASE("a child process is reported with its output, status or signal, and is killed after its time limit") {
+TEST_CASE(
+    "a child process is reported with its output, status or signal, and is killed after its time "
+    "limit") {
     using std::chrono::seconds;
-    const ChildEnd well =
-        run_child({"/bin/sh", "-c", "echo one; echo two >&2; head -c 100000 /dev/zero | tr '\\0' x"}, seconds(20));
+    const ChildEnd well = run_child(
+        {"/bin/sh", "-c", "echo one; echo two >&2; head -c 100000 /dev/zero | tr '\\0' x"},
+        seconds(20));
     CHECK(well.well());
     CHECK(well.output == "one\n" + std::string(100000, 'x'));
     CHECK(run_child({"/bin/sh", "-c", "exit 3"}, seconds(20)).status == 3);
@@ -266,8 +293,8 @@ TEST_CASE("a child process is reported with its output, status or signal, and is
     }
     CHECK(run_child({"/no/such/program"}, seconds(20)).error == ENOENT);
     // The shell's own child, which holds the pipe, is killed with it.
-    const ChildEnd slow =
-        run_child({"/bin/sh", "-c", "echo begun; sleep 1000; echo done"}, std::chrono::milliseconds(100));
+    const ChildEnd slow = run_child({"/bin/sh", "-c", "echo begun; sleep 1000; echo done"},
+                                    std::chrono::milliseconds(100));
     CHECK(slow.timed_out);
     CHECK(slow.output == "begun\n");
     // A child process has ended even if its own child is still alive.

@@ -73,15 +73,18 @@ TEST_CASE("mpirun starts cldist, which starts the program with all its arguments
                                                                         "5"});
     options.no_terminal = false;
     CHECK(mpirun_command(options, false, "m", "c", environment) ==
-          Texts{"m", "-f", "hosts", "-hosts", "a:2,b", "--tag-output", "c", "run", "--rank", "--look", "--all-output",
-                "--no-bind", "--devices", "gpu", "--", "prog", "-n", "5"});
+          Texts{"m", "-f", "hosts", "-hosts", "a:2,b", "--tag-output", "c", "run", "--rank",
+                "--look", "--all-output", "--no-bind", "--devices", "gpu", "--", "prog", "-n",
+                "5"});
 }
 
-TEST_CASE("Open MPI may start any number of ranks on this host, but not on hosts that the user listed") {
+TEST_CASE(
+    "Open MPI may start any number of ranks on this host, but not on hosts that the user listed") {
     const char *const oversubscribe = "OMPI_MCA_rmaps_base_oversubscribe";
     CHECK(mpirun_environment(run_of(4), true, {}).at(oversubscribe) == "1");
     CHECK(mpirun_environment(run_of(4), true, {{oversubscribe, "0"}}).at(oversubscribe) == "0");
-    CHECK_FALSE(mpirun_environment(run_of(4), true, {{"SLURM_JOB_ID", "7"}}).contains(oversubscribe));
+    CHECK_FALSE(
+        mpirun_environment(run_of(4), true, {{"SLURM_JOB_ID", "7"}}).contains(oversubscribe));
     RunOptions options = run_of(4);
     options.hosts = "a,b";
     const Environment given = mpirun_environment(options, true, {});
@@ -110,7 +113,9 @@ TEST_CASE("PBS's list of hosts is the host file, unless the user listed hosts") 
 }
 
 TEST_CASE("cldist run starts no mpirun in each of srun's tasks or under Open MPI's mpirun") {
-    CHECK(refusal_under_launcher(true, {{"SLURM_JOB_ID", "7"}, {"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "2"}}).empty());
+    CHECK(refusal_under_launcher(
+              true, {{"SLURM_JOB_ID", "7"}, {"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "2"}})
+              .empty());
     CHECK(refusal_under_launcher(true, {{"SLURM_STEP_NUM_TASKS", "1"}}).empty());
     for (const bool open_mpi : {false, true})
         CHECK(refusal_under_launcher(open_mpi, {{"SLURM_STEP_NUM_TASKS", "2"}})
@@ -126,10 +131,13 @@ TEST_CASE("a rank's place is read from the variables that each launcher sets") {
                     {"OMPI_COMM_WORLD_LOCAL_SIZE", "4"},
                     {"SLURM_PROCID", "0"},
                     {"SLURM_LOCALID", "0"}}) == RankPlace{5, 1, 4});
-    CHECK(place_of({{"PMI_RANK", "3"}, {"MPI_LOCALRANKID", "1"}, {"MPI_LOCALNRANKS", "2"}}) == RankPlace{3, 1, 2});
-    CHECK(place_of({{"PMI_RANK", "3"}, {"PMI_LOCAL_RANK", "0"}, {"PMI_LOCAL_SIZE", "2"}}) == RankPlace{3, 0, 2});
+    CHECK(place_of({{"PMI_RANK", "3"}, {"MPI_LOCALRANKID", "1"}, {"MPI_LOCALNRANKS", "2"}}) ==
+          RankPlace{3, 1, 2});
+    CHECK(place_of({{"PMI_RANK", "3"}, {"PMI_LOCAL_RANK", "0"}, {"PMI_LOCAL_SIZE", "2"}}) ==
+          RankPlace{3, 0, 2});
     CHECK(place_of({{"PMI_RANK", "3"}}) == RankPlace{3, 0, 0});
-    Environment slurm{{"SLURM_PROCID", "6"}, {"SLURM_LOCALID", "0"}, {"SLURM_STEP_TASKS_PER_NODE", "2(x3),1"}};
+    Environment slurm{
+        {"SLURM_PROCID", "6"}, {"SLURM_LOCALID", "0"}, {"SLURM_STEP_TASKS_PER_NODE", "2(x3),1"}};
     slurm["SLURM_NODEID"] = "2";
     CHECK(place_of(slurm) == RankPlace{6, 0, 2});
     slurm["SLURM_NODEID"] = "3";
@@ -155,7 +163,8 @@ TEST_CASE("the ranks of a host get whole cores, each core once") {
     CHECK(share_of(pairs, 8, local(1, 4), true) == CoreShare{{2, 6}, 2, false});
 }
 
-TEST_CASE("ranks are not bound if they outnumber the cores, are already bound, or binding is disabled") {
+TEST_CASE(
+    "ranks are not bound if they outnumber the cores, are already bound, or binding is disabled") {
     CHECK(share_of(single_threads(2), 2, local(2, 3), true) == CoreShare{{}, 1, true});
     CHECK(share_of(single_threads(8), 8, local(0, 2), false) == CoreShare{{}, 4, false});
     CHECK(share_of(single_threads(4), 16, local(0, 4), true) == CoreShare{{}, 4, false});
@@ -182,9 +191,12 @@ TEST_CASE("other load on a host is the load seen in every sample") {
     CHECK(running_besides({}) == 0);
 }
 
-TEST_CASE("the program sees only the cluster platform, which loads the drivers that the program would have loaded") {
+TEST_CASE(
+    "the program sees only the cluster platform, which loads the drivers that the program would "
+    "have loaded") {
     const Environment plain = rank_environment({}, "/v", "", nullptr);
-    CHECK(rank_environment({{"PMIX_MCA_gds", "ds12"}}, "/v", "", nullptr).at("PMIX_MCA_gds") == "ds12");
+    CHECK(rank_environment({{"PMIX_MCA_gds", "ds12"}}, "/v", "", nullptr).at("PMIX_MCA_gds") ==
+          "ds12");
     CHECK(plain == Environment{{"CLDIST_NATIVE_ICDS", "/etc/OpenCL/vendors"},
                                {"HWLOC_COMPONENTS", "-opencl"},
                                {"OCL_ICD_VENDORS", "/v"},
@@ -199,14 +211,16 @@ TEST_CASE("the program sees only the cluster platform, which loads the drivers t
     CHECK(native({{"OCL_ICD_FILENAMES", "a.so"}, {"CLDIST_NATIVE_ICDS", "c.icd"}}) == "c.icd");
     // In a run within a run, the platform is not its own driver.
     CHECK(rank_environment(plain, "/v", "", nullptr) == plain);
-    const Environment all =
-        rank_environment({{"OCL_ICD_FILENAMES", "a.so"}, {"OPENCL_VENDOR_PATH", "/p"}}, "/v", "gpu", nullptr);
+    const Environment all = rank_environment(
+        {{"OCL_ICD_FILENAMES", "a.so"}, {"OPENCL_VENDOR_PATH", "/p"}}, "/v", "gpu", nullptr);
     CHECK_FALSE(all.contains("OCL_ICD_FILENAMES"));
     CHECK_FALSE(all.contains("OPENCL_VENDOR_PATH"));
     CHECK(all.at("CLDIST_DEVICES") == "gpu");
 }
 
-TEST_CASE("PoCL gets the rank's share of the cores, and a waiting rank yields if there are too few cores") {
+TEST_CASE(
+    "PoCL gets the rank's share of the cores, and a waiting rank yields if there are too few "
+    "cores") {
     const CoreShare share{{}, 3, false};
     const Environment some = rank_environment({{"POCL_MAX_PTHREAD_COUNT", "1"}}, "/v", "", &share);
     CHECK(some.at("POCL_MAX_PTHREAD_COUNT") == "1");
@@ -235,7 +249,8 @@ TEST_CASE("the report of a rank shows its status or signal as a shell does, and 
     CHECK(job_status(exited(0), SIGINT) == 130);
     CHECK(signal_name(SIGKILL) == "SIGKILL");
     CHECK(signal_name(40) == "signal 40");
-    CHECK(failure_report(2, "a", exited(3), "") == "cldist run: rank 2 (host a) exited with status 3\n");
+    CHECK(failure_report(2, "a", exited(3), "") ==
+          "cldist run: rank 2 (host a) exited with status 3\n");
     CHECK(failure_report(0, "b", killed(SIGSEGV), "line\nrest") ==
           "cldist run: rank 0 (host b) was killed by SIGSEGV\nits last output:\nline\nrest\n");
 }
@@ -254,7 +269,8 @@ TEST_CASE("if a program gets no device, one line shows the request and the exist
     CHECK(judge_cluster({found, {}}).fact.find("libmissing.so: cannot open") != std::string::npos);
     found.left_out.clear();
     found.mine.clear();
-    CHECK(refusal(found) == Refusal{"CLDIST_DEVICES=gpu selects no device; this host has: 2 x a (CPU), b (GPU)", 2});
+    CHECK(refusal(found) ==
+          Refusal{"CLDIST_DEVICES=gpu selects no device; this host has: 2 x a (CPU), b (GPU)", 2});
     CHECK(judge_cluster({found, {}}).level == Finding::Level::note);
     found.choice_failure = "CLDIST_DEVICES=x: no";
     CHECK(refusal(found) == Refusal{"CLDIST_DEVICES=x: no; there are: 2 x a (CPU), b (GPU)", 2});
@@ -263,26 +279,31 @@ TEST_CASE("if a program gets no device, one line shows the request and the exist
     CHECK(judge_cluster({found, {}}).level == Finding::Level::problem);
     ClusterAnswer nothing;
     nothing.places = "/vendors";
-    CHECK(refusal(nothing).text.starts_with("no OpenCL driver in /vendors has a device; install a driver: "));
+    CHECK(refusal(nothing).text.starts_with(
+        "no OpenCL driver in /vendors has a device; install a driver: "));
     nothing.left_out = {"libx.so: cannot open"};
-    CHECK(refusal(nothing) == Refusal{"no OpenCL driver in /vendors can be opened: libx.so: cannot open", 2});
+    CHECK(refusal(nothing) ==
+          Refusal{"no OpenCL driver in /vendors can be opened: libx.so: cannot open", 2});
     // A driver that crashes ends only the child process. The program still starts, and meets the
     // crash itself.
-    CHECK(refusal_of({{}, "hung"}) == Refusal{"the test of the OpenCL drivers failed: the child process hung", 0});
+    CHECK(refusal_of({{}, "hung"}) ==
+          Refusal{"the test of the OpenCL drivers failed: the child process hung", 0});
 }
 
 TEST_CASE("--host still selects hosts or the host mode, with a warning") {
     for (const char *const mode : {"central", "replicated"}) {
         RunOptions options;
         options.host = mode;
-        CHECK(take_host(options) == FormerOption{std::string("--host ") + mode + " is now --host-mode " + mode, ""});
+        CHECK(take_host(options) ==
+              FormerOption{std::string("--host ") + mode + " is now --host-mode " + mode, ""});
         CHECK(options.host_mode == mode);
         CHECK(options.hosts.empty());
     }
     for (const char *const hosts : {"a:2,b:2", "central:1", "central,b"}) {
         RunOptions options;
         options.host = hosts;
-        CHECK(take_host(options) == FormerOption{std::string("--host ") + hosts + " is now --hosts " + hosts, ""});
+        CHECK(take_host(options) ==
+              FormerOption{std::string("--host ") + hosts + " is now --hosts " + hosts, ""});
         CHECK(options.host_mode.empty());
         CHECK(options.hosts == hosts);
     }
@@ -304,10 +325,13 @@ TEST_CASE("host names are the parts before the numbers") {
 
 TEST_CASE("root learns what Open MPI requires before mpirun starts") {
     RunOptions options;
-    CHECK(refusal_of_root(options, {}).find("OMPI_ALLOW_RUN_AS_ROOT=1 and OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1") !=
+    CHECK(refusal_of_root(options, {})
+              .find("OMPI_ALLOW_RUN_AS_ROOT=1 and OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1") !=
           std::string::npos);
     CHECK_FALSE(refusal_of_root(options, {{"OMPI_ALLOW_RUN_AS_ROOT", "1"}}).empty());
-    CHECK(refusal_of_root(options, {{"OMPI_ALLOW_RUN_AS_ROOT", "1"}, {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"}}).empty());
+    CHECK(refusal_of_root(
+              options, {{"OMPI_ALLOW_RUN_AS_ROOT", "1"}, {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"}})
+              .empty());
     options.mpirun_options = {"--allow-run-as-root"};
     CHECK(refusal_of_root(options, {}).empty());
 }
@@ -315,15 +339,17 @@ TEST_CASE("root learns what Open MPI requires before mpirun starts") {
 namespace {
 
 const std::string dashes = std::string(74, '-') + "\n";
-const std::string of_status = dashes +
-                              "mpirun detected that one or more processes exited with non-zero status, thus causing\n"
-                              "the job to be terminated. The first process to do so was:\n\n"
-                              "  Process name: [[21806,1],1]\n  Exit code:    3\n" +
-                              dashes;
+const std::string of_status =
+    dashes +
+    "mpirun detected that one or more processes exited with non-zero status, thus causing\n"
+    "the job to be terminated. The first process to do so was:\n\n"
+    "  Process name: [[21806,1],1]\n  Exit code:    3\n" +
+    dashes;
 const std::string report = "cldist run: rank 1 (host a) exited with status 3\n";
 
 // Passes the text in pieces of `size` bytes. If `lines`, each piece ends at the next end of a line.
-std::string passed(LauncherText &errors, const std::string &text, std::size_t size, bool lines = false) {
+std::string passed(LauncherText &errors, const std::string &text, std::size_t size,
+                   bool lines = false) {
     std::string result;
     for (std::size_t at = 0; at < text.size();) {
         std::size_t end = std::min(at + size, text.size());
@@ -337,13 +363,15 @@ std::string passed(LauncherText &errors, const std::string &text, std::size_t si
 }  // namespace
 
 TEST_CASE("mpirun's messages about a rank are removed once cldist run has reported it") {
-    const std::string primary = dashes + "Primary job  terminated normally, but 1 process returned\nmore\n" + dashes;
+    const std::string primary =
+        dashes + "Primary job  terminated normally, but 1 process returned\nmore\n" + dashes;
     for (const std::size_t size : {8192, 100, 1}) {
         LauncherText errors("mpirun");
         CHECK(passed(errors, report + primary + of_status + "rest", size, true) == report + "rest");
     }
     const std::string differ = "cldist[0]: the processes' calls differ: rank 0's call 5 is\n";
-    const std::string abort = dashes + "MPI_ABORT was invoked on rank 0 in communicator\nwith errorcode 1.\n" + dashes;
+    const std::string abort =
+        dashes + "MPI_ABORT was invoked on rank 0 in communicator\nwith errorcode 1.\n" + dashes;
     LauncherText differing("mpirun");
     CHECK(passed(differing, differ + abort, 8192) == differ);
     CHECK(passed(differing, abort, 8192).empty());
@@ -353,12 +381,14 @@ TEST_CASE("mpirun's messages about a rank are removed once cldist run has report
     LauncherText interrupted("mpirun");
     CHECK(passed(interrupted, "mpirun: Forwarding signal 23 to job\n" + of_status, 8192).empty());
     LauncherText signalled("mpirun");
-    CHECK(passed(signalled, "mpirun: Forwarding signal 10 to job\n" + of_status, 8192) == of_status);
+    CHECK(passed(signalled, "mpirun: Forwarding signal 10 to job\n" + of_status, 8192) ==
+          of_status);
 }
 
 TEST_CASE("mpirun's messages are removed if the job starts again") {
     const std::string line = std::string(cldist::new_start_announcement) + "calls differ\n";
-    const std::string aborted = dashes + "Primary job  terminated normally, but 1 process returned\nmore\n" + dashes;
+    const std::string aborted =
+        dashes + "Primary job  terminated normally, but 1 process returned\nmore\n" + dashes;
     LauncherText errors("mpirun");
     CHECK(passed(errors, line + aborted, 8192) == line);
 }
@@ -366,7 +396,8 @@ TEST_CASE("mpirun's messages are removed if the job starts again") {
 TEST_CASE("the second run's output is shown without what the first run has shown") {
     const auto second = [](const std::string &first, const std::string &all, std::size_t size) {
         Shown shown;
-        for (std::size_t at = 0; at < first.size(); at += size) shown.add(std::string_view(first).substr(at, size));
+        for (std::size_t at = 0; at < first.size(); at += size)
+            shown.add(std::string_view(first).substr(at, size));
         std::string result;
         for (std::size_t at = 0; at < all.size(); at += size)
             result += shown.new_in(std::string_view(all).substr(at, size));
@@ -395,7 +426,8 @@ TEST_CASE("of a long output the first part is compared") {
 }
 
 TEST_CASE("the announcement of a new start is found wherever the text is divided") {
-    const std::string text = "some text\n" + std::string(cldist::new_start_announcement) + "calls differ\n";
+    const std::string text =
+        "some text\n" + std::string(cldist::new_start_announcement) + "calls differ\n";
     for (const std::size_t size : {1, 7, 1000}) {
         Shown shown;
         for (std::size_t at = 0; at < text.size(); at += size) {
@@ -409,7 +441,9 @@ TEST_CASE("the announcement of a new start is found wherever the text is divided
     CHECK_FALSE(other.announces_new_start());
 }
 
-TEST_CASE("only a job with the default host mode may start again, and only if its output can be repeated") {
+TEST_CASE(
+    "only a job with the default host mode may start again, and only if its output can be "
+    "repeated") {
     CHECK(may_start_again({}));
     CHECK(may_start_again({{"CLDIST_HOST_MODE", "auto"}}));
     CHECK(may_start_again({{"CLDIST_HOST_MODE", "AUTO"}}));
@@ -417,15 +451,17 @@ TEST_CASE("only a job with the default host mode may start again, and only if it
     CHECK_FALSE(may_start_again({{"CLDIST_HOST_MODE", "central"}}));
     RunOptions options;
     CHECK(why_not_again(options, {}).empty());
-    CHECK(why_not_again(options, {{"CLDIST_VIEW", "aggregate"}}).find("aggregate") != std::string::npos);
+    CHECK(why_not_again(options, {{"CLDIST_VIEW", "aggregate"}}).find("aggregate") !=
+          std::string::npos);
     options.all_output = true;
     CHECK(why_not_again(options, {}).find("--all-output") != std::string::npos);
 }
 
 TEST_CASE("standard error of programs passes mpirun's filter unchanged") {
     for (const std::string &text :
-         {dashes + "a title\n" + dashes + "text\n", dashes, std::string("----"), dashes + "mpirun detected that",
-          "x" + dashes + "mpirun detected that one or more", std::string("no end of line"), dashes + dashes + dashes,
+         {dashes + "a title\n" + dashes + "text\n", dashes, std::string("----"),
+          dashes + "mpirun detected that", "x" + dashes + "mpirun detected that one or more",
+          std::string("no end of line"), dashes + dashes + dashes,
           dashes + "ORTE has lost communication with a remote daemon.\n" + std::string(20000, 'x')})
         for (const std::size_t size : {1, 75, 100000}) {
             LauncherText errors("mpirun");
@@ -436,18 +472,20 @@ TEST_CASE("standard error of programs passes mpirun's filter unchanged") {
 }
 
 TEST_CASE("hosts that mpirun lost or can't reach are reported by their names") {
-    const std::string lost = dashes +
-                             "ORTE has lost communication with a remote daemon.\n\n"
-                             "  HNP daemon   : [[5441,0],0] on node nl0\n  Remote daemon: [[5441,0],1] on node nl1\n\n"
-                             "This is usually due to either a failure of the TCP network\n" +
-                             dashes;
+    const std::string lost =
+        dashes +
+        "ORTE has lost communication with a remote daemon.\n\n"
+        "  HNP daemon   : [[5441,0],0] on node nl0\n  Remote daemon: [[5441,0],1] on node nl1\n\n"
+        "This is usually due to either a failure of the TCP network\n" +
+        dashes;
     LauncherText errors("mpirun");
     CHECK(passed(errors, "before\n" + lost + lost + "after\n", 8192) == "before\nafter\n");
     CHECK(errors.lost_hosts() == Texts{"nl1"});
     const std::string ssh =
         "ssh: Could not resolve hostname nohost: Name or service not known\n"
         "ssh: connect to host far port 22: Connection refused\n";
-    const std::string failed = dashes + "ORTE was unable to reliably start one or more daemons.\nmore\n" + dashes;
+    const std::string failed =
+        dashes + "ORTE was unable to reliably start one or more daemons.\nmore\n" + dashes;
     LauncherText starting("mpirun");
     CHECK(passed(starting, ssh + failed, 8192) == ssh);
     CHECK(starting.unreachable_hosts() == Texts{"nohost", "far"});
@@ -463,7 +501,8 @@ TEST_CASE("a hub accepts greetings only from its job's ranks") {
     Secret secret;
     secret.fill('s');
     const auto parse = [&](const Greeting &greeting, std::size_t size = sizeof(Greeting)) {
-        return parse_greeting(std::as_bytes(std::span(&greeting, 1)).first(size), secret).has_value();
+        return parse_greeting(std::as_bytes(std::span(&greeting, 1)).first(size), secret)
+            .has_value();
     };
     CHECK(parse({secret, 0, 2, {}}));
     CHECK(parse({secret, 1, 2, {"host"}}));
@@ -486,6 +525,7 @@ TEST_CASE("with a central host rank 0 runs the program, and the other ranks run 
     options.program = {"./program", "argument"};
     const Environment central{{"CLDIST_HOST_MODE", "central"}};
     CHECK(rank_program(options, central, 0, "/bin/cldist") == options.program);
-    CHECK(rank_program(options, central, 1, "/bin/cldist") == std::vector<std::string>{"/bin/cldist", "worker"});
+    CHECK(rank_program(options, central, 1, "/bin/cldist") ==
+          std::vector<std::string>{"/bin/cldist", "worker"});
     CHECK(rank_program(options, {}, 1, "/bin/cldist") == options.program);
 }

@@ -18,26 +18,33 @@ using namespace cldist::tool;
 
 namespace {
 
-std::string event(const std::string &phase, const std::string &name, int id, double at, const std::string &args = "") {
-    return fmt::format("{{\"ph\":\"{}\",\"name\":\"{}\",\"cat\":\"cldist\",\"id\":{},\"ts\":{},\"args\":{{{}}}}},\n",
-                       phase, name, id, at, args);
+std::string event(const std::string &phase, const std::string &name, int id, double at,
+                  const std::string &args = "") {
+    return fmt::format(
+        "{{\"ph\":\"{}\",\"name\":\"{}\",\"cat\":\"cldist\",\"id\":{},\"ts\":{},\"args\":{{{}}}}},"
+        "\n",
+        phase, name, id, at, args);
 }
 
-std::string span(const std::string &name, int id, double start, double end, const std::string &args = "") {
+std::string span(const std::string &name, int id, double start, double end,
+                 const std::string &args = "") {
     return event("b", name, id, start) + event("e", name, id, end, args);
 }
 
 std::string kernel(const std::string &name, double start, double duration) {
     return fmt::format(
-        "{{\"ph\":\"X\",\"name\":\"{}\",\"cat\":\"kernel\",\"ts\":{},\"dur\":{},\"tid\":1,\"pid\":1}},\n", name, start,
-        duration);
+        "{{\"ph\":\"X\",\"name\":\"{}\",\"cat\":\"kernel\",\"ts\":{},\"dur\":{},\"tid\":1,\"pid\":"
+        "1}},\n",
+        name, start, duration);
 }
 
-std::string trace_text(int rank, int ranks, const std::string &events, const std::string &clock = "",
-                       const std::string &boot = "b") {
+std::string trace_text(int rank, int ranks, const std::string &events,
+                       const std::string &clock = "", const std::string &boot = "b") {
     return fmt::format(
-        "{{\"otherData\":{{\"rank\":{},\"ranks\":{},\"host\":\"h{}\",\"boot\":\"{}\",\"clock\":[{}]}},\n"
-        "\"traceEvents\":[\n{}{{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":1,\"args\":{{}}}}\n]}}\n",
+        "{{\"otherData\":{{\"rank\":{},\"ranks\":{},\"host\":\"h{}\",\"boot\":\"{}\",\"clock\":[{}]"
+        "}},\n"
+        "\"traceEvents\":[\n{}{{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":1,\"args\":{{}}}}\n]"
+        "}}\n",
         rank, ranks, rank, boot, clock, events);
 }
 
@@ -52,7 +59,9 @@ struct Folder {
     Folder(const Folder &) = delete;
     Folder &operator=(const Folder &) = delete;
 
-    void write(const std::string &name, const std::string &text) const { std::ofstream(path / name) << text; }
+    void write(const std::string &name, const std::string &text) const {
+        std::ofstream(path / name) << text;
+    }
 
     std::filesystem::path path;
 };
@@ -67,19 +76,23 @@ std::string what_is_wrong(const std::filesystem::path &folder) {
     return "nothing";
 }
 
-bool has(const std::string &text, const std::string &part) { return text.find(part) != std::string::npos; }
+bool has(const std::string &text, const std::string &part) {
+    return text.find(part) != std::string::npos;
+}
 
 }  // namespace
 
 TEST_CASE("each byte that is not UTF-8 becomes U+FFFD in a trace") {
     const std::string none = "\xef\xbf\xbd";
     CHECK(trace::json_escaped("a\"b\\\n@") == "a\\\"b\\\\\\u000a\\u0040");
-    for (const std::string text : {"", "plain", "\u00e9", "\u20ac", "\ud7ff", "\ue000", "\U0001f600", "\U0010ffff"})
+    for (const std::string text :
+         {"", "plain", "\u00e9", "\u20ac", "\ud7ff", "\ue000", "\U0001f600", "\U0010ffff"})
         CHECK(trace::json_escaped(text) == text);
     CHECK(trace::json_escaped("fi\xff\xc3(") == "fi" + none + none + "(");
     CHECK(trace::json_escaped("cut \xe2\x82") == "cut " + none + none);
     CHECK(trace::json_escaped("\xe9t\xe9") == none + "t" + none);
-    for (const std::string text : {"\xc0\x80", "\xc1\xbf"}) CHECK(trace::json_escaped(text) == none + none);
+    for (const std::string text : {"\xc0\x80", "\xc1\xbf"})
+        CHECK(trace::json_escaped(text) == none + none);
     for (const std::string text : {"\xe0\x9f\xbf", "\xed\xa0\x80"})
         CHECK(trace::json_escaped(text) == none + none + none);
     for (const std::string text : {"\xf0\x8f\xbf\xbf", "\xf4\x90\x80\x80", "\xf5\x80\x80\x80"})
@@ -87,14 +100,16 @@ TEST_CASE("each byte that is not UTF-8 becomes U+FFFD in a trace") {
 }
 
 TEST_CASE("intervals that touch or overlap are merged, empty intervals are dropped") {
-    CHECK(union_of({{5, 6}, {1, 3}, {2, 4}, {4, 4.5}, {7, 7}, {9, 8}}) == Intervals{{1, 4.5}, {5, 6}});
+    CHECK(union_of({{5, 6}, {1, 3}, {2, 4}, {4, 4.5}, {7, 7}, {9, 8}}) ==
+          Intervals{{1, 4.5}, {5, 6}});
     CHECK(union_of({{1, 10}, {2, 3}}) == Intervals{{1, 10}});
     CHECK(union_of({}).empty());
 }
 
 TEST_CASE("the intersection of two lists contains the common parts") {
     const Intervals a{{0, 4}, {6, 10}, {20, 21}};
-    CHECK(intersection_of(a, {{1, 2}, {3, 7}, {9, 30}}) == Intervals{{1, 2}, {3, 4}, {6, 7}, {9, 10}, {20, 21}});
+    CHECK(intersection_of(a, {{1, 2}, {3, 7}, {9, 30}}) ==
+          Intervals{{1, 2}, {3, 4}, {6, 7}, {9, 10}, {20, 21}});
     CHECK(intersection_of(a, {{4, 6}}).empty());
     CHECK(length_of(intersection_of(a, a)) == doctest::Approx(9));
 }
@@ -108,7 +123,8 @@ TEST_CASE("a clock's offset is taken from the shortest round trip") {
 }
 
 TEST_CASE(
-    "the reported uncertainty covers the offset's error, however unequal the two directions of a round trip are") {
+    "the reported uncertainty covers the offset's error, however unequal the two directions of a "
+    "round trip are") {
     std::mt19937_64 random(7);
     std::uniform_int_distribution<std::uint64_t> delay(0, 100000);
     for (const std::int64_t offset : {-7'000'000'000LL, -1LL, 0LL, 1LL, 123'456'789'012LL}) {
@@ -118,8 +134,10 @@ TEST_CASE(
             for (int i = 0; i < 8; ++i) {
                 const std::uint64_t there = delay(random);
                 const std::uint64_t back = delay(random);
-                trips.push_back({now, static_cast<std::uint64_t>(static_cast<std::int64_t>(now + there) + offset),
-                                 now + there + back});
+                trips.push_back(
+                    {now,
+                     static_cast<std::uint64_t>(static_cast<std::int64_t>(now + there) + offset),
+                     now + there + back});
                 now += there + back;
             }
             const ClockSample sample = clock_sample(trips);
@@ -131,7 +149,8 @@ TEST_CASE(
 
 TEST_CASE("a clock with a drifting offset is converted to rank 0's clock") {
     // Rank 1's clock is 5 s behind at its time 100 s, and loses 20 us per second.
-    const ClockCorrection clock({{100'000'000'000, 5'000'000'000, 300}, {200'000'000'000, 5'002'000'000, 500}});
+    const ClockCorrection clock(
+        {{100'000'000'000, 5'000'000'000, 300}, {200'000'000'000, 5'002'000'000, 500}});
     CHECK(clock.apply(100e6) == doctest::Approx(105e6).epsilon(1e-12));
     CHECK(clock.apply(150e6) == doctest::Approx(155.001e6).epsilon(1e-12));
     CHECK(clock.apply(200e6) == doctest::Approx(205.002e6).epsilon(1e-12));
@@ -141,7 +160,9 @@ TEST_CASE("a clock with a drifting offset is converted to rank 0's clock") {
     CHECK(ClockCorrection({{100'000'000'000, -1000, 1}}).apply(500) == doctest::Approx(499));
 }
 
-TEST_CASE("ranks under one kernel keep their times, other ranks' times are corrected, and the table explains it") {
+TEST_CASE(
+    "ranks under one kernel keep their times, other ranks' times are corrected, and the table "
+    "explains it") {
     const RankTrace first = parse_trace(trace_text(0, 2, ""));
     const std::string near = R"({"at_ns":1000,"offset_ns":-40,"uncertainty_ns":50})";
     const std::string far = R"({"at_ns":1000,"offset_ns":8000000,"uncertainty_ns":50})";
@@ -151,7 +172,8 @@ TEST_CASE("ranks under one kernel keep their times, other ranks' times are corre
     CHECK(same.correction.apply(1) == 1);
     CHECK(has(same.explanation, "the times of all ranks are on this clock"));
 
-    const ClockChoice other_kernel = choose_clock(parse_trace(trace_text(1, 2, "", near, "c")), &first);
+    const ClockChoice other_kernel =
+        choose_clock(parse_trace(trace_text(1, 2, "", near, "c")), &first);
     CHECK(other_kernel.correction.apply(1) == doctest::Approx(0.96));
 
     // A container may have its own clock.
@@ -165,11 +187,11 @@ TEST_CASE("ranks under one kernel keep their times, other ranks' times are corre
 }
 
 TEST_CASE("a command's time begins when its wait list is complete") {
-    const RankTrace trace =
-        parse_trace(trace_text(0, 1,
-                               event("b", "send", 7, 10, R"("peer":1,"size":5000)") + span("wait", 7, 10, 30) +
-                                   span("device", 7, 30, 40) + span("message", 7, 35, 50) + kernel("jacobi", 0, 33) +
-                                   event("e", "send", 7, 52, R"("peer":1,"bytes":4096)")));
+    const RankTrace trace = parse_trace(trace_text(
+        0, 1,
+        event("b", "send", 7, 10, R"("peer":1,"size":5000)") + span("wait", 7, 10, 30) +
+            span("device", 7, 30, 40) + span("message", 7, 35, 50) + kernel("jacobi", 0, 33) +
+            event("e", "send", 7, 52, R"("peer":1,"bytes":4096)")));
     const std::vector<Command> commands = commands_of(trace);
     REQUIRE(commands.size() == 2);
     CHECK(commands[0].kind == "kernel jacobi");
@@ -180,11 +202,12 @@ TEST_CASE("a command's time begins when its wait list is complete") {
     CHECK(commands[1].stages.size() == 3);
 }
 
-TEST_CASE("a command without an end, because its process was killed, lasts until the end of the trace") {
-    const RankTrace trace =
-        parse_trace(trace_text(0, 1,
-                               event("b", "recv", 8, 60) + span("wait", 8, 60, 61) + event("b", "send", 9, 62) +
-                                   span("wait", 9, 62, 65) + event("e", "send", 9, 99)));
+TEST_CASE(
+    "a command without an end, because its process was killed, lasts until the end of the trace") {
+    const RankTrace trace = parse_trace(
+        trace_text(0, 1,
+                   event("b", "recv", 8, 60) + span("wait", 8, 60, 61) + event("b", "send", 9, 62) +
+                       span("wait", 9, 62, 65) + event("e", "send", 9, 99)));
     const std::vector<Command> commands = commands_of(trace);
     REQUIRE(commands.size() == 2);
     CHECK(commands[0].kind == "send");
@@ -200,12 +223,14 @@ TEST_CASE("a damaged trace is refused with the reason") {
     const std::string whole = trace_text(0, 1, span("send", 1, 1, 2));
     CHECK_THROWS_AS((void)parse_trace(whole.substr(0, whole.size() / 2)), const TraceError &);
     for (const char *event :
-         {R"({"ph":"e","name":"send","id":1,"ts":5},)", R"({"ph":"b","name":"wait","id":1,"ts":5},)",
+         {R"({"ph":"e","name":"send","id":1,"ts":5},)",
+          R"({"ph":"b","name":"wait","id":1,"ts":5},)",
           R"({"ph":"X","name":"k","ts":"five","dur":1},)", R"({"name":"send"},)", "7,",
           // These events are needed only when all ranks' traces are merged.
           R"({"ph":"i","ts":1,"dur":"long"},)", R"({"ph":"M","name":7},)",
           R"({"ph":"M","name":"process_name","args":[]},)"})
-        CHECK_THROWS_AS((void)commands_of(parse_trace(trace_text(0, 1, event))), const TraceError &);
+        CHECK_THROWS_AS((void)commands_of(parse_trace(trace_text(0, 1, event))),
+                        const TraceError &);
 }
 
 TEST_CASE("missing and damaged files are all listed, or skipped on request") {
@@ -231,8 +256,9 @@ TEST_CASE("missing and damaged files are all listed, or skipped on request") {
 TEST_CASE("the table counts each kind of command, and its overlap with kernels of the same rank") {
     // Rank 0: two sends that overlap each other; kernels run during half of their time. Rank 1: one
     // send, no kernel.
-    const std::vector<Command> first{
-        {"send", {0, 10}, 1000, {{"message", {2, 10}}}}, {"send", {5, 20}, 3000, {}}, {"kernel k", {10, 40}, 0, {}}};
+    const std::vector<Command> first{{"send", {0, 10}, 1000, {{"message", {2, 10}}}},
+                                     {"send", {5, 20}, 3000, {}},
+                                     {"kernel k", {10, 40}, 0, {}}};
     const std::vector<Command> second{{"send", {0, 30}, 2000, {}}};
     const std::vector<Row> rows = summarise({first, second});
     REQUIRE(rows.size() == 3);
@@ -271,11 +297,11 @@ TEST_CASE("merged traces get new ids and begin at the first event") {
 
 TEST_CASE("merged traces have no slices that overlap in one track and do not nest") {
     // Stages: 10 to 20 and 15 to 25 overlap, 16 to 19 is within the first, and 30 to 40 follows.
-    const RankTrace trace =
-        parse_trace(trace_text(0, 1,
-                               event("b", "send", 1, 0) + span("device", 1, 10, 20) + span("message", 1, 15, 25) +
-                                   span("file", 1, 16, 19) + span("message", 1, 30, 40) + event("e", "send", 1, 50) +
-                                   kernel("k", 0, 10) + kernel("k", 5, 10) + kernel("k", 20, 10)));
+    const RankTrace trace = parse_trace(trace_text(
+        0, 1,
+        event("b", "send", 1, 0) + span("device", 1, 10, 20) + span("message", 1, 15, 25) +
+            span("file", 1, 16, 19) + span("message", 1, 30, 40) + event("e", "send", 1, 50) +
+            kernel("k", 0, 10) + kernel("k", 5, 10) + kernel("k", 20, 10)));
     std::vector<std::string> ids;
     std::vector<int> threads;
     std::vector<std::string> names;

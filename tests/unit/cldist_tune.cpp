@@ -28,7 +28,9 @@ bool contains(const std::vector<Way> &ways, const Way &way) {
     return std::find(ways.begin(), ways.end(), way) != ways.end();
 }
 
-bool has(const std::string &text, const std::string &part) { return text.find(part) != std::string::npos; }
+bool has(const std::string &text, const std::string &part) {
+    return text.find(part) != std::string::npos;
+}
 
 // Simulated transfers advance only a clock. Their time is the sum of their blocks' times, and less
 // for some depths.
@@ -45,7 +47,8 @@ public:
     std::vector<std::size_t> sizes{};
 
     double seconds(const Way &way, std::size_t size, unsigned count) override {
-        const double one = time_of(way, size) * (1 + noise * std::uniform_real_distribution<double>()(random));
+        const double one =
+            time_of(way, size) * (1 + noise * std::uniform_real_distribution<double>()(random));
         clock += 2 * one * count;
         if (sizes.empty() || sizes.back() != size) sizes.push_back(size);
         return one;
@@ -56,7 +59,13 @@ public:
         return size != wrong_at;
     }
     [[nodiscard]] Task task(Route route, double budget) {
-        return {route, true, 64 * mib, budget, 0.004, [this] { return clock; }, [](std::size_t, double) {}};
+        return {route,
+                true,
+                64 * mib,
+                budget,
+                0.004,
+                [this] { return clock; },
+                [](std::size_t, double) {}};
     }
 
 private:
@@ -74,12 +83,14 @@ private:
 Profile some_profile() {
     Profile profile;
     profile.system = {"a-host", "a device", "1.2", "MPI 4"};
-    profile.ceilings = {{to_host_ceiling, 1e-6, 1e-10}, {"MPI, same host", 1e-6, 2e-10}, {"file read", 0, 1e-11}};
-    profile.routes[0] = Profile::Measurement{"2026-01-02T03:04:05Z",
-                                             "a-host",
-                                             {{whole, {{kib, 1e-6}, {64 * kib, 20e-6}}},
-                                              {in_place, {{kib, 15e-6}, {64 * kib, 20.5e-6}, {64 * mib, 20e-3}}},
-                                              {staged, {{mib, 101e-6}, {64 * mib, 6e-3}}}}};
+    profile.ceilings = {
+        {to_host_ceiling, 1e-6, 1e-10}, {"MPI, same host", 1e-6, 2e-10}, {"file read", 0, 1e-11}};
+    profile.routes[0] =
+        Profile::Measurement{"2026-01-02T03:04:05Z",
+                             "a-host",
+                             {{whole, {{kib, 1e-6}, {64 * kib, 20e-6}}},
+                              {in_place, {{kib, 15e-6}, {64 * kib, 20.5e-6}, {64 * mib, 20e-3}}},
+                              {staged, {{mib, 101e-6}, {64 * mib, 6e-3}}}}};
     return profile;
 }
 
@@ -87,21 +98,26 @@ constexpr Here host_device{true, 2};
 
 }  // namespace
 
-TEST_CASE("messages are measured from 1 KiB, files from 64 KiB, with more sizes where choices change") {
+TEST_CASE(
+    "messages are measured from 1 KiB, files from 64 KiB, with more sizes where choices change") {
     const std::vector<std::size_t> messages = sizes_of(Route::same_host, 64 * mib);
-    CHECK(messages == std::vector<std::size_t>{kib, 4 * kib, 16 * kib, 32 * kib, 64 * kib, 128 * kib, 256 * kib,
-                                               512 * kib, mib, 4 * mib, 16 * mib, 64 * mib});
+    CHECK(messages == std::vector<std::size_t>{kib, 4 * kib, 16 * kib, 32 * kib, 64 * kib,
+                                               128 * kib, 256 * kib, 512 * kib, mib, 4 * mib,
+                                               16 * mib, 64 * mib});
     CHECK(sizes_of(Route::to_file, 64 * mib).front() == 64 * kib);
     CHECK(sizes_of(Route::other_host, 5 * mib).back() == 4 * mib);
 }
 
-TEST_CASE("mapped ranges are copied only if device memory is host memory, and no way appears twice") {
-    for (const Route route : {Route::same_host, Route::other_host, Route::from_file, Route::to_file}) {
+TEST_CASE(
+    "mapped ranges are copied only if device memory is host memory, and no way appears twice") {
+    for (const Route route :
+         {Route::same_host, Route::other_host, Route::from_file, Route::to_file}) {
         for (const bool host_memory : {true, false}) {
             const std::vector<Way> ways = ways_of(route, host_memory);
             for (std::size_t i = 0; i < ways.size(); ++i) {
                 CHECK((host_memory || !ways[i].maps || ways[i].path == Path::mapped));
-                CHECK((route == Route::same_host || (ways[i].path != Path::shared && ways[i].path != Path::direct)));
+                CHECK((route == Route::same_host ||
+                       (ways[i].path != Path::shared && ways[i].path != Path::direct)));
                 CHECK(std::count(ways.begin(), ways.end(), ways[i]) == 1);
             }
             CHECK(contains(ways, pinned));
@@ -116,7 +132,8 @@ TEST_CASE("mapped ranges are copied only if device memory is host memory, and no
     for (const Way &way : ways_of(Route::from_file, true)) CHECK_FALSE(way.whole);
 }
 
-TEST_CASE("blocks are smaller than the message and at most 512, and equivalent ways are measured once") {
+TEST_CASE(
+    "blocks are smaller than the message and at most 512, and equivalent ways are measured once") {
     CHECK_FALSE(is_measured(staged, 256 * kib));
     CHECK(is_measured(staged, 512 * kib));
     CHECK_FALSE(is_measured({Path::pipelined, true, false, 64 * kib, 4}, 64 * mib));
@@ -129,7 +146,8 @@ TEST_CASE("blocks are smaller than the message and at most 512, and equivalent w
     CHECK(as_done(pinned, mib) == pinned);
 }
 
-TEST_CASE("the spread of times is that of their middle half, so that one slow time does not matter") {
+TEST_CASE(
+    "the spread of times is that of their middle half, so that one slow time does not matter") {
     CHECK(spread({1, 1, 1}) == 0);
     CHECK(spread({1, 2, 3, 4, 5}) == doctest::Approx(2.0 / 3));
     CHECK(spread({9, 1, 1, 1, 1}) == 0);
@@ -168,11 +186,13 @@ TEST_CASE("a loop fills its time, and has at least one transfer") {
 }
 
 TEST_CASE("after two rounds, ways more than twice as slow as the best are dropped") {
-    CHECK(still_measured({{1, 1}, {1.9, 1.9}, {2.1, 2.1}, {}}) == std::vector<bool>{true, true, false, false});
+    CHECK(still_measured({{1, 1}, {1.9, 1.9}, {2.1, 2.1}, {}}) ==
+          std::vector<bool>{true, true, false, false});
     CHECK(still_measured({{1}, {9}}) == std::vector<bool>{true, true});
 }
 
-TEST_CASE("if time is short only the fastest ways are measured, and none if there is no time for two") {
+TEST_CASE(
+    "if time is short only the fastest ways are measured, and none if there is no time for two") {
     // A race takes the time of twelve transfers: its rounds and their overhead.
     CHECK(affordable({0.3, 0.1, 0.2}, 0, 12 * 0.61) == std::vector<std::size_t>{0, 1, 2});
     CHECK(affordable({0.3, 0.1, 0.2}, 0, 12 * 0.31) == std::vector<std::size_t>{1, 2});
@@ -182,7 +202,8 @@ TEST_CASE("if time is short only the fastest ways are measured, and none if ther
 }
 
 TEST_CASE("routes share the time, messages get more of it, and later routes get unused time") {
-    Budget budget(100, 1000, {Route::same_host, Route::from_file, Route::to_file, Route::other_host});
+    Budget budget(100, 1000,
+                  {Route::same_host, Route::from_file, Route::to_file, Route::other_host});
     const double first = budget.share_of(Route::same_host, 1000);
     CHECK(first == doctest::Approx(30));
     CHECK(budget.rest() == doctest::Approx(60));
@@ -193,7 +214,9 @@ TEST_CASE("routes share the time, messages get more of it, and later routes get 
     CHECK(Budget(1, 0, {Route::to_file}).share_of(Route::to_file, 5) == 0);
 }
 
-TEST_CASE("the usual depth is chosen if it is within 10% of the best, otherwise the smallest depth within 2%") {
+TEST_CASE(
+    "the usual depth is chosen if it is within 10% of the best, otherwise the smallest depth "
+    "within 2%") {
     CHECK(good_depth({{2, 1.5}, {3, 1.019}, {4, 1.0}, {8, 1.001}}, 12) == 3);
     CHECK(good_depth({{2, 1.5}, {3, 1.021}, {4, 1.0}}, 12) == 4);
     CHECK(good_depth({{5, 1}}, 3) == 5);
@@ -203,7 +226,8 @@ TEST_CASE("the usual depth is chosen if it is within 10% of the best, otherwise 
     CHECK(median({1, 2, 3, 10}) == 2.5);
 }
 
-TEST_CASE("a route is measured in all its ways and sizes, its bytes are checked, and depths are chosen") {
+TEST_CASE(
+    "a route is measured in all its ways and sizes, its bytes are checked, and depths are chosen") {
     Simulated transfers;
     const std::vector<Curve> curves = measure(transfers, transfers.task(Route::same_host, 55));
     CHECK(curves.size() == ways_of(Route::same_host, true).size());
@@ -216,7 +240,8 @@ TEST_CASE("a route is measured in all its ways and sizes, its bytes are checked,
         }
         if (curve.way.path == Path::pipelined) CHECK(curve.way.depth == 6);
     }
-    CHECK(transfers.checked.contains({64 * mib, describe({Path::pipelined, true, false, 512 * kib, 3})}));
+    CHECK(transfers.checked.contains(
+        {64 * mib, describe({Path::pipelined, true, false, 512 * kib, 3})}));
     CHECK(transfers.checked.contains({kib, describe(whole)}));
     CHECK(rank(curves, 16 * mib).best->way.block == 512 * kib);
     CHECK(transfers.clock <= 55);
@@ -241,11 +266,13 @@ TEST_CASE("wrong bytes end the measurement, and the error reports size and way")
     transfers.wrong_at = 128 * kib;
     CHECK_THROWS_WITH_AS(
         static_cast<void>(measure(transfers, transfers.task(Route::same_host, 45))),
-        "device to device, same host, 128 KiB, whole, mapped: the received bytes differ from the sent bytes",
+        "device to device, same host, 128 KiB, whole, mapped: the received bytes differ from the "
+        "sent bytes",
         TuneError);
 }
 
-TEST_CASE("a choice is the library's choice, with its expected time, the runner-up and the ceiling") {
+TEST_CASE(
+    "a choice is the library's choice, with its expected time, the runner-up and the ceiling") {
     const Profile profile = some_profile();
     const Choice small = choose(&profile, Route::same_host, 4 * kib, host_device);
     CHECK(small.way == whole);
@@ -277,9 +304,12 @@ TEST_CASE("tables have a line for each size and list the routes that were not me
     const std::string text = explain_text(&profile, {4 * kib, 64 * mib}, host_device);
     CHECK(has(text, "device to device, same host (measured 2026-01-02T03:04:05Z, a-host)\n"));
     CHECK(has(text, "   4 KiB  whole, mapped "));
-    CHECK(has(text, "  64 MiB  pipelined, mapped  256 KiB       3  6.00 ms  11.18  mapped, 1 MiB x 16: 20.00 ms"));
+    CHECK(has(text,
+              "  64 MiB  pipelined, mapped  256 KiB       3  6.00 ms  11.18  mapped, 1 MiB x 16: "
+              "20.00 ms"));
     CHECK(has(text, "device to file: not measured, the built-in choice\n"));
-    CHECK(has(explain_text(nullptr, {mib}, host_device), "device to device, same host: not measured"));
+    CHECK(has(explain_text(nullptr, {mib}, host_device),
+              "device to device, same host: not measured"));
     CHECK(has(result_text(profile, Route::same_host, host_device), "instead of"));
     CHECK(has(result_text(profile, Route::same_host, host_device),
               "64 MiB  pipelined, 256 KiB x 3, mapped  11.18  pipelined, 512 KiB x 3, mapped\n"));
@@ -287,13 +317,15 @@ TEST_CASE("tables have a line for each size and list the routes that were not me
 
 TEST_CASE("the tables show the algorithm of device collectives by number and size") {
     const std::string text = explain_collectives({4 * kib, 64 * mib});
-    CHECK(has(
-        text,
-        "always: scan: chain; scatter, gather, reduce: linear; all-gather, all-to-all, reduce-scatter: pairwise\n"));
+    CHECK(has(text,
+              "always: scan: chain; scatter, gather, reduce: linear; all-gather, all-to-all, "
+              "reduce-scatter: pairwise\n"));
     CHECK(has(text, "broadcast of devices, hosts x devices of each\n"));
     CHECK(has(text, "  64 MiB  linear  linear  parts   parts   parts\n"));
     CHECK(has(text, "all-reduce of devices, processes x devices of each\n"));
-    CHECK(has(text, "   4 KiB  pairwise  through the first  through the first  through the first  tree\n"));
+    CHECK(
+        has(text,
+            "   4 KiB  pairwise  through the first  through the first  through the first  tree\n"));
 }
 
 TEST_CASE("a plot shows the measurements, the choice and the relevant ceilings") {
@@ -312,7 +344,8 @@ TEST_CASE("sizes are read with and without a unit") {
     CHECK(parse_size("64k") == 64 * kib);
     CHECK(parse_size("4M") == 4 * mib);
     CHECK(parse_size("1G") == 1024 * mib);
-    for (const char *wrong : {"", "0", "k", "4kk", "4x", "-1", "1.5M", "99999999999G"}) CHECK_FALSE(parse_size(wrong));
+    for (const char *wrong : {"", "0", "k", "4kk", "4x", "-1", "1.5M", "99999999999G"})
+        CHECK_FALSE(parse_size(wrong));
     CHECK(usual_sizes().front() == kib);
     CHECK(usual_sizes().back() == 256 * mib);
 }
@@ -336,7 +369,8 @@ TEST_CASE("doctor reports which profile is in use, or why a profile is not used"
     using Level = Finding::Level;
     CHECK(judge_profile("device 0.0", {}).level == Level::note);
     CHECK(has(judge_profile("device 0.0", {}).advice, "cldist tune"));
-    const Finding in_use = judge_profile("device 0.0", {"/a/b.toml", std::make_shared<Profile>(some_profile())});
+    const Finding in_use =
+        judge_profile("device 0.0", {"/a/b.toml", std::make_shared<Profile>(some_profile())});
     CHECK(in_use.level == Level::ok);
     CHECK(has(in_use.fact, "/a/b.toml, measured 2026-01-02T03:04:05Z"));
     const Finding refused = judge_profile("device 0.0", {"/a/b.toml", nullptr, "line 3: damaged"});

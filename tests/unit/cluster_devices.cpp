@@ -21,13 +21,16 @@ TEST_CASE("CLDIST_DEVICES accepts types, with or without a count") {
 }
 
 TEST_CASE("an invalid CLDIST_DEVICES is refused, and the message lists what is valid") {
-    for (const char *const text : {"gpus", "gpu:", "gpu:x", "gpu:1x", "gpu,,cpu", "gpu:-1", "auto", ""}) {
+    for (const char *const text :
+         {"gpus", "gpu:", "gpu:x", "gpu:1x", "gpu,,cpu", "gpu:-1", "auto", ""}) {
         CAPTURE(text);
         CHECK_THROWS_AS(parse_device_choice(text), Error);
     }
 }
 
-TEST_CASE("each device of a host belongs to exactly one process; if devices are few, several processes share one") {
+TEST_CASE(
+    "each device of a host belongs to exactly one process; if devices are few, several processes "
+    "share one") {
     for (std::size_t count = 1; count <= 9; ++count)
         for (std::size_t processes = 1; processes <= 9; ++processes) {
             CAPTURE(count);
@@ -48,7 +51,9 @@ TEST_CASE("each device of a host belongs to exactly one process; if devices are 
     CHECK(share_of(0, 1, 3) == std::pair<std::size_t, std::size_t>{0, 0});
 }
 
-TEST_CASE("a host's drivers are found in folders, .icd files and by file name, in order, without the platform itself") {
+TEST_CASE(
+    "a host's drivers are found in folders, .icd files and by file name, in order, without the "
+    "platform itself") {
     const auto folder = std::filesystem::temp_directory_path() / "cldist-test-icds";
     std::filesystem::create_directories(folder);
     std::ofstream(folder / "b.icd") << "libb.so\nignored\n";
@@ -56,7 +61,8 @@ TEST_CASE("a host's drivers are found in folders, .icd files and by file name, i
     std::ofstream(folder / "self.icd") << "/usr/lib/libcldist-cluster.so.0\n";
     std::ofstream(folder / "notes.txt") << "libc.so\n";
     const std::string places = "first.so::" + folder.string() + ":" + (folder / "b.icd").string();
-    CHECK(native_libraries(places) == std::vector<std::string>{"first.so", "/opt/liba.so", "libb.so", "libb.so"});
+    CHECK(native_libraries(places) ==
+          std::vector<std::string>{"first.so", "/opt/liba.so", "libb.so", "libb.so"});
     CHECK(native_libraries("").empty());
     std::filesystem::remove_all(folder);
 }

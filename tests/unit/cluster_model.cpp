@@ -14,7 +14,8 @@ bool reads(const Access &access) { return access.mode != AccessMode::write; }
 bool writes(const Access &access) { return access.mode != AccessMode::read; }
 /// A kernel that may write (read_write) writes only every second byte.
 bool writes_byte(const Access &access, std::size_t at) {
-    return access.mode == AccessMode::write || (access.mode == AccessMode::read_write && at % 2 == 0);
+    return access.mode == AccessMode::write ||
+           (access.mode == AccessMode::read_write && at % 2 == 0);
 }
 
 void require(bool holds, const std::string &otherwise) {
@@ -33,20 +34,26 @@ std::vector<bool> failed_calls(const Program &program) {
 
 Place place_of(const Call &call) { return call.queue != unordered ? Place::in_order : call.place; }
 
-/// For each call: the calls that have ended when it ends, by OpenCL's rules. These are its wait list,
-/// earlier commands of its in-order queue, commands before a marker or barrier without wait list, and
-/// commands before the last barrier. Everything that these calls waited for has ended, too.
+/// For each call: the calls that have ended when it ends, by OpenCL's rules. These are its wait
+/// list, earlier commands of its in-order queue, commands before a marker or barrier without wait
+/// list, and commands before the last barrier. Everything that these calls waited for has ended,
+/// too.
 std::vector<std::set<std::size_t>> ended_with(const Program &program) {
     std::vector<std::set<std::size_t>> all(program.calls.size());
     for (std::size_t k = 0; k < program.calls.size(); ++k) {
         const Call &call = program.calls[k];
         const Place place = place_of(call);
-        const auto take = [&](std::size_t other) { all[k].insert(all[other].begin(), all[other].end()); };
+        const auto take = [&](std::size_t other) {
+            all[k].insert(all[other].begin(), all[other].end());
+        };
         for (const std::size_t wait : call.waits) take(wait);
         for (std::size_t j = 0; j < k; ++j) {
             const Call &earlier = program.calls[j];
-            if (earlier.queue != call.queue || (call.queue == unordered && earlier.device != call.device)) continue;
-            const bool barrier = earlier.place == Place::barrier || earlier.place == Place::barrier_behind_all;
+            if (earlier.queue != call.queue ||
+                (call.queue == unordered && earlier.device != call.device))
+                continue;
+            const bool barrier =
+                earlier.place == Place::barrier || earlier.place == Place::barrier_behind_all;
             const bool waits_for_all = place != Place::unordered && place != Place::barrier;
             if (waits_for_all || (call.queue == unordered && barrier)) take(j);
         }
@@ -58,7 +65,9 @@ std::vector<std::set<std::size_t>> ended_with(const Program &program) {
 bool conflict(const Call &a, const Call &b) {
     for (const Access &x : a.accesses)
         for (const Access &y : b.accesses)
-            if (x.buffer == y.buffer && x.begin < y.end && y.begin < x.end && (writes(x) || writes(y))) return true;
+            if (x.buffer == y.buffer && x.begin < y.end && y.begin < x.end &&
+                (writes(x) || writes(y)))
+                return true;
     return false;
 }
 
@@ -83,8 +92,10 @@ std::vector<bool> must_end(const Program &program) {
     for (std::size_t k = 0; k < program.calls.size(); ++k) {
         const Call &call = program.calls[k];
         bool waits = call.late;
-        for (const std::size_t earlier : ended[k]) waits = waits || (earlier != k && !must[earlier]);
-        for (std::size_t j = 0; j < k; ++j) waits = waits || (!must[j] && conflict(program.calls[j], call));
+        for (const std::size_t earlier : ended[k])
+            waits = waits || (earlier != k && !must[earlier]);
+        for (std::size_t j = 0; j < k; ++j)
+            waits = waits || (!must[j] && conflict(program.calls[j], call));
         must.push_back(!waits);
     }
     return must;
@@ -93,7 +104,8 @@ std::vector<bool> must_end(const Program &program) {
 std::string describe(const Program &program) {
     std::string text = "hosts of processes:";
     for (const std::uint32_t host : program.host_of_process) text += " " + std::to_string(host);
-    if (program.attach_after != 0) text += "; attached after " + std::to_string(program.attach_after) + " uses";
+    if (program.attach_after != 0)
+        text += "; attached after " + std::to_string(program.attach_after) + " uses";
     text += "; processes of devices:";
     for (const Process process : program.process_of_device) text += " " + std::to_string(process);
     for (const Program::Buffer &buffer : program.buffers) {
@@ -107,7 +119,9 @@ std::string describe(const Program &program) {
         if (call.detach) text += ", detaches buffer " + std::to_string(*call.detach);
         if (call.queue != unordered) text += ", queue " + std::to_string(call.queue);
         for (const Access &access : call.accesses) {
-            text += access.mode == AccessMode::read ? ", reads " : writes_byte(access, 1) ? ", writes " : ", changes ";
+            text += access.mode == AccessMode::read ? ", reads "
+                    : writes_byte(access, 1)        ? ", writes "
+                                                    : ", changes ";
             text += std::to_string(access.buffer) + "[" + std::to_string(access.begin) + ", " +
                     std::to_string(access.end) + ")";
         }
@@ -149,7 +163,8 @@ struct Graph::Expected {
 
     /// Checks that the call's transfers are exactly the necessary ones, each from a nearest
     /// holder.
-    void check_transfers(const Call &call, std::map<std::pair<BufferId, std::size_t>, MemoryId> sources,
+    void check_transfers(const Call &call,
+                         std::map<std::pair<BufferId, std::size_t>, MemoryId> sources,
                          bool may_fail = false) {
         std::set<std::pair<BufferId, std::size_t>> from_home;
         for (const Access &access : call.accesses) {
@@ -159,7 +174,8 @@ struct Graph::Expected {
                 if (home && *home == call.device) break;
                 if (home) {
                     const auto found = sources.find({access.buffer, at});
-                    require(found != sources.end() && found->second == *home, "a byte does not come from its home");
+                    require(found != sources.end() && found->second == *home,
+                            "a byte does not come from its home");
                     from_home.insert(found->first);
                     continue;
                 }
@@ -170,7 +186,8 @@ struct Graph::Expected {
                 const MemoryId source = found->second;
                 require(has(mask, source), "a copy from a device without the newest bytes");
                 for (MemoryId other = 0; other < program.process_of_device.size(); ++other) {
-                    require(!has(mask, other) || distance(other, call.device) >= distance(source, call.device),
+                    require(!has(mask, other) ||
+                                distance(other, call.device) >= distance(source, call.device),
                             "a copy from a device that is not the nearest holder");
                 }
                 sources.erase(found);
@@ -183,15 +200,19 @@ struct Graph::Expected {
 
     /// Checks that exactly the bytes that the call writes on another device return to the buffers'
     /// home devices.
-    void check_write_backs(const Call &call, const std::set<std::pair<BufferId, std::size_t>> &written) const {
+    void check_write_backs(const Call &call,
+                           const std::set<std::pair<BufferId, std::size_t>> &written) const {
         std::set<std::pair<BufferId, std::size_t>> wanted;
         for (const Access &access : call.accesses)
             for (std::size_t at = access.begin; at < access.end && writes(access); ++at)
-                if (homes[access.buffer].value_or(call.device) != call.device) wanted.emplace(access.buffer, at);
-        require(written == wanted, "the bytes sent home are not the bytes written on other devices");
+                if (homes[access.buffer].value_or(call.device) != call.device)
+                    wanted.emplace(access.buffer, at);
+        require(written == wanted,
+                "the bytes sent home are not the bytes written on other devices");
     }
 
-    void attach(BufferId buffer, MemoryId device, std::map<std::pair<BufferId, std::size_t>, MemoryId> sources) {
+    void attach(BufferId buffer, MemoryId device,
+                std::map<std::pair<BufferId, std::size_t>, MemoryId> sources) {
         homes[buffer].reset();
         Call whole;
         whole.device = device;
@@ -225,11 +246,14 @@ struct Graph::Expected {
                     require(piece.contains(place) && !has(mask, device), "holders are wrong");
                     mask |= Mask{1} << device;
                 }
-                require(last != std::pair(mask, piece.behind()), "neighbours of equal residency are not merged");
+                require(last != std::pair(mask, piece.behind()),
+                        "neighbours of equal residency are not merged");
                 last = {mask, piece.behind()};
                 for (std::size_t at = begin; at < end; ++at) {
-                    require(holders[b][at] == mask, "a process lists other holders of the newest bytes");
-                    require(behind[b][at] == piece.behind(), "a process lists other user events for a byte");
+                    require(holders[b][at] == mask,
+                            "a process lists other holders of the newest bytes");
+                    require(behind[b][at] == piece.behind(),
+                            "a process lists other user events for a byte");
                 }
             });
         }
@@ -275,7 +299,8 @@ Graph::Graph(const Program &program) : program_(program), failed_(failed_calls(p
         schedules.emplace_back(topology, p, program.attach_after);
         events[p].resize(program.calls.size());
         for (BufferId b = 0; b < program.buffers.size(); ++b) {
-            require(schedules[p].create_buffer(program.buffers[b].size, program.buffers[b].contents, true) == b,
+            require(schedules[p].create_buffer(program.buffers[b].size, program.buffers[b].contents,
+                                               true) == b,
                     "a buffer has another number");
         }
     }
@@ -283,10 +308,12 @@ Graph::Graph(const Program &program) : program_(program), failed_(failed_calls(p
     // Nodes: of each step, of the moment when a process knows of a call's end, of the host's last
     // wait, of each queue's end.
     std::map<std::tuple<Process, CommandId, std::uint32_t>, std::size_t> steps;
-    std::vector<std::vector<std::size_t>> known(processes, std::vector<std::size_t>(program.calls.size(), nobody));
+    std::vector<std::vector<std::size_t>> known(
+        processes, std::vector<std::size_t>(program.calls.size(), nobody));
     std::vector<std::size_t> gate(processes, nobody);
     std::map<QueueId, std::size_t> queues;
-    std::map<std::tuple<Process, Process, std::uint64_t>, std::size_t> messages;  // sent and not received yet
+    // Sent and not received yet.
+    std::map<std::tuple<Process, Process, std::uint64_t>, std::size_t> messages;
     std::vector<std::set<Process>> told(program.calls.size());
     std::vector<bool> told_all(program.calls.size());
 
@@ -314,7 +341,8 @@ Graph::Graph(const Program &program) : program_(program), failed_(failed_calls(p
         std::vector<std::size_t> before;
         for (const Step &step : after) {
             const auto found = steps.find({p, step.command, step.part});
-            require(found != steps.end(), "a step waits for a step that this process does not have");
+            require(found != steps.end(),
+                    "a step waits for a step that this process does not have");
             before.push_back(found->second);
         }
         return before;
@@ -323,19 +351,26 @@ Graph::Graph(const Program &program) : program_(program), failed_(failed_calls(p
         if (relay.from) {
             const std::size_t node = add_to(p, {Node::Kind::hear, p, call});
             awaited.push_back({p, *relay.from, node});
-            if (known[p][call] == nobody || program_.calls[call].result_to_all) known[p][call] = node;
+            if (known[p][call] == nobody || program_.calls[call].result_to_all)
+                known[p][call] = node;
             if (program_.calls[call].result_to_all) landed[p][call].push_back(node);
             for (const Message &message : relay.to) {
-                const std::size_t sent =
-                    add_to(p, {.kind = Node::Kind::tell, .process = p, .call = call, .peer = node, .before = {node}});
+                const std::size_t sent = add_to(p, {.kind = Node::Kind::tell,
+                                                    .process = p,
+                                                    .call = call,
+                                                    .peer = node,
+                                                    .before = {node}});
                 send(p, message, sent);
                 if (program_.calls[call].result_to_all) landed[p][call].push_back(sent);
             }
         } else {
             for (const Message &message : relay.to) {
                 const std::size_t node = known[p][call];
-                const std::size_t sent =
-                    add_to(p, {.kind = Node::Kind::tell, .process = p, .call = call, .peer = node, .before = {node}});
+                const std::size_t sent = add_to(p, {.kind = Node::Kind::tell,
+                                                    .process = p,
+                                                    .call = call,
+                                                    .peer = node,
+                                                    .before = {node}});
                 send(p, message, sent);
                 if (program_.calls[call].result_to_all) landed[p][call].push_back(sent);
             }
@@ -345,8 +380,9 @@ Graph::Graph(const Program &program) : program_(program), failed_(failed_calls(p
     // Adds a transfer to `target`, and records the sources of its bytes.
     const auto take = [&](Process p, std::size_t k, const Transfer &transfer, MemoryId target,
                           std::map<std::pair<BufferId, std::size_t>, MemoryId> &sources) {
-        Node node{Node::Kind::copy, p, k, transfer.buffer, transfer.begin, transfer.end, transfer.source,
-                  transfer.target};
+        Node node{
+            Node::Kind::copy, p, k, transfer.buffer, transfer.begin, transfer.end, transfer.source,
+            transfer.target};
         node.before = steps_of(p, transfer.after);
         if (transfer.kind == Transfer::Kind::send) node.kind = Node::Kind::send;
         if (transfer.kind == Transfer::Kind::receive) node.kind = Node::Kind::receive;
@@ -354,17 +390,22 @@ Graph::Graph(const Program &program) : program_(program), failed_(failed_calls(p
         require(transfer.target == target, "a transfer to another device");
         const bool gives = program.process_of_device[transfer.source] == p;
         const bool gets = program.process_of_device[target] == p;
-        require(gives == (node.kind != Node::Kind::receive), "a process sends bytes that it does not have");
-        require(gets == (node.kind != Node::Kind::send), "a process receives bytes that it does not need");
+        require(gives == (node.kind != Node::Kind::receive),
+                "a process sends bytes that it does not have");
+        require(gets == (node.kind != Node::Kind::send),
+                "a process receives bytes that it does not need");
         const std::size_t number = add_to(p, std::move(node));
-        require(steps.emplace(std::tuple(p, transfer.step.command, transfer.step.part), number).second,
-                "two steps with the same number");
+        require(
+            steps.emplace(std::tuple(p, transfer.step.command, transfer.step.part), number).second,
+            "two steps with the same number");
         if (transfer.kind == Transfer::Kind::send) send(p, transfer.message, number);
-        if (transfer.kind == Transfer::Kind::receive) awaited.push_back({p, transfer.message, number});
+        if (transfer.kind == Transfer::Kind::receive)
+            awaited.push_back({p, transfer.message, number});
         if (transfer.kind == Transfer::Kind::send) return;
         ++transfers_;
         for (std::size_t at = transfer.begin; at < transfer.end; ++at) {
-            const bool is_new = sources.insert_or_assign({transfer.buffer, at}, transfer.source).second;
+            const bool is_new =
+                sources.insert_or_assign({transfer.buffer, at}, transfer.source).second;
             require(is_new || expected.homes[transfer.buffer], "a byte is received twice");
         }
     };
@@ -390,18 +431,20 @@ Graph::Graph(const Program &program) : program_(program), failed_(failed_calls(p
     };
 
     // The number of each command in each process, and the calls that have an event.
-    std::vector<std::vector<CommandId>> ids(processes, std::vector<CommandId>(program.calls.size()));
+    std::vector<std::vector<CommandId>> ids(processes,
+                                            std::vector<CommandId>(program.calls.size()));
     std::vector<CommandId> last(processes);
     const auto call_of = [&](Process p, CommandId id) {
-        return static_cast<std::size_t>(std::find(ids[p].begin(), ids[p].end(), id) - ids[p].begin());
+        return static_cast<std::size_t>(std::find(ids[p].begin(), ids[p].end(), id) -
+                                        ids[p].begin());
     };
     std::vector<bool> has_event(program.calls.size());
     for (const Call &call : program.calls)
         for (const std::size_t wait : call.waits) has_event[wait] = true;
     const auto is_left_out = [&](Process p, std::size_t k) {
         const Call &call = program.calls[k];
-        if (program.process_of_device[call.device] == p || call.accesses.empty() || !call.waits.empty() ||
-            call.result_to_all)
+        if (program.process_of_device[call.device] == p || call.accesses.empty() ||
+            !call.waits.empty() || call.result_to_all)
             return false;
         return std::all_of(call.accesses.begin(), call.accesses.end(), [&](const Access &access) {
             const auto home = schedules[p].home(access.buffer);
@@ -439,7 +482,8 @@ Graph::Graph(const Program &program) : program_(program), failed_(failed_calls(p
                 if (call.detach) schedules[p].detach(*call.detach);
                 if (!call.attach) continue;
                 const Decisions &d = schedules[p].attach(*call.attach, call.device);
-                for (const Transfer &transfer : d.transfers) take(p, k, transfer, call.device, from);
+                for (const Transfer &transfer : d.transfers)
+                    take(p, k, transfer, call.device, from);
                 ++last[p];
             }
             match_messages();
@@ -452,7 +496,8 @@ Graph::Graph(const Program &program) : program_(program), failed_(failed_calls(p
         const bool may_fail = keeps_bytes || user_events[k] != 0;
         std::size_t to_tell = 0;
         for (const std::size_t wait : call.waits) {
-            const bool knows = told_all[wait] || program.process_of_device[program.calls[wait].device] == owner;
+            const bool knows =
+                told_all[wait] || program.process_of_device[program.calls[wait].device] == owner;
             if (!knows && told[wait].insert(owner).second) ++to_tell;
         }
 
@@ -465,11 +510,13 @@ Graph::Graph(const Program &program) : program_(program), failed_(failed_calls(p
         for (BufferId b = 0; b < program.buffers.size(); ++b) {
             const auto home = schedules[0].home(b);
             if (home && home->by_itself) ++attached_;
-            require(!home || home->by_itself || expected.homes[b] == home->memory, "a buffer has another home");
+            require(!home || home->by_itself || expected.homes[b] == home->memory,
+                    "a buffer has another home");
             for (const Schedule &schedule : schedules) {
                 const auto other = schedule.home(b);
                 require(home.has_value() == other.has_value() &&
-                            (!home || (home->memory == other->memory && home->by_itself == other->by_itself)),
+                            (!home || (home->memory == other->memory &&
+                                       home->by_itself == other->by_itself)),
                         "processes disagree about a buffer's home device");
             }
         }
@@ -484,18 +531,23 @@ Graph::Graph(const Program &program) : program_(program), failed_(failed_calls(p
             }
             std::vector<ScheduledEvent *> waits;
             for (const std::size_t wait : call.waits) waits.push_back(&events[p][wait]);
-            const Decisions &d = schedules[p].decide(
-                {call.device, call.queue, call.accesses, waits, call.result_to_all, may_fail, user_events[k]});
-            require(d.event.command > last[p] && d.event.process == owner, "a command has an unexpected number");
+            const Decisions &d =
+                schedules[p].decide({call.device, call.queue, call.accesses, waits,
+                                     call.result_to_all, may_fail, user_events[k]});
+            require(d.event.command > last[p] && d.event.process == owner,
+                    "a command has an unexpected number");
             ids[p][k] = d.event.command;
             last[p] = d.event.command + (d.write_backs.empty() ? 0 : 1);
-            require(d.actual == (p == owner), "a command is enqueued by another process than its device's owner");
+            require(d.actual == (p == owner),
+                    "a command is enqueued by another process than its device's owner");
             events[p][k] = d.event;
 
             for (const Completion &completion : d.completions_sent) {
                 const std::size_t about = call_of(p, completion.command);
-                require(program.process_of_device[program.calls[about].device] == p, "a completion by another process");
-                require(completion.message.peer == owner, "a completion for a process that does not wait");
+                require(program.process_of_device[program.calls[about].device] == p,
+                        "a completion by another process");
+                require(completion.message.peer == owner,
+                        "a completion for a process that does not wait");
                 send(p, completion.message,
                      add_to(p, {.kind = Node::Kind::tell,
                                 .process = p,
@@ -528,16 +580,19 @@ Graph::Graph(const Program &program) : program_(program), failed_(failed_calls(p
                     require(known[p][wait] != nobody, "a waiting process gets no completion");
                     // A command that fails because of its wait list ends as soon as one event of
                     // the list has failed. A command with its own error may fail at any time.
-                    if (!failed_[k] || (failed_[wait] && !call.fails)) node.before.push_back(known[p][wait]);
+                    if (!failed_[k] || (failed_[wait] && !call.fails))
+                        node.before.push_back(known[p][wait]);
                 }
-                if (!failed_[k]) node.before.insert(node.before.end(), waited.begin(), waited.end());
+                if (!failed_[k])
+                    node.before.insert(node.before.end(), waited.begin(), waited.end());
                 known[p][k] = add_to(p, std::move(node));
                 std::size_t over = known[p][k];
                 // A command that waits for a failed command also waits for everything that the
                 // failed one waited for.
                 if (failed_[k]) {
                     waited.push_back(over);
-                    over = add_to(p, {.kind = Node::Kind::over, .process = p, .call = k, .before = waited});
+                    over = add_to(
+                        p, {.kind = Node::Kind::over, .process = p, .call = k, .before = waited});
                 }
                 if (call.queue != unordered) {
                     queues[call.queue] = known[p][k];
@@ -550,24 +605,28 @@ Graph::Graph(const Program &program) : program_(program), failed_(failed_calls(p
             }
             for (const Transfer &transfer : d.write_backs) {
                 std::map<std::pair<BufferId, std::size_t>, MemoryId> bytes;
-                require(transfer.source == call.device, "bytes are sent home from another device than the writer");
+                require(transfer.source == call.device,
+                        "bytes are sent home from another device than the writer");
                 take(p, k, transfer, expected.homes[transfer.buffer].value_or(~MemoryId{0}), bytes);
                 for (const auto &[byte, source] : bytes) written_back.insert(byte);
                 ++write_backs_;
             }
-            require(call.result_to_all || (!d.result.from && d.result.to.empty()), "a result that was not requested");
+            require(call.result_to_all || (!d.result.from && d.result.to.empty()),
+                    "a result that was not requested");
             follow(p, d.result, k);
         }
-        require(completions_sent == to_tell && completions_awaited == to_tell, "an unexpected number of completions");
+        require(completions_sent == to_tell && completions_awaited == to_tell,
+                "an unexpected number of completions");
         completions_ += to_tell;
         if (call.result_to_all) told_all[k] = true;
         std::vector<Results> of_waits;
         for (const std::size_t wait : call.waits) of_waits.push_back(promises[wait]);
-        promises[k] =
-            promise_of_next(queue_promises[{call.queue, call.queue == unordered ? call.device : 0}], place_of(call),
-                            call.result_to_all ? Results{k} : Results{}, std::span<const Results>(of_waits), join);
+        promises[k] = promise_of_next(
+            queue_promises[{call.queue, call.queue == unordered ? call.device : 0}], place_of(call),
+            call.result_to_all ? Results{k} : Results{}, std::span<const Results>(of_waits), join);
         if (call.blocking) {
-            for (Process p = 0; p < processes; ++p) follow(p, schedules[p].tell_all(events[p][k]), k);
+            for (Process p = 0; p < processes; ++p)
+                follow(p, schedules[p].tell_all(events[p][k]), k);
             for (Process p = 0; p < processes; ++p) {
                 require(known[p][k] != nobody, "a waiting host gets no completion");
                 // A failed call promises nothing.
@@ -575,14 +634,17 @@ Graph::Graph(const Program &program) : program_(program), failed_(failed_calls(p
                 wait.before.push_back(known[p][k]);
                 if (!failed_[k]) {
                     for (const std::size_t result : promises[k])
-                        wait.before.insert(wait.before.end(), landed[p][result].begin(), landed[p][result].end());
+                        wait.before.insert(wait.before.end(), landed[p][result].begin(),
+                                           landed[p][result].end());
                 }
                 gate[p] = add_to(p, std::move(wait));
                 if (failed_[k]) continue;
                 for (const std::size_t other : ended[k])
-                    for (const std::size_t node : landed[p][other]) promised_.push_back({node, gate[p]});
+                    for (const std::size_t node : landed[p][other])
+                        promised_.push_back({node, gate[p]});
                 for (const std::size_t result : promises[k])
-                    require(ended[k].contains(result), "a host's wait promises a result that may be incomplete");
+                    require(ended[k].contains(result),
+                            "a host's wait promises a result that may be incomplete");
             }
             told_all[k] = true;
         }
@@ -619,7 +681,8 @@ void Graph::check_order() const {
     for (; seen < ready.size(); ++seen) {
         const std::size_t n = ready[seen];
         for (const std::size_t next : behind[n]) {
-            for (std::size_t word = 0; word < words; ++word) earlier[next * words + word] |= earlier[n * words + word];
+            for (std::size_t word = 0; word < words; ++word)
+                earlier[next * words + word] |= earlier[n * words + word];
             earlier[next * words + n / 64] |= std::uint64_t{1} << (n % 64);
             if (--open[next] == 0) ready.push_back(next);
         }
@@ -655,13 +718,14 @@ void Graph::check_order() const {
     }
     for (const Use &a : uses) {
         for (const Use &b : uses) {
-            const bool conflict = a.node < b.node && a.device == b.device && a.buffer == b.buffer && a.begin < b.end &&
-                                  b.begin < a.end && (a.writes || b.writes);
+            const bool conflict = a.node < b.node && a.device == b.device && a.buffer == b.buffer &&
+                                  a.begin < b.end && b.begin < a.end && (a.writes || b.writes);
             require(!conflict || is_before(a.node, b.node) || is_before(b.node, a.node),
                     "two steps use the same bytes at the same time");
         }
     }
-    for (const auto &[node, wait] : promised_) require(is_before(node, wait), "after its wait a host reads old bytes");
+    for (const auto &[node, wait] : promised_)
+        require(is_before(node, wait), "after its wait a host reads old bytes");
     for (std::size_t k = 0; k < program_.calls.size(); ++k) {
         for (const std::size_t wait : program_.calls[k].waits) {
             require(failed_[k] || is_before(command_of[wait], command_of[k]),
@@ -686,7 +750,8 @@ void Graph::check_progress() const {
     }
     for (std::size_t n = 0; n < nodes_.size(); ++n)
         require(state.done[n] || !must[nodes_[n].call],
-                "call " + std::to_string(nodes_[n].call) + " waits for a user event that it does not depend on");
+                "call " + std::to_string(nodes_[n].call) +
+                    " waits for a user event that it does not depend on");
 }
 
 Graph::State Graph::start() const {
@@ -694,8 +759,8 @@ Graph::State Graph::start() const {
     for (MemoryId device = 0; device < program_.process_of_device.size(); ++device) {
         state.memory.emplace_back();
         for (const Program::Buffer &buffer : program_.buffers) {
-            state.memory.back().emplace_back(buffer.size,
-                                             buffer.contents == Contents::everywhere ? 0 : garbage + device);
+            state.memory.back().emplace_back(
+                buffer.size, buffer.contents == Contents::everywhere ? 0 : garbage + device);
         }
     }
     state.messages.resize(nodes_.size());
@@ -705,7 +770,8 @@ Graph::State Graph::start() const {
 
 bool Graph::is_ready(const State &state, std::size_t node) const {
     const auto &before = nodes_[node].before;
-    return !state.done[node] && std::all_of(before.begin(), before.end(), [&](std::size_t n) { return state.done[n]; });
+    return !state.done[node] &&
+           std::all_of(before.begin(), before.end(), [&](std::size_t n) { return state.done[n]; });
 }
 
 void Graph::execute(State &state, std::size_t number) const {
@@ -718,8 +784,8 @@ void Graph::execute(State &state, std::size_t number) const {
         for (std::size_t i = 0; i < reads_[node.call].size(); ++i) {
             require(!defined_[node.call][i] || seen[i] == reads_[node.call][i],
                     "call " + std::to_string(node.call) + ": byte " + std::to_string(i) +
-                        " of its input was written by call " + std::to_string(seen[i]) + " instead of " +
-                        std::to_string(reads_[node.call][i]));
+                        " of its input was written by call " + std::to_string(seen[i]) +
+                        " instead of " + std::to_string(reads_[node.call][i]));
         }
     };
     switch (node.kind) {
@@ -736,7 +802,8 @@ void Graph::execute(State &state, std::size_t number) const {
             check(seen);
             for (const Access &access : call.accesses) {
                 for (std::size_t at = access.begin; at < access.end; ++at) {
-                    if (writes_byte(access, at)) memory[access.buffer][at] = static_cast<Cell>(node.call + 1);
+                    if (writes_byte(access, at))
+                        memory[access.buffer][at] = static_cast<Cell>(node.call + 1);
                 }
             }
             if (call.result_to_all) state.messages[number] = seen;
@@ -749,11 +816,14 @@ void Graph::execute(State &state, std::size_t number) const {
             std::copy_n(state.messages[node.peer].begin(), size, range_of(node.target));
             state.messages[node.peer].clear();
             break;
-        case Node::Kind::copy: std::copy_n(range_of(node.source), size, range_of(node.target)); break;
+        case Node::Kind::copy:
+            std::copy_n(range_of(node.source), size, range_of(node.target));
+            break;
         case Node::Kind::tell: state.messages[number] = state.messages[node.peer]; break;
         case Node::Kind::hear:
             state.messages[number] = state.messages[node.peer];
-            if (program_.calls[node.call].result_to_all && !failed_[node.call]) check(state.messages[number]);
+            if (program_.calls[node.call].result_to_all && !failed_[node.call])
+                check(state.messages[number]);
             break;
         case Node::Kind::finish:
         case Node::Kind::over:
@@ -803,8 +873,9 @@ std::size_t Graph::execute_all() const {
             if (met.insert(key_of(next)).second) open.push_back(std::move(next));
         }
         choices += ready > 1 ? 1 : 0;
-        require(ready > 0 || std::find(state.done.begin(), state.done.end(), false) == state.done.end(),
-                "nothing can go on");
+        require(
+            ready > 0 || std::find(state.done.begin(), state.done.end(), false) == state.done.end(),
+            "nothing can go on");
     }
     return choices;
 }

@@ -28,7 +28,8 @@ struct Call {
     std::vector<Access> accesses;    ///< buffers by their number in the program
     std::vector<std::size_t> waits;  ///< numbers of earlier calls
     bool result_to_all = false;
-    bool blocking = false;               ///< the host waits for the call; all processes learn of its end
+    /// The host waits for the call; all processes learn of its end.
+    bool blocking = false;
     std::vector<Process> finishes = {};  ///< processes that call clFinish before this call
     /// It may fail at any time. Calls that wait for it fail as well and leave their output
     /// unchanged.
@@ -128,7 +129,8 @@ private:
 
     Program program_;
     std::vector<Node> nodes_;
-    std::vector<std::vector<Cell>> reads_;            // the bytes that each call reads, access by access
+    // The bytes that each call reads, access by access.
+    std::vector<std::vector<Cell>> reads_;
     std::vector<std::vector<std::uint8_t>> defined_;  // the same: whether the byte was ever written
     std::vector<bool> failed_;                        // by call
     struct Promised {

@@ -46,7 +46,8 @@ struct process {
 /// a random order.
 void play(std::vector<process> &all, std::mt19937 &random) {
     std::map<std::pair<int, int>, std::deque<std::vector<char>>> wire;
-    for (process &each : all) each.scratch.assign((each.rounds.scratch + element - 1) / element, -1);
+    for (process &each : all)
+        each.scratch.assign((each.rounds.scratch + element - 1) / element, -1);
     const auto ready = [&](int rank) {
         std::map<int, std::size_t> wanted;
         const process &p = all[static_cast<std::size_t>(rank)];
@@ -127,7 +128,8 @@ std::vector<std::size_t> counts_for(int size) {
 
 }  // namespace
 
-TEST_CASE("broadcasts, reductions and all-reductions give the result in every process, in place or not") {
+TEST_CASE(
+    "broadcasts, reductions and all-reductions give the result in every process, in place or not") {
     std::mt19937 random(7);
     for (const int size : sizes)
         for (const std::size_t count : counts_for(size))
@@ -152,7 +154,8 @@ TEST_CASE("broadcasts, reductions and all-reductions give the result in every pr
                     for (int rank = 0; rank < size; ++rank) {
                         const process &p = all[static_cast<std::size_t>(rank)];
                         if (kind == 0 && rank != root) CHECK(p.result() == values(root, count));
-                        if (kind == 2 || (kind == 1 && rank == root)) CHECK(p.result() == sums(size, count));
+                        if (kind == 2 || (kind == 1 && rank == root))
+                            CHECK(p.result() == sums(size, count));
                         if (!p.in_place) CHECK(p.in == values(rank, count));
                     }
                 }
@@ -163,7 +166,8 @@ TEST_CASE("a reduce-scatter gives each process its range, even if some ranges ar
     for (const int size : sizes) {
         CAPTURE(size);
         std::vector<std::size_t> counts(static_cast<std::size_t>(size));
-        for (std::size_t i = 0; i < counts.size(); ++i) counts[i] = i % 3 == 1 ? 0 : 1 + random() % 50;
+        for (std::size_t i = 0; i < counts.size(); ++i)
+            counts[i] = i % 3 == 1 ? 0 : 1 + random() % 50;
         std::vector<std::size_t> parts = counts;
         for (std::size_t &part : parts) part *= element;
         const std::size_t count = std::accumulate(counts.begin(), counts.end(), std::size_t{0});
@@ -188,7 +192,9 @@ TEST_CASE("the ranges reach their destinations, and all processes learn the larg
     for (const int size : sizes) {
         CAPTURE(size);
         const auto n = static_cast<std::size_t>(size);
-        const auto count = [](int from, int to) { return static_cast<std::size_t>((from * 3 + to * 5) % 4); };
+        const auto count = [](int from, int to) {
+            return static_cast<std::size_t>((from * 3 + to * 5) % 4);
+        };
         std::vector<process> all(n);
         for (int rank = 0; rank < size; ++rank) {
             process &p = all[static_cast<std::size_t>(rank)];
@@ -205,8 +211,11 @@ TEST_CASE("the ranges reach their destinations, and all processes learn the larg
         for (int rank = 0; rank < size; ++rank)
             for (int from = 0; from < size; ++from)
                 for (std::size_t i = 0; i < 4; ++i)
-                    CHECK(all[static_cast<std::size_t>(rank)].out[static_cast<std::size_t>(from) * 4 + i] ==
-                          (i < count(from, rank) ? value(from, static_cast<std::size_t>(rank) * 4 + i) : -1));
+                    CHECK(all[static_cast<std::size_t>(rank)]
+                              .out[static_cast<std::size_t>(from) * 4 + i] ==
+                          (i < count(from, rank)
+                               ? value(from, static_cast<std::size_t>(rank) * 4 + i)
+                               : -1));
 
         // The agreement on a number, here with a sum: it counts each process at least once, and no
         // process ends before all have begun.

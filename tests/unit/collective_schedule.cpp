@@ -17,17 +17,19 @@ using Elements = std::vector<std::string>;
 
 Elements elements_of(std::size_t source, std::size_t count) {
     Elements all;
-    for (std::size_t i = 0; i < count; ++i) all.push_back(std::to_string(source) + "." + std::to_string(i));
+    for (std::size_t i = 0; i < count; ++i)
+        all.push_back(std::to_string(source) + "." + std::to_string(i));
     return all;
 }
 
 std::size_t given_by(const Task &task) {
-    const bool blocks =
-        task.kind == Kind::scatter || task.kind == Kind::all_to_all || task.kind == Kind::reduce_scatter;
+    const bool blocks = task.kind == Kind::scatter || task.kind == Kind::all_to_all ||
+                        task.kind == Kind::reduce_scatter;
     return blocks ? task.n * task.bytes : task.bytes;
 }
 std::size_t got_by(const Task &task) {
-    const bool blocks = task.kind == Kind::gather || task.kind == Kind::all_gather || task.kind == Kind::all_to_all;
+    const bool blocks =
+        task.kind == Kind::gather || task.kind == Kind::all_gather || task.kind == Kind::all_to_all;
     return blocks ? task.n * task.bytes : task.bytes;
 }
 bool one_source(Kind kind) { return kind == Kind::broadcast || kind == Kind::scatter; }
@@ -52,10 +54,14 @@ Elements wanted(const Task &task, std::size_t i) {
             case Kind::scatter: all.push_back(element(0, i * task.bytes + k)); break;
             case Kind::gather:
             case Kind::all_gather: all.push_back(element(k / task.bytes, k % task.bytes)); break;
-            case Kind::all_to_all: all.push_back(element(k / task.bytes, i * task.bytes + k % task.bytes)); break;
+            case Kind::all_to_all:
+                all.push_back(element(k / task.bytes, i * task.bytes + k % task.bytes));
+                break;
             case Kind::reduce:
             case Kind::all_reduce: all.push_back(combined(task.n - 1, k)); break;
-            case Kind::reduce_scatter: all.push_back(combined(task.n - 1, i * task.bytes + k)); break;
+            case Kind::reduce_scatter:
+                all.push_back(combined(task.n - 1, i * task.bytes + k));
+                break;
             case Kind::scan: all.push_back(combined(i, k)); break;
         }
     }
@@ -63,8 +69,9 @@ Elements wanted(const Task &task, std::size_t i) {
 }
 
 void play(const Task &task, Algorithm algorithm) {
-    std::string what = std::string(name_of(task.kind)) + ", " + name_of(algorithm) + ", " + std::to_string(task.n) +
-                       " of " + std::to_string(task.bytes) + (task.in_place ? " in place" : "");
+    std::string what = std::string(name_of(task.kind)) + ", " + name_of(algorithm) + ", " +
+                       std::to_string(task.n) + " of " + std::to_string(task.bytes) +
+                       (task.in_place ? " in place" : "");
     for (const std::uint32_t process : task.processes) what += " " + std::to_string(process);
     CAPTURE(what);
     const Schedule schedule = make_schedule(task, algorithm);
@@ -85,11 +92,13 @@ void play(const Task &task, Algorithm algorithm) {
             return destination.at(at.index).at(at.index * task.bytes + at.offset);
         if (at.role == Role::destination && task.in_place && destination_in_source)
             return source.at(at.index).at(at.offset);
-        return at.role == Role::source ? source.at(at.index).at(at.offset) : destination.at(at.index).at(at.offset);
+        return at.role == Role::source ? source.at(at.index).at(at.offset)
+                                       : destination.at(at.index).at(at.offset);
     };
     if (task.in_place && !destination_in_source)
         for (std::size_t i = 0; i < sources; ++i)
-            for (std::size_t k = 0; k < task.bytes; ++k) destination[i][i * task.bytes + k] = source[i][k];
+            for (std::size_t k = 0; k < task.bytes; ++k)
+                destination[i][i * task.bytes + k] = source[i][k];
     for (const Step &step : schedule.steps) {
         REQUIRE(step.queue < task.n);
         REQUIRE(step.size % task.element == 0);
@@ -101,7 +110,8 @@ void play(const Task &task, Algorithm algorithm) {
     }
     for (std::size_t i = 0; i < destinations; ++i) {
         Elements found;
-        for (std::size_t k = 0; k < got_by(task); ++k) found.push_back(place({Role::destination, i, k}));
+        for (std::size_t k = 0; k < got_by(task); ++k)
+            found.push_back(place({Role::destination, i, k}));
         CHECK((found == wanted(task, i)));
     }
 }
@@ -116,7 +126,8 @@ const std::vector<std::pair<Kind, std::vector<Algorithm>>> algorithms_of{
     {Kind::all_gather, {Algorithm::pairwise}},
     {Kind::all_to_all, {Algorithm::pairwise}},
     {Kind::reduce, {Algorithm::linear}},
-    {Kind::all_reduce, {Algorithm::pairwise, Algorithm::through_first, Algorithm::tree, Algorithm::parts}},
+    {Kind::all_reduce,
+     {Algorithm::pairwise, Algorithm::through_first, Algorithm::tree, Algorithm::parts}},
     {Kind::reduce_scatter, {Algorithm::pairwise}},
     {Kind::scan, {Algorithm::chain}},
 };
@@ -129,7 +140,9 @@ std::vector<std::vector<std::uint32_t>> placements(std::size_t n) {
         all[2].push_back(static_cast<std::uint32_t>(i / 2));
         all[3].push_back(static_cast<std::uint32_t>(i / 3));
         // One process has devices at two separate places of the list.
-        all[4].push_back(i == 0 || i + 1 == n ? 7 : i / 2 == 1 ? 3 : static_cast<std::uint32_t>(i % 2));
+        all[4].push_back(i == 0 || i + 1 == n ? 7
+                         : i / 2 == 1         ? 3
+                                              : static_cast<std::uint32_t>(i % 2));
     }
     return all;
 }
@@ -143,7 +156,9 @@ std::size_t bytes_between(const Task &task, const Schedule &schedule) {
         std::size_t size;
     };
     std::vector<Copy> copies;
-    const auto same = [](const Place &a, const Place &b) { return a.role == b.role && a.index == b.index; };
+    const auto same = [](const Place &a, const Place &b) {
+        return a.role == b.role && a.index == b.index;
+    };
     const auto process = [&](const Place &at) { return task.processes.at(at.index); };
     std::size_t bytes = 0;
     for (const Step &step : schedule.steps) {
@@ -151,7 +166,8 @@ std::size_t bytes_between(const Task &task, const Schedule &schedule) {
             return copy.process == process(step.to) && same(copy.from, step.from) &&
                    copy.from.offset == step.from.offset && copy.size == step.size;
         };
-        if (process(step.to) != process(step.from) && std::none_of(copies.begin(), copies.end(), has)) {
+        if (process(step.to) != process(step.from) &&
+            std::none_of(copies.begin(), copies.end(), has)) {
             bytes += step.size;
             copies.push_back({process(step.to), step.from, step.size});
         }
@@ -166,7 +182,9 @@ std::size_t bytes_between(const Task &task, const Schedule &schedule) {
 
 }  // namespace
 
-TEST_CASE("every algorithm of every collective delivers each element, combined in the order of the sources") {
+TEST_CASE(
+    "every algorithm of every collective delivers each element, combined in the order of the "
+    "sources") {
     for (const auto &[kind, algorithms] : algorithms_of)
         for (const Algorithm algorithm : algorithms)
             for (std::size_t n = 1; n <= 9; ++n)
@@ -174,7 +192,8 @@ TEST_CASE("every algorithm of every collective delivers each element, combined i
                     for (const std::size_t bytes : {0, 1, 2, 5, 18})
                         for (const bool in_place : {false, true}) {
                             if (in_place && (one_source(kind) || one_destination(kind))) continue;
-                            play({kind, n, bytes, bytes % 2 == 0 ? 2U : 1U, in_place, processes}, algorithm);
+                            play({kind, n, bytes, bytes % 2 == 0 ? 2U : 1U, in_place, processes},
+                                 algorithm);
                         }
 }
 
@@ -221,13 +240,15 @@ TEST_CASE("a collective's algorithm is chosen by number of devices and size") {
         CAPTURE(name_of(row.kind));
         CAPTURE(row.processes);
         CAPTURE(row.bytes);
-        CHECK(std::string(name_of(choose(row.kind, row.processes, row.devices, row.bytes))) == name_of(row.chosen));
+        CHECK(std::string(name_of(choose(row.kind, row.processes, row.devices, row.bytes))) ==
+              name_of(row.chosen));
     }
 }
 
 TEST_CASE("devices of one process combine first, and processes exchange only the combined result") {
     constexpr std::size_t bytes = 64 * KiB;
-    const auto between = [](Kind kind, Algorithm algorithm, const std::vector<std::uint32_t> &processes) {
+    const auto between = [](Kind kind, Algorithm algorithm,
+                            const std::vector<std::uint32_t> &processes) {
         const Task task{kind, processes.size(), bytes, 4, false, processes};
         return bytes_between(task, make_schedule(task, algorithm));
     };
@@ -255,7 +276,8 @@ TEST_CASE("sizes beyond 4 GiB neither overlap nor leave gaps") {
                     for (const auto &processes : placements(n)) {
                         if (in_place && (one_source(kind) || one_destination(kind))) continue;
                         const std::size_t element = 8;
-                        const Task task{kind, n, 7 * GiB + 3 * element, element, in_place, processes};
+                        const Task task{kind,    n,        7 * GiB + 3 * element,
+                                        element, in_place, processes};
                         CAPTURE(name_of(kind));
                         CAPTURE(name_of(algorithm));
                         const Schedule schedule = make_schedule(task, algorithm);
@@ -271,7 +293,8 @@ TEST_CASE("sizes beyond 4 GiB neither overlap nor leave gaps") {
                             CHECK(step.to.offset + step.size <= end_of(step.to));
                             CHECK(step.from.offset + step.size <= end_of(step.from));
                             if (step.to.role == Role::destination)
-                                written[step.to.index].emplace_back(step.to.offset, step.to.offset + step.size);
+                                written[step.to.index].emplace_back(step.to.offset,
+                                                                    step.to.offset + step.size);
                         }
                         for (std::size_t i = 0; i < (one_destination(kind) ? 1 : n); ++i) {
                             std::sort(written[i].begin(), written[i].end());
@@ -286,11 +309,12 @@ TEST_CASE("sizes beyond 4 GiB neither overlap nor leave gaps") {
 }
 
 TEST_CASE("the number of steps of a tree is the logarithm of the number of devices") {
-    const Schedule schedule =
-        make_schedule({Kind::all_reduce, 8, 100, 1, false, {0, 1, 2, 3, 4, 5, 6, 7}}, Algorithm::tree);
+    const Schedule schedule = make_schedule(
+        {Kind::all_reduce, 8, 100, 1, false, {0, 1, 2, 3, 4, 5, 6, 7}}, Algorithm::tree);
     std::vector<int> depth(8, 0);
     for (const Step &step : schedule.steps)
-        if (step.combines && step.to.role == Role::destination && step.from.role == Role::destination)
+        if (step.combines && step.to.role == Role::destination &&
+            step.from.role == Role::destination)
             depth[step.to.index] = std::max(depth[step.to.index], depth[step.from.index]) + 1;
     CHECK(depth[0] == 2);
 }

@@ -13,12 +13,15 @@ namespace {
 
 /// A compiler's report: the branches that it takes, and the macros' values, each with "=" in front,
 /// or nothing.
-std::string report(const std::string &branches, const std::string &values) { return branches + values + '\0'; }
+std::string report(const std::string &branches, const std::string &values) {
+    return branches + values + '\0';
+}
 
 }  // namespace
 
 TEST_CASE("a program without conditionals and predefined macros is the same for all compilers") {
-    const std::string source = "__kernel void f(__global int *a) { a[get_global_id(0)] = CHAR_BIT; }\n";
+    const std::string source =
+        "__kernel void f(__global int *a) { a[get_global_id(0)] = CHAR_BIT; }\n";
     const Conditionals conditionals(source, "-DN=3 -cl-std=CL1.2");
     CHECK(conditionals.empty());
     CHECK(conditionals.decided(report("", "")) == source);
@@ -28,10 +31,12 @@ TEST_CASE("a program without conditionals and predefined macros is the same for 
 
 TEST_CASE("branches that a compiler does not take are removed, and lines keep their numbers") {
     const Conditionals conditionals(
-        "#if A /* over\ntwo lines */\none\n#if B\ntwo\n#else\nthree\n#endif\n#elif C\nfour's\n#endif\nfive\n", "");
-    CHECK(
-        conditionals.decided(report("1010", "=120\n")) ==
-        "#undef __OPENCL_C_VERSION__\n#define __OPENCL_C_VERSION__ 120\n#line 1\n\n\none\n\n\n\nthree\n\n\n\n\nfive\n");
+        "#if A /* over\ntwo lines */\none\n#if B\ntwo\n#else\nthree\n#endif\n#elif "
+        "C\nfour's\n#endif\nfive\n",
+        "");
+    CHECK(conditionals.decided(report("1010", "=120\n")) ==
+          "#undef __OPENCL_C_VERSION__\n#define __OPENCL_C_VERSION__ 120\n#line "
+          "1\n\n\none\n\n\n\nthree\n\n\n\n\nfive\n");
     CHECK(conditionals.decided(report("0001", "\n")) ==
           "#undef __OPENCL_C_VERSION__\n#line 1\n\n\n\n\n\n\n\n\n\nfour's\n\nfive\n");
     CHECK(conditionals.language_version(report("0001", "=300\n")) == 300);
@@ -44,9 +49,10 @@ TEST_CASE("branches that a compiler does not take are removed, and lines keep th
 
 TEST_CASE("macros with arguments are not replaced") {
     const Conditionals conditionals("int a = __SIZE(__VALUE);\n", "");
-    CHECK(conditionals.decided(report("", "=300\n=__SIZE\n=7 + 1\n")).find("#undef __SIZE") == std::string::npos);
-    CHECK(conditionals.decided(report("", "=300\n=__SIZE\n=7 + 1\n")).find("#define __VALUE 7 + 1\n") !=
+    CHECK(conditionals.decided(report("", "=300\n=__SIZE\n=7 + 1\n")).find("#undef __SIZE") ==
           std::string::npos);
+    CHECK(conditionals.decided(report("", "=300\n=__SIZE\n=7 + 1\n"))
+              .find("#define __VALUE 7 + 1\n") != std::string::npos);
 }
 
 TEST_CASE("a program is refused if no report can describe it") {
@@ -65,8 +71,10 @@ TEST_CASE("a program is refused if no report can describe it") {
 }
 
 TEST_CASE("the program for the report keeps line numbers and contains no code") {
-    const std::string asks = Conditionals("int a;\n#if __LINE__ == 2\nint b; // it's\n#endif\n", "").program();
-    CHECK(asks.find("#line 2\n#if __LINE__ == 2\n#define cldist_branch_0\n#line 4\n#endif\n") != std::string::npos);
+    const std::string asks =
+        Conditionals("int a;\n#if __LINE__ == 2\nint b; // it's\n#endif\n", "").program();
+    CHECK(asks.find("#line 2\n#if __LINE__ == 2\n#define cldist_branch_0\n#line 4\n#endif\n") !=
+          std::string::npos);
     CHECK(asks.find("int b") == std::string::npos);
 }
 

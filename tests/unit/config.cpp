@@ -6,13 +6,16 @@ using namespace cldist;
 
 namespace {
 
-Config read(const std::vector<std::string_view> &environment, std::vector<std::string> &complaints) {
+Config read(const std::vector<std::string_view> &environment,
+            std::vector<std::string> &complaints) {
     return read_config(environment, complaints);
 }
 
 }  // namespace
 
-TEST_CASE("CLDIST_SIMULATE is a number of processes, with an optional rank and an optional number per host") {
+TEST_CASE(
+    "CLDIST_SIMULATE is a number of processes, with an optional rank and an optional number per "
+    "host") {
     const auto simulation = parse_simulation("1024:17:8");
     REQUIRE(simulation);
     CHECK(simulation->processes == 1024);
@@ -20,7 +23,8 @@ TEST_CASE("CLDIST_SIMULATE is a number of processes, with an optional rank and a
     CHECK(simulation->per_host == 8);
     CHECK(parse_simulation("65536")->rank == 0);
     CHECK(parse_simulation("4:3")->per_host == 1);
-    for (const char *const text : {"", "0", "65537", "4:4", "4:3:0", "4:", "4:3:2:1", "four", "-1", "4:-1", " 4"}) {
+    for (const char *const text :
+         {"", "0", "65537", "4:4", "4:3:0", "4:", "4:3:2:1", "four", "-1", "4:-1", " 4"}) {
         CAPTURE(text);
         CHECK_FALSE(parse_simulation(text));
     }
@@ -35,7 +39,8 @@ TEST_CASE("CLDIST_SHARES is a word or weights") {
     CHECK(shares->by == Shares::By::weights);
     CHECK(shares->weights == std::vector<double>{2, 0.5, 0});
     CHECK(parse_shares("3")->weights == std::vector<double>{3});
-    for (const char *const text : {"", "0", "0,0", "1,", ",1", "1,-1", "1,x", "nan", "inf,1", "1 2", "1e308,1e308"}) {
+    for (const char *const text :
+         {"", "0", "0,0", "1,", ",1", "1,-1", "1,x", "nan", "inf,1", "1 2", "1e308,1e308"}) {
         CAPTURE(text);
         CHECK_FALSE(parse_shares(text));
     }
@@ -48,8 +53,9 @@ TEST_CASE("CLDIST_SHARES is a word or weights") {
 TEST_CASE("settings are read from their variables") {
     std::vector<std::string> complaints;
     const Config config =
-        read({"CLDIST_PATH=pipelined", "CLDIST_BLOCK_SIZE=64k", "CLDIST_DEPTH=3", "CLDIST_STALL_SECONDS=1.5",
-              "CLDIST_TRACE=/tmp/a=b", "CLDIST_ON_ERROR=abort", "CLDIST_LOG=debug", "HOME=/", "CLDIST_PINNED_MAX=1M"},
+        read({"CLDIST_PATH=pipelined", "CLDIST_BLOCK_SIZE=64k", "CLDIST_DEPTH=3",
+              "CLDIST_STALL_SECONDS=1.5", "CLDIST_TRACE=/tmp/a=b", "CLDIST_ON_ERROR=abort",
+              "CLDIST_LOG=debug", "HOME=/", "CLDIST_PINNED_MAX=1M"},
              complaints);
     CHECK(complaints.empty());
     CHECK(config.path == Path::pipelined);
@@ -64,9 +70,10 @@ TEST_CASE("settings are read from their variables") {
 
 TEST_CASE("an unreadable value is reported with the expected form, and the default is used") {
     for (const char *bad :
-         {"CLDIST_PATH=fast", "CLDIST_PATH=", "CLDIST_BLOCK_SIZE=64kB", "CLDIST_BLOCK_SIZE=-1", "CLDIST_BLOCK_SIZE=2G",
-          "CLDIST_BLOCK_SIZE=", "CLDIST_BLOCK_SIZE=k", "CLDIST_DEPTH=65", "CLDIST_DEPTH=x", "CLDIST_STALL_SECONDS=-1",
-          "CLDIST_STALL_SECONDS=nan", "CLDIST_STALL_SECONDS=", "CLDIST_LOG=loud", "CLDIST_ON_ERROR=ignore"}) {
+         {"CLDIST_PATH=fast", "CLDIST_PATH=", "CLDIST_BLOCK_SIZE=64kB", "CLDIST_BLOCK_SIZE=-1",
+          "CLDIST_BLOCK_SIZE=2G", "CLDIST_BLOCK_SIZE=", "CLDIST_BLOCK_SIZE=k", "CLDIST_DEPTH=65",
+          "CLDIST_DEPTH=x", "CLDIST_STALL_SECONDS=-1", "CLDIST_STALL_SECONDS=nan",
+          "CLDIST_STALL_SECONDS=", "CLDIST_LOG=loud", "CLDIST_ON_ERROR=ignore"}) {
         CAPTURE(bad);
         std::vector<std::string> complaints;
         const Config config = read({bad}, complaints);
@@ -79,9 +86,11 @@ TEST_CASE("an unreadable value is reported with the expected form, and the defau
     }
 }
 
-TEST_CASE("a misspelt variable is reported with the nearest name, other programs' variables are not") {
+TEST_CASE(
+    "a misspelt variable is reported with the nearest name, other programs' variables are not") {
     std::vector<std::string> complaints;
-    read({"CLDIST_BLOCKSIZE=1", "CLDIST_PAHT=auto", "CLDIST_SOMETHING_ELSE=1", "CLDISTX=1"}, complaints);
+    read({"CLDIST_BLOCKSIZE=1", "CLDIST_PAHT=auto", "CLDIST_SOMETHING_ELSE=1", "CLDISTX=1"},
+         complaints);
     REQUIRE(complaints.size() == 2);
     CHECK(complaints[0].find("CLDIST_BLOCK_SIZE") != std::string::npos);
     CHECK(complaints[1].find("CLDIST_PATH") != std::string::npos);
@@ -89,7 +98,8 @@ TEST_CASE("a misspelt variable is reported with the nearest name, other programs
 
 TEST_CASE("every setting is printed in the form in which it is set") {
     std::vector<std::string> complaints;
-    const Config changed = read_config({"CLDIST_BLOCK_SIZE=65536", "CLDIST_REFINE=off", "CLDIST_DEPTH=3"}, complaints);
+    const Config changed =
+        read_config({"CLDIST_BLOCK_SIZE=65536", "CLDIST_REFINE=off", "CLDIST_DEPTH=3"}, complaints);
     const std::vector<SettingText> settings = settings_of(changed);
     const auto value_of = [&](const std::string &name) -> std::string {
         for (const SettingText &setting : settings)

@@ -31,7 +31,8 @@ struct job {
 
     /// In kinds with a size per process: elements that rank `from` sends to rank `to`.
     [[nodiscard]] std::size_t uneven(int from, int to) const {
-        if (kind == CollectiveKind::alltoallv) return (from + to) % 3 == 0 ? 0 : count / index(from + 2 * to + 1);
+        if (kind == CollectiveKind::alltoallv)
+            return (from + to) % 3 == 0 ? 0 : count / index(from + 2 * to + 1);
         const int owner = kind == CollectiveKind::scatterv ? to : from;
         return count / index(owner + 1);
     }
@@ -65,7 +66,8 @@ void prepare(job &j, std::size_t block) {
         std::size_t sent = n, received = n;
         const auto uneven_side = [&](CollectiveSide &side, bool sending, std::size_t &elements) {
             std::vector<std::size_t> sizes;
-            for (int p = 0; p < j.size; ++p) sizes.push_back(sending ? j.uneven(r, p) : j.uneven(p, r));
+            for (int p = 0; p < j.size; ++p)
+                sizes.push_back(sending ? j.uneven(r, p) : j.uneven(p, r));
             side.parts = parts_of(sizes, elements);
         };
         switch (j.kind) {
@@ -88,7 +90,8 @@ void prepare(job &j, std::size_t block) {
             case CollectiveKind::allgatherv:
                 sent = j.uneven(r, 0);
                 received = 0;
-                if (j.kind == CollectiveKind::allgatherv || r == j.root) uneven_side(recv, false, received);
+                if (j.kind == CollectiveKind::allgatherv || r == j.root)
+                    uneven_side(recv, false, received);
                 break;
             case CollectiveKind::scatterv:
                 sent = 0;
@@ -103,7 +106,8 @@ void prepare(job &j, std::size_t block) {
         send.range.size = sent * element;
         recv.range.size = received * element;
         numbers data(sent);
-        for (std::size_t i = 0; i < sent; ++i) data[i] = static_cast<std::int32_t>(i * 7 + index(r) * 1000003);
+        for (std::size_t i = 0; i < sent; ++i)
+            data[i] = static_cast<std::int32_t>(i * 7 + index(r) * 1000003);
         j.in.push_back(data);
         j.out.emplace_back(received, -1);
     }
@@ -138,8 +142,10 @@ void prepare(job &j, std::size_t block) {
                 const Span given = given_to(what, sends[index(p)], p, r);
                 REQUIRE(got.size == given.size);
                 if (got.size == 0) continue;
-                std::copy_n(j.in[index(p)].begin() + static_cast<std::ptrdiff_t>(given.offset / element),
-                            got.size / element, result.begin() + static_cast<std::ptrdiff_t>(got.offset / element));
+                std::copy_n(
+                    j.in[index(p)].begin() + static_cast<std::ptrdiff_t>(given.offset / element),
+                    got.size / element,
+                    result.begin() + static_cast<std::ptrdiff_t>(got.offset / element));
             }
         }
         j.wanted.push_back(result);
@@ -176,7 +182,9 @@ void execute(job &j) {
                 const Span piece = piece_of(member.take_size, round, j.works[m].block);
                 REQUIRE(arrived[m][p].size() >= piece.size);
                 if (piece.size != 0) CHECK(round < member.rounds);
-                if (piece.size != 0) std::memcpy(out(m) + member.take + piece.offset, arrived[m][p].data(), piece.size);
+                if (piece.size != 0)
+                    std::memcpy(out(m) + member.take + piece.offset, arrived[m][p].data(),
+                                piece.size);
             }
         };
         for (std::size_t m = 0; m < size; ++m)
@@ -193,7 +201,8 @@ void execute(job &j) {
             const Span own = piece_of(work.own_size, round, work.block);
             if (work.scheme == CollectiveScheme::exchange) {
                 if (own.size != 0)
-                    std::memcpy(out(m) + work.own_out + own.offset, in(m) + work.own_in + own.offset, own.size);
+                    std::memcpy(out(m) + work.own_out + own.offset,
+                                in(m) + work.own_in + own.offset, own.size);
                 take(given, m);
                 continue;
             }
@@ -202,7 +211,8 @@ void execute(job &j) {
                 const bool forwards = work.scheme == CollectiveScheme::forward;
                 if (own.size == 0 || (forwards && p != work.root)) continue;
                 REQUIRE((p == m || given[m][p].size() >= own.size));
-                const char *const data = p == m ? in(m) + work.own_in + own.offset : given[m][p].data();
+                const char *const data =
+                    p == m ? in(m) + work.own_in + own.offset : given[m][p].data();
                 for (std::size_t i = 0; i < own.size; i += element) {
                     std::int32_t value = 0, sum = 0;
                     std::memcpy(&value, data + i, element);
@@ -228,9 +238,10 @@ void execute(job &j) {
 
 TEST_CASE("the plans of all processes give every collective its result") {
     for (const CollectiveKind kind :
-         {CollectiveKind::barrier, CollectiveKind::bcast, CollectiveKind::gather, CollectiveKind::gatherv,
-          CollectiveKind::scatter, CollectiveKind::scatterv, CollectiveKind::allgather, CollectiveKind::allgatherv,
-          CollectiveKind::alltoall, CollectiveKind::alltoallv, CollectiveKind::reduce, CollectiveKind::allreduce,
+         {CollectiveKind::barrier, CollectiveKind::bcast, CollectiveKind::gather,
+          CollectiveKind::gatherv, CollectiveKind::scatter, CollectiveKind::scatterv,
+          CollectiveKind::allgather, CollectiveKind::allgatherv, CollectiveKind::alltoall,
+          CollectiveKind::alltoallv, CollectiveKind::reduce, CollectiveKind::allreduce,
           CollectiveKind::reduce_scatter})
         for (int size = 2; size <= 5; ++size)
             for (const std::size_t count : {0, 1, 5, 1000, 200003}) {

@@ -20,7 +20,8 @@ Ref<DeviceObject> make_device() {
 }  // namespace
 
 TEST_CASE(
-    "a list of devices finds the index of each device, the first index of a duplicate, and none of unknown devices") {
+    "a list of devices finds the index of each device, the first index of a duplicate, and none of "
+    "unknown devices") {
     const Locked lock;
     constexpr std::size_t count = 5000;
     std::vector<Ref<DeviceObject>> devices;

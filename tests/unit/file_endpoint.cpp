@@ -45,10 +45,12 @@ public:
     }
     void end() override { note("end"); }
     FileResult read(std::size_t offset, std::byte *to, std::size_t size) override {
-        return move(offset, size, [&](std::size_t count) { std::memcpy(to, content.data() + offset, count); });
+        return move(offset, size,
+                    [&](std::size_t count) { std::memcpy(to, content.data() + offset, count); });
     }
     FileResult write(std::size_t offset, const std::byte *from, std::size_t size) override {
-        return move(offset, size, [&](std::size_t count) { std::memcpy(content.data() + offset, from, count); });
+        return move(offset, size,
+                    [&](std::size_t count) { std::memcpy(content.data() + offset, from, count); });
     }
 
     [[nodiscard]] std::string journal() const {
@@ -88,7 +90,8 @@ public:
     void start(const Block &) override {}
     void skip(const Block &) override {}
     Outcome ended(const Block &block) override {
-        if (!block.skipped && block.index >= first_bad) return Status::failure(CL_OUT_OF_RESOURCES, "the device");
+        if (!block.skipped && block.index >= first_bad)
+            return Status::failure(CL_OUT_OF_RESOURCES, "the device");
         return Status{};
     }
     std::byte *host(const Block &block) override { return memory.data() + block.offset; }
@@ -99,8 +102,8 @@ public:
 
 // One transfer of 40 bytes in blocks of 10, and the thread that drives it.
 struct Transfer {
-    Transfer(std::shared_ptr<FakeFile> the_file, Direction the_direction, bool calls_itself, Status gate = {},
-             std::size_t size = 40)
+    Transfer(std::shared_ptr<FakeFile> the_file, Direction the_direction, bool calls_itself,
+             Status gate = {}, std::size_t size = 40)
         : file(std::move(the_file)),
           direction(the_direction),
           plan{Path::mapped, 10, 3, false},
@@ -108,8 +111,8 @@ struct Transfer {
           record(std::make_shared<Record>(direction, "fake", size)),
           end(file, direction, size, plan, {[w = wakeup] { w->wake(); }, calls_itself}, record),
           pipeline(direction == Direction::to_file ? static_cast<Endpoint &>(device) : end,
-                   direction == Direction::to_file ? static_cast<Endpoint &>(end) : device, device, size, plan,
-                   std::move(gate)) {
+                   direction == Direction::to_file ? static_cast<Endpoint &>(end) : device, device,
+                   size, plan, std::move(gate)) {
         for (std::size_t i = 0; i < size; ++i) device.memory[i] = std::byte(i + 1);
     }
 
@@ -150,7 +153,8 @@ constexpr Direction both_directions[] = {Direction::to_file, Direction::from_fil
 
 }  // namespace
 
-TEST_CASE("a transfer begins its file once, transfers block by block in order, and ends the file once") {
+TEST_CASE(
+    "a transfer begins its file once, transfers block by block in order, and ends the file once") {
     for (const Direction direction : both_directions) {
         for (const bool calls_itself : {false, true}) {
             for (const bool with_lane : {false, true}) {
@@ -171,7 +175,8 @@ TEST_CASE("a transfer begins its file once, transfers block by block in order, a
     }
 }
 
-TEST_CASE("after a failed block no calls follow, earlier bytes are kept, and other bytes are unchanged") {
+TEST_CASE(
+    "after a failed block no calls follow, earlier bytes are kept, and other bytes are unchanged") {
     for (const Direction direction : both_directions) {
         for (const bool calls_itself : {false, true}) {
             for (const bool with_lane : {false, true}) {
@@ -183,14 +188,17 @@ TEST_CASE("after a failed block no calls follow, earlier bytes are kept, and oth
                     file->good = good;
                     if (direction == Direction::from_file) file->content = counted(40, {});
                     Transfer t(file, direction, calls_itself);
-                    if (direction == Direction::from_file) t.device.memory.assign(40, std::byte{99});
+                    if (direction == Direction::from_file)
+                        t.device.memory.assign(40, std::byte{99});
                     REQUIRE(t.drive());
                     CHECK(t.pipeline.status().code == CL_FILE_ERROR);
                     CHECK(t.pipeline.bytes_moved() == good);
                     std::string calls = "begin";
-                    for (std::size_t at = 0; at <= good; at += 10) calls += " " + std::to_string(at) + "+10";
+                    for (std::size_t at = 0; at <= good; at += 10)
+                        calls += " " + std::to_string(at) + "+10";
                     CHECK(file->journal() == calls + " end");
-                    const auto &target = direction == Direction::to_file ? file->content : t.device.memory;
+                    const auto &target =
+                        direction == Direction::to_file ? file->content : t.device.memory;
                     CHECK(target == counted(good, std::byte{99}));
                 }
             }
@@ -263,14 +271,21 @@ TEST_CASE("a collective file gets exactly one call, even after an earlier failur
         const char *journal;
         cl_int code;
     };
-    for (const Row &row : {Row{"no failure", Direction::to_file, {}, false, 40, "begin 0+40 end", CL_SUCCESS},
-                           Row{"no failure", Direction::from_file, {}, false, 40, "begin 0+40 end", CL_SUCCESS},
-                           Row{"the wait list", Direction::to_file, failed, false, 40, "begin 0+0 end", -14},
-                           Row{"the wait list", Direction::from_file, failed, false, 40, "begin 0+0 end", -14},
-                           Row{"the device", Direction::to_file, {}, true, 40, "begin 0+0 end", CL_OUT_OF_RESOURCES},
-                           Row{"the device", Direction::from_file, {}, true, 40, "begin 0+40 end", CL_OUT_OF_RESOURCES},
-                           Row{"the file", Direction::to_file, {}, false, 7, "begin 0+40 end", CL_FILE_ERROR},
-                           Row{"the file", Direction::from_file, {}, false, 7, "begin 0+40 end", CL_FILE_ERROR}}) {
+    for (const Row &row :
+         {Row{"no failure", Direction::to_file, {}, false, 40, "begin 0+40 end", CL_SUCCESS},
+          Row{"no failure", Direction::from_file, {}, false, 40, "begin 0+40 end", CL_SUCCESS},
+          Row{"the wait list", Direction::to_file, failed, false, 40, "begin 0+0 end", -14},
+          Row{"the wait list", Direction::from_file, failed, false, 40, "begin 0+0 end", -14},
+          Row{"the device", Direction::to_file, {}, true, 40, "begin 0+0 end", CL_OUT_OF_RESOURCES},
+          Row{"the device",
+              Direction::from_file,
+              {},
+              true,
+              40,
+              "begin 0+40 end",
+              CL_OUT_OF_RESOURCES},
+          Row{"the file", Direction::to_file, {}, false, 7, "begin 0+40 end", CL_FILE_ERROR},
+          Row{"the file", Direction::from_file, {}, false, 7, "begin 0+40 end", CL_FILE_ERROR}}) {
         for (const bool calls_itself : {false, true}) {
             CAPTURE(row.what);
             CAPTURE(row.journal);
@@ -283,10 +298,12 @@ TEST_CASE("a collective file gets exactly one call, even after an earlier failur
             FakeDevice device(40);
             if (row.device_fails) device.first_bad = 0;
             const auto wakeup = std::make_shared<Wakeup>();
-            FileEndpoint end(file, row.direction, size, plan, {[wakeup] { wakeup->wake(); }, calls_itself}, record);
+            FileEndpoint end(file, row.direction, size, plan,
+                             {[wakeup] { wakeup->wake(); }, calls_itself}, record);
             const bool writes = row.direction == Direction::to_file;
             BlockPipeline pipeline(writes ? static_cast<Endpoint &>(device) : end,
-                                   writes ? static_cast<Endpoint &>(end) : device, device, size, plan, row.gate);
+                                   writes ? static_cast<Endpoint &>(end) : device, device, size,
+                                   plan, row.gate);
             while (pipeline.poll() != Progress::done) wakeup->wait_for(limit);
             CHECK(file->journal() == row.journal);
             CHECK(pipeline.status().code == row.code);
@@ -314,7 +331,8 @@ TEST_CASE("transfers on one lane use the file one at a time, in the order of the
             }
             CHECK(ended[0]);
             CHECK(ended[1]);
-            CHECK(file->journal() == "begin 0+10 10+10 20+10 30+10 end begin 0+10 10+10 20+10 30+10 end");
+            CHECK(file->journal() ==
+                  "begin 0+10 10+10 20+10 30+10 end begin 0+10 10+10 20+10 30+10 end");
         }
     }
 }
@@ -333,7 +351,8 @@ TEST_CASE("a transfer that is given up in the queue of its lane lets later trans
     CHECK(file->journal() == "begin 0+10 10+10 20+10 30+10 end");
 }
 
-TEST_CASE("a lane has one first transfer, notifies the next one, and skips a transfer that has left") {
+TEST_CASE(
+    "a lane has one first transfer, notifies the next one, and skips a transfer that has left") {
     FileLane lane;
     const char who[4] = {};
     std::vector<int> told;
@@ -380,7 +399,8 @@ TEST_CASE("a cache keeps held and recent entries, and creates nothing twice") {
 
 TEST_CASE("a cache whose maker throws is unchanged") {
     IdleCache<int, int> cache;
-    CHECK_THROWS(cache.get(1, []() -> std::shared_ptr<int> { throw Error(CL_OUT_OF_RESOURCES, "as asked"); }));
+    CHECK_THROWS(cache.get(
+        1, []() -> std::shared_ptr<int> { throw Error(CL_OUT_OF_RESOURCES, "as asked"); }));
     cache.release_idle(0);
     CHECK(*cache.get(1, [] { return std::make_shared<int>(5); }) == 5);
 }
@@ -411,7 +431,8 @@ TEST_CASE("at most as many jobs as threads run at once") {
     for (int i = 0; i < most * 4; ++i)
         threads.run([&, i] {
             const int now = ++running;
-            for (int seen = highest; seen < now && !highest.compare_exchange_weak(seen, now);) continue;
+            for (int seen = highest; seen < now && !highest.compare_exchange_weak(seen, now);)
+                continue;
             // Each of the first jobs waits for the others.
             if (i < most) together.arrive_and_wait();
             --running;

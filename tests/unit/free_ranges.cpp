@@ -17,7 +17,8 @@ TEST_CASE("free ranges do not overlap, and all memory is free again at the end")
             const std::size_t wanted = 1 + random() % (8 * FreeRanges::alignment);
             if (const auto offset = free.take(wanted)) taken.emplace(*offset, wanted);
         } else if (!taken.empty()) {
-            const auto at = std::next(taken.begin(), static_cast<std::ptrdiff_t>(random() % taken.size()));
+            const auto at =
+                std::next(taken.begin(), static_cast<std::ptrdiff_t>(random() % taken.size()));
             free.give_back(at->first, at->second);
             taken.erase(at);
         }

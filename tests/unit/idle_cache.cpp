@@ -40,7 +40,8 @@ TEST_CASE("get() does not wait while idle entries are being destroyed") {
     cache.get(1, [&] { return std::make_shared<Slow>(ending, may_end); });
     std::jthread cleanup([&] { cache.release_idle(0); });
     ending.acquire();
-    const std::shared_ptr<Slow> again = cache.get(1, [&] { return std::make_shared<Slow>(ending, may_end); });
+    const std::shared_ptr<Slow> again =
+        cache.get(1, [&] { return std::make_shared<Slow>(ending, may_end); });
     CHECK(again != nullptr);
     may_end.release(2);
 }

@@ -16,7 +16,8 @@ using Piece = std::tuple<std::size_t, std::size_t, int>;
 
 std::vector<Piece> pieces_of(const IntervalMap<int> &map, std::size_t begin, std::size_t end) {
     std::vector<Piece> pieces;
-    map.visit(begin, end, [&](std::size_t b, std::size_t e, int value) { pieces.emplace_back(b, e, value); });
+    map.visit(begin, end,
+              [&](std::size_t b, std::size_t e, int value) { pieces.emplace_back(b, e, value); });
     return pieces;
 }
 
@@ -48,7 +49,8 @@ TEST_CASE("an interval map splits at the borders of a change and merges equal ne
     assign(map, 60, 70, 1);
     CHECK(pieces_of(map, 0, 100) == std::vector<Piece>{{0, 20, 0}, {20, 70, 1}, {70, 100, 0}});
     map.change(10, 30, any, [](std::size_t, std::size_t, int &value) { value = 2; });
-    CHECK(pieces_of(map, 0, 100) == std::vector<Piece>{{0, 10, 0}, {10, 30, 2}, {30, 70, 1}, {70, 100, 0}});
+    CHECK(pieces_of(map, 0, 100) ==
+          std::vector<Piece>{{0, 10, 0}, {10, 30, 2}, {30, 70, 1}, {70, 100, 0}});
     assign(map, 0, 100, 0);
     CHECK(map.pieces() == 1);
 }
@@ -82,7 +84,8 @@ static void change_at_random(std::size_t size, std::size_t longest, int rounds, 
             } else {
                 // Changes all values, or only values equal to `value`.
                 const auto wanted = [=](int old) { return kind == 1 || old == value; };
-                map.change(begin, end, wanted, [](std::size_t, std::size_t, int &old) { old = (old + 1) % 3; });
+                map.change(begin, end, wanted,
+                           [](std::size_t, std::size_t, int &old) { old = (old + 1) % 3; });
                 for (std::size_t at = begin; at < end; ++at) {
                     if (wanted(array[at])) array[at] = (array[at] + 1) % 3;
                 }
@@ -110,7 +113,8 @@ static void change_at_random(std::size_t size, std::size_t longest, int rounds, 
 }
 
 TEST_CASE(
-    "after random changes an interval map equals an array, has the fewest pieces, and leaves its copies unchanged") {
+    "after random changes an interval map equals an array, has the fewest pieces, and leaves its "
+    "copies unchanged") {
     change_at_random(24, 24, 300, 40);
     change_at_random(1000, 5, 3, 2000);
     change_at_random(1000, 150, 3, 500);

@@ -12,7 +12,8 @@ using Lists = std::vector<std::vector<DeviceIdentity>>;
 std::vector<DeviceIdentity> taken(const Lists &lists) {
     const auto chosen = choose_devices(lists);
     std::vector<DeviceIdentity> identities;
-    for (std::size_t i = 0; i < chosen.size(); ++i) identities.push_back(chosen[i] ? lists[i][*chosen[i]] : "");
+    for (std::size_t i = 0; i < chosen.size(); ++i)
+        identities.push_back(chosen[i] ? lists[i][*chosen[i]] : "");
     return identities;
 }
 
@@ -27,8 +28,10 @@ TEST_CASE("processes that see the same devices take them round robin") {
 
 TEST_CASE("processes that see different devices spread over all of them") {
     CHECK(taken({{"a"}, {"b"}, {"c"}}) == std::vector<DeviceIdentity>{"a", "b", "c"});
-    CHECK(taken({{"a", "b"}, {"c", "d"}, {"a", "b"}, {"c", "d"}}) == std::vector<DeviceIdentity>{"a", "c", "b", "d"});
-    CHECK(taken({{"a", "b"}, {"b", "a"}, {"b", "a"}}) == std::vector<DeviceIdentity>{"a", "b", "b"});
+    CHECK(taken({{"a", "b"}, {"c", "d"}, {"a", "b"}, {"c", "d"}}) ==
+          std::vector<DeviceIdentity>{"a", "c", "b", "d"});
+    CHECK(taken({{"a", "b"}, {"b", "a"}, {"b", "a"}}) ==
+          std::vector<DeviceIdentity>{"a", "b", "b"});
     CHECK(taken({{"a", "b"}, {"a"}, {"a", "b"}}) == std::vector<DeviceIdentity>{"a", "a", "b"});
 }
 
@@ -46,7 +49,8 @@ TEST_CASE("a process without devices takes none and does not affect the others")
 
 TEST_CASE("processes that took the same device share it, wherever it is in their lists") {
     const Lists lists{{"a", "b"}, {}, {"b"}, {"b", "a"}, {"c", "a"}};
-    const auto chosen = choose_devices(lists);  // a, none, b, b (both taken once, the first wins), c
+    // A, none, b, b (both taken once, the first wins), c.
+    const auto chosen = choose_devices(lists);
     CHECK(processes_sharing(lists, chosen, 0) == std::vector<std::size_t>{0});
     CHECK(processes_sharing(lists, chosen, 1).empty());
     CHECK(processes_sharing(lists, chosen, 2) == std::vector<std::size_t>{2, 3});

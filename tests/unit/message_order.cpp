@@ -31,10 +31,12 @@ public:
     /// Called before take().
     std::function<void()> meanwhile = [] {};
 
-    std::optional<MatchedMessage> look(const Communicator & /*comm*/, int source, int tag) override {
+    std::optional<MatchedMessage> look(const Communicator & /*comm*/, int source,
+                                       int tag) override {
         return found(find(source, tag));
     }
-    std::optional<MatchedMessage> take(const Communicator & /*comm*/, int source, int tag) override {
+    std::optional<MatchedMessage> take(const Communicator & /*comm*/, int source,
+                                       int tag) override {
         meanwhile();
         const std::size_t at = find(source, tag);
         if (at != messages.size()) messages[at].taken = true;
@@ -42,14 +44,17 @@ public:
     }
     void receive(MatchedMessage &message) override { message.content.resize(message.bytes); }
 
-    [[nodiscard]] bool all_arrived() const { return messages.empty() || probes > messages.back().arrives; }
+    [[nodiscard]] bool all_arrived() const {
+        return messages.empty() || probes > messages.back().arrives;
+    }
 
 private:
     [[nodiscard]] std::size_t find(int source, int tag) {
         std::array<std::size_t, 2> oldest{messages.size(), messages.size()};
         for (std::size_t i = messages.size(); i-- > 0;) {
             const sent_message &m = messages[i];
-            if (m.taken || m.arrives > probes || !MessagePattern{nullptr, source, tag}.accepts(m.source, m.tag))
+            if (m.taken || m.arrives > probes ||
+                !MessagePattern{nullptr, source, tag}.accepts(m.source, m.tag))
                 continue;
             oldest.at(static_cast<std::size_t>(m.source)) = i;
         }
@@ -68,8 +73,8 @@ private:
 };
 
 std::shared_ptr<const Communicator> some_communicator() {
-    return std::make_shared<Communicator>(MPI_COMM_NULL, MPI_COMM_NULL, std::vector{0, 1}, std::vector{0, 1},
-                                          std::vector{0, 1});
+    return std::make_shared<Communicator>(MPI_COMM_NULL, MPI_COMM_NULL, std::vector{0, 1},
+                                          std::vector{0, 1}, std::vector{0, 1});
 }
 
 struct receive {
@@ -84,10 +89,12 @@ struct receive {
 
 /// Checks MPI's rules of order (MPI standard, section 3.5) for receives in the order of posting.
 /// Returns "" or the violation.
-std::string broken_rule(const std::vector<receive> &receives, const std::vector<sent_message> &messages) {
+std::string broken_rule(const std::vector<receive> &receives,
+                        const std::vector<sent_message> &messages) {
     std::vector<int> receiver(messages.size(), -1);
     for (std::size_t r = 0; r < receives.size(); ++r)
-        if (receives[r].got >= 0) receiver[static_cast<std::size_t>(receives[r].got)] = static_cast<int>(r);
+        if (receives[r].got >= 0)
+            receiver[static_cast<std::size_t>(receives[r].got)] = static_cast<int>(r);
     for (std::size_t m = 0; m < messages.size(); ++m) {
         const int by = receiver[m];
         if (messages[m].taken != (by >= 0)) return "a message was lost";
@@ -95,9 +102,11 @@ std::string broken_rule(const std::vector<receive> &receives, const std::vector<
             if (!receives[r].accepts(messages[m])) continue;
             if (receives[r].got < 0) {
                 if (by < 0) return "a receive and a message wait for each other";
-                if (static_cast<int>(r) < by) return "a message skipped a receive that was posted earlier";
+                if (static_cast<int>(r) < by)
+                    return "a message skipped a receive that was posted earlier";
             } else if (const auto got = static_cast<std::size_t>(receives[r].got);
-                       got > m && messages[got].source == messages[m].source && (by < 0 || by > static_cast<int>(r))) {
+                       got > m && messages[got].source == messages[m].source &&
+                       (by < 0 || by > static_cast<int>(r))) {
                 return "a receive got a message before an older one of the same sender";
             }
         }
@@ -115,13 +124,14 @@ struct setting {
     [[nodiscard]] std::string text() const {
         std::string all = "receives";
         for (const receive &r : receives)
-            all += " (" + std::to_string(r.source) + ", " + std::to_string(r.tag) + ": " + std::to_string(r.got) + ")";
+            all += " (" + std::to_string(r.source) + ", " + std::to_string(r.tag) + ": " +
+                   std::to_string(r.got) + ")";
         all += ", messages";
         for (const sent_message &m : messages)
             all += " (" + std::to_string(m.source) + ", " + std::to_string(m.tag) + ", at " +
                    std::to_string(m.arrives) + ")";
-        return all + ", source " + std::to_string(first_source) + " first, drivers " + std::to_string(drivers) +
-               (last_takes ? ", the last one takes" : "");
+        return all + ", source " + std::to_string(first_source) + " first, drivers " +
+               std::to_string(drivers) + (last_takes ? ", the last one takes" : "");
     }
 };
 
@@ -207,11 +217,13 @@ std::size_t enumerate(const extent &e) {
     for (std::size_t r = 0; r < power(patterns.size(), e.receives) && wrong.empty(); ++r) {
         setting s;
         for (std::size_t i = 0, rest = r; i < e.receives; ++i, rest /= patterns.size())
-            s.receives.push_back({patterns[rest % patterns.size()].first, patterns[rest % patterns.size()].second});
+            s.receives.push_back(
+                {patterns[rest % patterns.size()].first, patterns[rest % patterns.size()].second});
         for (std::size_t m = 0; m < power(kinds.size(), e.messages) && wrong.empty(); ++m) {
             s.messages.clear();
             for (std::size_t i = 0, rest = m; i < e.messages; ++i, rest /= kinds.size())
-                s.messages.push_back({kinds[rest % kinds.size()].first, kinds[rest % kinds.size()].second, 0});
+                s.messages.push_back(
+                    {kinds[rest % kinds.size()].first, kinds[rest % kinds.size()].second, 0});
             for_all_arrivals(s.messages, 0, e.last_arrival, [&] {
                 if (!wrong.empty()) return;
                 // The count alone selects one of these variants, in rotation.
@@ -220,7 +232,8 @@ std::size_t enumerate(const extent &e) {
                 s.last_takes = count / 6 % 2 != 0;
                 ++count;
                 for (receive &one : s.receives) one.got = -1;
-                if (const std::string broken = outcome(s, comm); !broken.empty()) wrong = broken + ": " + s.text();
+                if (const std::string broken = outcome(s, comm); !broken.empty())
+                    wrong = broken + ": " + s.text();
             });
         }
     }
@@ -230,13 +243,15 @@ std::size_t enumerate(const extent &e) {
 
 }  // namespace
 
-TEST_CASE("receives from one sender keep MPI's order, whenever the messages arrive between probes") {
+TEST_CASE(
+    "receives from one sender keep MPI's order, whenever the messages arrive between probes") {
     CHECK(enumerate({2, 3, 1, 9}) > 10'000);
     CHECK(enumerate({3, 3, 1, 9}) > 40'000);
     CHECK(enumerate({4, 3, 1, 6}) > 50'000);
 }
 
-TEST_CASE("receives from two senders keep MPI's order, whenever the messages arrive between probes") {
+TEST_CASE(
+    "receives from two senders keep MPI's order, whenever the messages arrive between probes") {
     CHECK(enumerate({2, 3, 2, 7}) > 500'000);
     CHECK(enumerate({3, 2, 2, 7}) > 400'000);
 }

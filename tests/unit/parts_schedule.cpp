@@ -37,7 +37,8 @@ public:
         const std::vector<BufferId> list(buffers.begin(), buffers.end());
         known.resize(schedules_.size());
         std::vector<std::vector<Transfer>> all;
-        for (Process p = 0; p < schedules_.size(); ++p) all.push_back(schedules_[p].begin_parts(parts, list, known[p]));
+        for (Process p = 0; p < schedules_.size(); ++p)
+            all.push_back(schedules_[p].begin_parts(parts, list, known[p]));
         carry_out(all);
         for (const CommandPart &part : parts)
             for (const Access &access : part.accesses)
@@ -47,7 +48,8 @@ public:
             for (const Access &access : part.accesses)
                 if (access.mode != AccessMode::read) write({part.memory}, access);
         for (const CommandPart &part : parts)
-            schedules_[topology_.process_of(part.memory)].decide_part({part.memory, unordered, part.accesses, {}});
+            schedules_[topology_.process_of(part.memory)].decide_part(
+                {part.memory, unordered, part.accesses, {}});
     }
 
     void command(MemoryId device, const Access &access) {
@@ -64,7 +66,8 @@ public:
         for (Schedule &schedule : schedules_) schedule.write_everywhere(access);
         ++writes_;
         std::vector<MemoryId> devices;
-        for (MemoryId device = 0; device < topology_.memories(); ++device) devices.push_back(device);
+        for (MemoryId device = 0; device < topology_.memories(); ++device)
+            devices.push_back(device);
         write(devices, access);
     }
 
@@ -74,11 +77,13 @@ public:
             schedules_[0]
                 .residency(from.buffer)
                 .holders()
-                .visit(from.begin, from.end, [&](std::size_t begin, std::size_t end, const Holders &holders) {
-                    if (holders.count() == 0 || !holders.contains(place)) return;
-                    for (std::size_t at = begin; at < end; ++at)
-                        memories_[device][to.buffer][at - from.begin + to.begin] = memories_[device][from.buffer][at];
-                });
+                .visit(from.begin, from.end,
+                       [&](std::size_t begin, std::size_t end, const Holders &holders) {
+                           if (holders.count() == 0 || !holders.contains(place)) return;
+                           for (std::size_t at = begin; at < end; ++at)
+                               memories_[device][to.buffer][at - from.begin + to.begin] =
+                                   memories_[device][from.buffer][at];
+                       });
         }
         for (std::size_t at = from.begin; at < from.end; ++at)
             newest_[to.buffer][at - from.begin + to.begin] = newest_[from.buffer][at];
@@ -102,9 +107,14 @@ private:
         for (Process p = 0; p < all.size(); ++p)
             for (const Transfer &transfer : all[p]) {
                 if (transfer.kind == Transfer::Kind::send)
-                    CHECK(sent.emplace(Name{p, transfer.message.peer, transfer.message.number}, &transfer).second);
+                    CHECK(sent.emplace(Name{p, transfer.message.peer, transfer.message.number},
+                                       &transfer)
+                              .second);
                 if (transfer.kind == Transfer::Kind::receive)
-                    CHECK(received.emplace(Name{transfer.message.peer, p, transfer.message.number}, &transfer).second);
+                    CHECK(received
+                              .emplace(Name{transfer.message.peer, p, transfer.message.number},
+                                       &transfer)
+                              .second);
                 if (transfer.kind != Transfer::Kind::send) move(transfer);
             }
         REQUIRE(sent.size() == received.size());
@@ -118,7 +128,8 @@ private:
     void move(const Transfer &transfer) {
         for (const Piece &piece : pieces_of(transfer))
             for (std::size_t at = piece.begin; at < piece.end; ++at)
-                memories_[transfer.target][transfer.buffer][at] = memories_[transfer.source][transfer.buffer][at];
+                memories_[transfer.target][transfer.buffer][at] =
+                    memories_[transfer.source][transfer.buffer][at];
     }
     void check_read(MemoryId device, const Access &access) {
         for (std::size_t at = access.begin; at < access.end; ++at)
@@ -144,12 +155,14 @@ private:
 
 // Each device writes a range of one buffer, and reads the same range and its borders of another
 // buffer.
-std::vector<std::vector<Access>> stencil(std::size_t devices, BufferId from, BufferId to, std::size_t border) {
+std::vector<std::vector<Access>> stencil(std::size_t devices, BufferId from, BufferId to,
+                                         std::size_t border) {
     std::vector<std::vector<Access>> accesses(devices);
     for (std::size_t i = 0; i < devices; ++i) {
         const std::size_t begin = size * i / devices;
         const std::size_t end = size * (i + 1) / devices;
-        accesses[i].push_back({from, begin - std::min(begin, border), std::min(end + border, size), AccessMode::read});
+        accesses[i].push_back({from, begin - std::min(begin, border), std::min(end + border, size),
+                               AccessMode::read});
         accesses[i].push_back({to, begin, end, AccessMode::write});
     }
     return accesses;
@@ -161,20 +174,24 @@ std::vector<std::vector<Access>> columns(std::size_t devices, BufferId buffer) {
     std::vector<std::vector<Access>> accesses(devices);
     for (std::size_t i = 0; i < devices; ++i)
         for (std::size_t begin = 0; begin < size; begin += row)
-            accesses[i].push_back(
-                {buffer, begin + row * i / devices, begin + row * (i + 1) / devices, AccessMode::read_write});
+            accesses[i].push_back({buffer, begin + row * i / devices,
+                                   begin + row * (i + 1) / devices, AccessMode::read_write});
     return accesses;
 }
 
 }  // namespace
 
-TEST_CASE("sub-ranges of launches read the bytes from before the launch, among other commands, on any cluster") {
+TEST_CASE(
+    "sub-ranges of launches read the bytes from before the launch, among other commands, on any "
+    "cluster") {
     const std::vector<Topology> topologies{Topology({0}, {0, 0}), Topology({0, 1}, {0, 1}),
-                                           Topology({0, 0, 1}, {0, 1, 2}), Topology({0, 1, 1, 0}, {0, 1, 1, 2, 3})};
+                                           Topology({0, 0, 1}, {0, 1, 2}),
+                                           Topology({0, 1, 1, 0}, {0, 1, 1, 2, 3})};
     std::mt19937 random(1);
     for (const Topology &topology : topologies)
         for (int round = 0; round < 20; ++round) {
-            Machine machine(topology, 3, round % 2 == 0 ? Contents::everywhere : Contents::undefined);
+            Machine machine(topology, 3,
+                            round % 2 == 0 ? Contents::everywhere : Contents::undefined);
             std::vector<std::vector<KnownParts>> known(18);
             const std::size_t devices = topology.memories();
             for (int step = 0; step < 200; ++step) {
@@ -185,9 +202,16 @@ TEST_CASE("sub-ranges of launches read the bytes from before the launch, among o
                 if (end < begin) std::swap(begin, end);
                 const std::size_t border = random() % 3;
                 switch (random() % 8) {
-                    case 0: machine.command(random() % devices, {buffer, begin, end, AccessMode::read}); break;
-                    case 1: machine.command(random() % devices, {buffer, begin, end, AccessMode::write}); break;
-                    case 2: machine.write_everywhere({buffer, begin, end, AccessMode::write}); break;
+                    case 0:
+                        machine.command(random() % devices, {buffer, begin, end, AccessMode::read});
+                        break;
+                    case 1:
+                        machine.command(random() % devices,
+                                        {buffer, begin, end, AccessMode::write});
+                        break;
+                    case 2:
+                        machine.write_everywhere({buffer, begin, end, AccessMode::write});
+                        break;
                     case 3:
                         machine.copy_in_place({buffer, begin, end, AccessMode::read},
                                               {other, begin, end, AccessMode::write});

@@ -42,11 +42,13 @@ TEST_CASE("small messages are eager, large messages go in place or in blocks") {
         bool inlined;
     };
     for (const Row &row :
-         {Row{8, cpu, Path::mapped, true}, Row{4 * kib, gpu, Path::pinned, true}, Row{mib, cpu, Path::mapped, false},
-          Row{100 * kib, cpu_same_host, Path::mapped, false}, Row{mib, cpu_same_host, Path::pipelined, false},
-          Row{mib, gpu, Path::pipelined, false}, Row{256 * kib, gpu, Path::pinned, true},
-          Row{4 * mib, gpu_same_host, Path::pinned, true}, Row{4 * mib + 1, gpu_same_host, Path::pipelined, false},
-          Row{6 * gib, cpu, Path::mapped, false}, Row{6 * gib, cpu_same_host, Path::pipelined, false},
+         {Row{8, cpu, Path::mapped, true}, Row{4 * kib, gpu, Path::pinned, true},
+          Row{mib, cpu, Path::mapped, false}, Row{100 * kib, cpu_same_host, Path::mapped, false},
+          Row{mib, cpu_same_host, Path::pipelined, false}, Row{mib, gpu, Path::pipelined, false},
+          Row{256 * kib, gpu, Path::pinned, true}, Row{4 * mib, gpu_same_host, Path::pinned, true},
+          Row{4 * mib + 1, gpu_same_host, Path::pipelined, false},
+          Row{6 * gib, cpu, Path::mapped, false},
+          Row{6 * gib, cpu_same_host, Path::pipelined, false},
           Row{6 * gib, gpu, Path::pipelined, false}}) {
         CAPTURE(row.size);
         CAPTURE(row.situation.mapped);
@@ -56,7 +58,9 @@ TEST_CASE("small messages are eager, large messages go in place or in blocks") {
     }
 }
 
-TEST_CASE("a profile chooses the shared memory path if a ring exists; a profile without shared paths is ignored") {
+TEST_CASE(
+    "a profile chooses the shared memory path if a ring exists; a profile without shared paths is "
+    "ignored") {
     const Advice shared(Way{Path::shared, false, false, 2 * mib, 16});
     const Advice direct(Way{Path::direct, false, false, mib, 16});
     const Advice by_mpi(Way{Path::pipelined, false, false, mib, 4});
@@ -98,7 +102,8 @@ TEST_CASE("blocks go through a ring if there is one, and are never more than the
                 CHECK(plan.path == Path::shared);
                 CHECK(plan.depth >= 1);
                 CHECK(plan.block * plan.depth <= ring_capacity);
-                CHECK(plan_send(size, situation, {}).path == (situation.host_memory ? Path::pipelined : Path::shared));
+                CHECK(plan_send(size, situation, {}).path ==
+                      (situation.host_memory ? Path::pipelined : Path::shared));
                 CHECK(plan_send(size, situation, forced(Path::pipelined)).path == Path::pipelined);
             }
         }
@@ -148,10 +153,12 @@ TEST_CASE("a forced path is taken for every size") {
     for (const std::size_t size : {std::size_t{1}, 4 * kib, 100 * mib, 5 * gib}) {
         for (const bool same_host : {true, false}) {
             for (const bool host_memory : {true, false}) {
-                CHECK(plan_send(size, {host_memory, true, same_host}, forced(Path::mapped)).path == Path::mapped);
-                CHECK(plan_send(size, {host_memory, false, same_host}, forced(Path::pinned)).path == Path::pinned);
-                CHECK(plan_send(size, {host_memory, false, same_host}, forced(Path::pipelined)).path ==
-                      Path::pipelined);
+                CHECK(plan_send(size, {host_memory, true, same_host}, forced(Path::mapped)).path ==
+                      Path::mapped);
+                CHECK(plan_send(size, {host_memory, false, same_host}, forced(Path::pinned)).path ==
+                      Path::pinned);
+                CHECK(plan_send(size, {host_memory, false, same_host}, forced(Path::pipelined))
+                          .path == Path::pipelined);
             }
         }
     }
@@ -163,9 +170,11 @@ TEST_CASE("if mapping was refused, the size decides") {
 }
 
 TEST_CASE(
-    "every plan's blocks can be counted by MPI and cover the message, and its depth is at most the number of blocks") {
+    "every plan's blocks can be counted by MPI and cover the message, and its depth is at most the "
+    "number of blocks") {
     for (const Path path : {Path::automatic, Path::mapped, Path::pinned, Path::pipelined}) {
-        for (const std::size_t size : {std::size_t{1}, 4 * kib + 1, 64 * kib, mib - 1, 64 * mib, 5 * gib}) {
+        for (const std::size_t size :
+             {std::size_t{1}, 4 * kib + 1, 64 * kib, mib - 1, 64 * mib, 5 * gib}) {
             for (const Situation &situation : {cpu, cpu_same_host, cpu_unmapped, gpu}) {
                 const Plan send = plan_send(size, situation, forced(path));
                 CAPTURE(size);
@@ -185,7 +194,9 @@ TEST_CASE(
     }
 }
 
-TEST_CASE("block size and depth follow the settings; the receiver's block size always comes from the sender") {
+TEST_CASE(
+    "block size and depth follow the settings; the receiver's block size always comes from the "
+    "sender") {
     Config config;
     config.path = Path::pipelined;
     config.block_size.value = 100;
@@ -218,32 +229,87 @@ TEST_CASE("files are transferred in place or in blocks, depending on device, pat
     const FileBlocks coarse{1, 3 * mib};
     const FileBlocks whole{1, 0};
     for (const Row &row :
-         {Row{"in place, one thread", 300 * mib, mapped, one, Path::automatic, {Path::mapped, 64 * mib, 2, false}},
+         {Row{"in place, one thread",
+              300 * mib,
+              mapped,
+              one,
+              Path::automatic,
+              {Path::mapped, 64 * mib, 2, false}},
           Row{"in place, small", 100, mapped, one, Path::automatic, {Path::mapped, 100, 1, false}},
-          Row{"in place, four threads", 300 * mib, mapped, four, Path::automatic, {Path::mapped, 2 * mib, 5, false}},
+          Row{"in place, four threads",
+              300 * mib,
+              mapped,
+              four,
+              Path::automatic,
+              {Path::mapped, 2 * mib, 5, false}},
           Row{"in place, too small for threads",
               10 * mib,
               mapped,
               four,
               Path::automatic,
               {Path::mapped, 10 * mib, 1, false}},
-          Row{"in place, forced", 300 * mib, mapped, four, Path::mapped, {Path::mapped, 2 * mib, 5, false}},
-          Row{"mapping was refused", 8 * mib, cpu_copied, one, Path::mapped, {Path::pipelined, 2 * mib, 3, false}},
+          Row{"in place, forced",
+              300 * mib,
+              mapped,
+              four,
+              Path::mapped,
+              {Path::mapped, 2 * mib, 5, false}},
+          Row{"mapping was refused",
+              8 * mib,
+              cpu_copied,
+              one,
+              Path::mapped,
+              {Path::pipelined, 2 * mib, 3, false}},
           Row{"a GPU", 64 * mib, gpu, one, Path::automatic, {Path::pipelined, 2 * mib, 4, false}},
-          Row{"a GPU, four threads", 64 * mib, gpu, four, Path::automatic, {Path::pipelined, 2 * mib, 7, false}},
+          Row{"a GPU, four threads",
+              64 * mib,
+              gpu,
+              four,
+              Path::automatic,
+              {Path::pipelined, 2 * mib, 7, false}},
           Row{"a GPU, small", 100, gpu, four, Path::automatic, {Path::pinned, 100, 1, false}},
-          Row{"pinned: one block", 64 * mib, gpu, four, Path::pinned, {Path::pinned, 64 * mib, 1, false}},
-          Row{"pinned: the largest block", 3 * gib, gpu, one, Path::pinned, {Path::pinned, gib, 1, false}},
-          Row{"pinned, where memory could be mapped", mib, mapped, one, Path::pinned, {Path::pinned, mib, 1, false}},
+          Row{"pinned: one block",
+              64 * mib,
+              gpu,
+              four,
+              Path::pinned,
+              {Path::pinned, 64 * mib, 1, false}},
+          Row{"pinned: the largest block",
+              3 * gib,
+              gpu,
+              one,
+              Path::pinned,
+              {Path::pinned, gib, 1, false}},
+          Row{"pinned, where memory could be mapped",
+              mib,
+              mapped,
+              one,
+              Path::pinned,
+              {Path::pinned, mib, 1, false}},
           Row{"pipelined, where memory could be mapped",
               8 * mib,
               mapped,
               one,
               Path::pipelined,
               {Path::pipelined, 2 * mib, 3, false}},
-          Row{"in one block, in place", 3 * gib, mapped, whole, Path::automatic, {Path::mapped, 3 * gib, 1, false}},
-          Row{"in one block, of a GPU", 3 * gib, gpu, whole, Path::pipelined, {Path::pinned, 3 * gib, 1, false}},
-          Row{"whole sectors", 9'000'000, cpu_copied, aligned, Path::automatic, {Path::pipelined, 2 * mib, 3, false}},
+          Row{"in one block, in place",
+              3 * gib,
+              mapped,
+              whole,
+              Path::automatic,
+              {Path::mapped, 3 * gib, 1, false}},
+          Row{"in one block, of a GPU",
+              3 * gib,
+              gpu,
+              whole,
+              Path::pipelined,
+              {Path::pinned, 3 * gib, 1, false}},
+          Row{"whole sectors",
+              9'000'000,
+              cpu_copied,
+              aligned,
+              Path::automatic,
+              {Path::pipelined, 2 * mib, 3, false}},
           Row{"blocks of the file's granularity",
               15 * mib,
               cpu_copied,
@@ -258,12 +324,14 @@ TEST_CASE("files are transferred in place or in blocks, depending on device, pat
     }
 }
 
-TEST_CASE("every plan of a file covers it with multiples of the file's granularity, in bounded memory") {
+TEST_CASE(
+    "every plan of a file covers it with multiples of the file's granularity, in bounded memory") {
     for (const Path path : {Path::automatic, Path::mapped, Path::pinned, Path::pipelined}) {
         for (const std::size_t size : {std::size_t{1}, 4 * kib + 1, mib - 1, 64 * mib, 5 * gib}) {
             for (const Situation &situation : {cpu, cpu_unmapped, gpu}) {
                 for (const unsigned threads : {1U, 8U}) {
-                    for (const std::size_t grain : {std::size_t{0}, std::size_t{1}, 4 * kib, 3 * mib}) {
+                    for (const std::size_t grain :
+                         {std::size_t{0}, std::size_t{1}, 4 * kib, 3 * mib}) {
                         for (const std::size_t asked : {std::size_t{0}, std::size_t{1}, 64 * kib}) {
                             Config config = forced(path);
                             config.block_size.value = asked;
@@ -279,7 +347,8 @@ TEST_CASE("every plan of a file covers it with multiples of the file's granulari
                                 CHECK(blocks == 1);
                             else if (blocks > 1)
                                 CHECK(plan.block % grain == 0);
-                            if (plan.depth > 2 && plan.path != Path::mapped) CHECK(plan.block * plan.depth <= 64 * mib);
+                            if (plan.depth > 2 && plan.path != Path::mapped)
+                                CHECK(plan.block * plan.depth <= 64 * mib);
                             CHECK((plan.path == Path::mapped) <= situation.mapped);
                         }
                     }

@@ -24,16 +24,18 @@ constexpr Way pinned{Path::pinned, false, false, 0, 1};
 
 // Start-up times and bandwidths for which `whole` is best up to 64 KiB, `in_place` up to 1 MiB and
 // `staged` above.
-const std::vector<Curve> curves{{whole, {{kib, 1e-6}, {64 * kib, 20e-6}, {mib, 500e-6}}},
-                                {in_place, {{kib, 15e-6}, {64 * kib, 20.5e-6}, {mib, 100e-6}, {16 * mib, 1600e-6}}},
-                                {staged, {{512 * kib, 60e-6}, {mib, 101e-6}, {16 * mib, 1000e-6}}}};
+const std::vector<Curve> curves{
+    {whole, {{kib, 1e-6}, {64 * kib, 20e-6}, {mib, 500e-6}}},
+    {in_place, {{kib, 15e-6}, {64 * kib, 20.5e-6}, {mib, 100e-6}, {16 * mib, 1600e-6}}},
+    {staged, {{512 * kib, 60e-6}, {mib, 101e-6}, {16 * mib, 1000e-6}}}};
 
 Profile some_profile() {
     Profile profile;
     profile.system = {"a-host", "a \"device\"", "1.2", "Open MPI v4.1.4"};
     profile.ceilings = {{"MPI, same host", 2e-6, 1e-10}};
     profile.routes[0] = Profile::Measurement{"2026-01-02T03:04:05Z", "a-host", curves};
-    profile.routes[2] = Profile::Measurement{"2026-01-02T03:05:05Z", "/tmp", {{pinned, {{mib, 1e-3}}}}};
+    profile.routes[2] =
+        Profile::Measurement{"2026-01-02T03:05:05Z", "/tmp", {{pinned, {{mib, 1e-3}}}}};
     return profile;
 }
 
@@ -54,7 +56,8 @@ std::string replaced(std::string text, const std::string &from, const std::strin
 
 }  // namespace
 
-TEST_CASE("expected times are linear between points, and follow the bandwidth beyond the last point") {
+TEST_CASE(
+    "expected times are linear between points, and follow the bandwidth beyond the last point") {
     const Curve curve{in_place, {{100, 1.0}, {200, 3.0}, {400, 4.0}}};
     CHECK(curve.expected_seconds(1) == 1.0);
     CHECK(curve.expected_seconds(100) == 1.0);
@@ -101,7 +104,8 @@ TEST_CASE("a curve that ends early is not used beyond its end") {
 }
 
 TEST_CASE("there are four size classes per octave, in order, and each contains its smallest size") {
-    for (std::size_t size = 1; size < 64 * kib; ++size) CHECK(size_class(size) <= size_class(size + 1));
+    for (std::size_t size = 1; size < 64 * kib; ++size)
+        CHECK(size_class(size) <= size_class(size + 1));
     for (std::size_t i = 0; i < size_class_count; ++i) {
         CHECK(size_class(smallest_of_class(i)) == i);
         if (i > 0) CHECK(size_class(smallest_of_class(i) - 1) == i - 1);
@@ -111,7 +115,8 @@ TEST_CASE("there are four size classes per octave, in order, and each contains i
     CHECK(size_class(SIZE_MAX) == size_class_count - 1);
 }
 
-TEST_CASE("advice is the best way of each size, and plans follow it unless the user forces a choice") {
+TEST_CASE(
+    "advice is the best way of each size, and plans follow it unless the user forces a choice") {
     const Advice advice(curves);
     CHECK(advice.way(4 * kib) == whole);
     CHECK(advice.way(16 * mib) == staged);
@@ -119,7 +124,8 @@ TEST_CASE("advice is the best way of each size, and plans follow it unless the u
     situation.advice = &advice;
     CHECK(plan_send(4 * kib, situation, {}) == Plan{Path::mapped, 4 * kib, 1, true});
     CHECK(plan_send(16 * mib, situation, {}) == Plan{Path::pipelined, 256 * kib, 3, false});
-    CHECK(plan_recv(16 * mib, 64 * kib, situation, {}) == Plan{Path::pipelined, 64 * kib, 3, false});
+    CHECK(plan_recv(16 * mib, 64 * kib, situation, {}) ==
+          Plan{Path::pipelined, 64 * kib, 3, false});
     Config config;
     config.block_size.value = 32 * kib;
     config.depth = 2;
@@ -141,7 +147,9 @@ TEST_CASE("advice is the best way of each size, and plans follow it unless the u
     CHECK(plan_send(16 * mib, situation, {}) == plan_send(16 * mib, plain, {}));
 }
 
-TEST_CASE("advice for messages without header leaves the sizes of eager messages to the built-in choice") {
+TEST_CASE(
+    "advice for messages without header leaves the sizes of eager messages to the built-in "
+    "choice") {
     const Advice advice = Advice(curves).without_headers();
     CHECK_FALSE(advice.way(4 * kib).has_value());
     CHECK(advice.way(16 * mib) == staged);
@@ -179,8 +187,8 @@ TEST_CASE("blocks and depth of files come from a profile") {
 }
 
 TEST_CASE("a fitted line has the points' start-up time and bandwidth") {
-    const Ceiling ceiling =
-        fit("a copy", {{1000, 2e-6 + 1000e-9}, {100000, 2e-6 + 100000e-9}, {10000000, 2e-6 + 0.01}});
+    const Ceiling ceiling = fit(
+        "a copy", {{1000, 2e-6 + 1000e-9}, {100000, 2e-6 + 100000e-9}, {10000000, 2e-6 + 0.01}});
     CHECK(ceiling.startup_seconds == doctest::Approx(2e-6));
     CHECK(ceiling.seconds_per_byte == doctest::Approx(1e-9));
     // Neither is negative, whatever the noise.
@@ -207,24 +215,29 @@ TEST_CASE("a damaged profile is refused with line and cause") {
         const char *to;
         const char *says;
     };
-    for (const Row &row :
-         {Row{"version = 1", "version = 2", "line 2: version is 2; expected 1"},
-          Row{"version = 1", "version = 1 1", "line 2: "}, Row{"[system]\nhost", "[sistem]\nhost", "system is missing"},
-          Row{"driver = \"1.2\"", "driver = 1.2", "driver is not a text"},
-          Row{"[route.same-host]", "[route.other-host]", "way is missing"},
-          Row{"path = \"pipelined\"", "path = \"pipeline\"", "path is \"pipeline\"; expected whole, mapped"},
-          Row{"depth = 3", "depth = 65", "depth is 65; expected 1 to 64"},
-          Row{"block = 262144", "block = 0", "block is 0; expected 1 to"},
-          Row{"bytes = [1024, 65536,", "bytes = [65536, 1024,", "bytes is not a list of increasing whole numbers"},
-          Row{"bytes = [1024, 65536,", "bytes = [1024,", "bytes has 2 numbers, but microseconds has 3"},
-          Row{"microseconds = [1.000,", "microseconds = [-1.000,", "microseconds is not a number"}}) {
+    for (const Row &row : {Row{"version = 1", "version = 2", "line 2: version is 2; expected 1"},
+                           Row{"version = 1", "version = 1 1", "line 2: "},
+                           Row{"[system]\nhost", "[sistem]\nhost", "system is missing"},
+                           Row{"driver = \"1.2\"", "driver = 1.2", "driver is not a text"},
+                           Row{"[route.same-host]", "[route.other-host]", "way is missing"},
+                           Row{"path = \"pipelined\"", "path = \"pipeline\"",
+                               "path is \"pipeline\"; expected whole, mapped"},
+                           Row{"depth = 3", "depth = 65", "depth is 65; expected 1 to 64"},
+                           Row{"block = 262144", "block = 0", "block is 0; expected 1 to"},
+                           Row{"bytes = [1024, 65536,", "bytes = [65536, 1024,",
+                               "bytes is not a list of increasing whole numbers"},
+                           Row{"bytes = [1024, 65536,", "bytes = [1024,",
+                               "bytes has 2 numbers, but microseconds has 3"},
+                           Row{"microseconds = [1.000,", "microseconds = [-1.000,",
+                               "microseconds is not a number"}}) {
         CAPTURE(row.to);
         const std::string complaint = complaint_about(replaced(text, row.from, row.to));
         CAPTURE(complaint);
         CHECK(complaint.find(row.says) != std::string::npos);
         CHECK(complaint.rfind("line ", 0) == 0);
     }
-    CHECK(complaint_about(text + "[route.moon]\n").find("unknown route \"moon\"") != std::string::npos);
+    CHECK(complaint_about(text + "[route.moon]\n").find("unknown route \"moon\"") !=
+          std::string::npos);
     CHECK(complaint_about(text.substr(0, text.size() / 2)) != "");
     CHECK(complaint_about("") != "");
 }
@@ -239,7 +252,8 @@ TEST_CASE("a profile's file is named after host and device, in the user's settin
 }
 
 TEST_CASE("writing a profile creates its folder, and a failure is reported") {
-    const auto folder = std::filesystem::temp_directory_path() / ("cldist-profile-" + std::to_string(::getpid()));
+    const auto folder =
+        std::filesystem::temp_directory_path() / ("cldist-profile-" + std::to_string(::getpid()));
     const std::string path = folder / "deep" / "p.toml";
     write_profile(path, some_profile());
     CHECK(read_profile(path).system == some_profile().system);

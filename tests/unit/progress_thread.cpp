@@ -62,7 +62,8 @@ private:
 class PlaceTaker final : public Operation {
 public:
     explicit PlaceTaker(std::atomic<cl_int> &phase_before)
-        : Operation(std::make_shared<Record>(Direction::recv, 0, 0, 0, 0)), phase_before_(phase_before) {}
+        : Operation(std::make_shared<Record>(Direction::recv, 0, 0, 0, 0)),
+          phase_before_(phase_before) {}
     void start(const Status &) override { phase_before_ = record()->state().phase; }
     Progress poll() override { return Progress::idle; }
     [[nodiscard]] bool bytes_in_flight() const override { return false; }
@@ -166,7 +167,8 @@ TEST_CASE("commands of several threads all end") {
         std::vector<std::jthread> threads;
         for (int t = 0; t < 4; ++t)
             threads.emplace_back([&f, t] {
-                for (int i = 0; i < 250; ++i) f.progress_thread.submit(command(f.journal, t * 1000 + i + 1, 3), {});
+                for (int i = 0; i < 250; ++i)
+                    f.progress_thread.submit(command(f.journal, t * 1000 + i + 1, 3), {});
             });
     }
     CHECK(f.journal.wait_for(1000).size() == 1000);
@@ -223,7 +225,8 @@ TEST_CASE("a command that is woken while it falls asleep is polled again") {
     CHECK(f.journal.wait_for(rounds).size() == rounds);
 }
 
-TEST_CASE("waiting for idleness gives up if nothing moves, and stopping ends the remaining commands") {
+TEST_CASE(
+    "waiting for idleness gives up if nothing moves, and stopping ends the remaining commands") {
     Fixture f;
     f.progress_thread.submit(command(f.journal, 1, 0), {});
     CHECK_FALSE(f.progress_thread.wait_idle(0.05));

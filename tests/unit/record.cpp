@@ -12,8 +12,8 @@ using namespace cldist;
 TEST_CASE("a record reports what its transfer waits for") {
     Record send(Direction::send, 3, 3, 42, 100);
     CHECK(describe(send, now_ns())
-              .find("send to rank 3, tag 42, 100 bytes: waits for the commands before it in its queue") !=
-          std::string::npos);
+              .find("send to rank 3, tag 42, 100 bytes: waits for the commands before it in its "
+                    "queue") != std::string::npos);
     send.started();
     CHECK(describe(send, now_ns()).find("moved 0 of 100 bytes, for") != std::string::npos);
     send.moved(60);
@@ -21,20 +21,24 @@ TEST_CASE("a record reports what its transfer waits for") {
 
     Record recv(Direction::recv, MPI_ANY_SOURCE, MPI_ANY_SOURCE, MPI_ANY_TAG, 100);
     recv.started();
-    CHECK(describe(recv, now_ns()).find("recv from any source, any tag, 100 bytes: waits for a matching send") !=
+    CHECK(describe(recv, now_ns())
+              .find("recv from any source, any tag, 100 bytes: waits for a matching send") !=
           std::string::npos);
     recv.matched(1, 7, 20);
     Record failed(Direction::recv, 1, 1, 7, 20);
     failed.finished(Status::failure(CL_MESSAGE_NOT_RECOGNIZED, "was not sent by a cldist command"));
-    CHECK(describe(failed, now_ns())
-              .find("failed: was not sent by a cldist command: CL_MESSAGE_NOT_RECOGNIZED (-1206)") !=
+    CHECK(
+        describe(failed, now_ns())
+            .find("failed: was not sent by a cldist command: CL_MESSAGE_NOT_RECOGNIZED (-1206)") !=
+        std::string::npos);
+    CHECK(describe(recv, now_ns()).find("recv from rank 1, tag 7, 20 bytes: moved 0 of 20") !=
           std::string::npos);
-    CHECK(describe(recv, now_ns()).find("recv from rank 1, tag 7, 20 bytes: moved 0 of 20") != std::string::npos);
 }
 
 TEST_CASE("a record of an MPI request reports how long it has been pending") {
     Record request(Direction::request, MPI_ANY_SOURCE, MPI_UNDEFINED, MPI_ANY_TAG, 0);
-    CHECK(describe(request, request.created_ns + 3'100'000'000U) == "MPI request, pending for 3.1 s");
+    CHECK(describe(request, request.created_ns + 3'100'000'000U) ==
+          "MPI request, pending for 3.1 s");
     Record event(Direction::event, MPI_ANY_SOURCE, MPI_UNDEFINED, MPI_ANY_TAG, 0);
     CHECK(describe(event, event.created_ns) == "MPI request of an event, pending for 0.0 s");
 }

@@ -29,14 +29,21 @@ void check_next(RecordReader &reader, std::uint64_t number) {
     CHECK(reader.number() == number);
     const auto text = reader.bytes(reader.number());
     CHECK(text.size() == number % 97);
-    for (const std::byte byte : text) CHECK(static_cast<char>(byte) == static_cast<char>('a' + number % 26));
+    for (const std::byte byte : text)
+        CHECK(static_cast<char>(byte) == static_cast<char>('a' + number % 26));
 }
 
 }  // namespace
 
 TEST_CASE("a reader returns exactly the numbers and bytes that the writer stored") {
-    const std::vector<std::uint64_t> numbers{
-        0, 1, 127, 128, 300, 1U << 31U, std::uint64_t{1} << 63U, std::numeric_limits<std::uint64_t>::max()};
+    const std::vector<std::uint64_t> numbers{0,
+                                             1,
+                                             127,
+                                             128,
+                                             300,
+                                             1U << 31U,
+                                             std::uint64_t{1} << 63U,
+                                             std::numeric_limits<std::uint64_t>::max()};
     RecordWriter writer;
     for (const std::uint64_t number : numbers) writer.number(number);
     CHECK(writer.record().size() == 1 + 1 + 1 + 2 + 2 + 5 + 10 + 10);

@@ -27,7 +27,8 @@ std::vector<std::size_t> places(const RectRegion &r) {
     std::vector<std::size_t> all;
     for (std::size_t z = 0; z < r.slices; ++z)
         for (std::size_t y = 0; y < r.rows; ++y)
-            for (std::size_t x = 0; x < r.width; ++x) all.push_back(z * r.slice_pitch + y * r.row_pitch + x);
+            for (std::size_t x = 0; x < r.width; ++x)
+                all.push_back(z * r.slice_pitch + y * r.row_pitch + x);
     return all;
 }
 
@@ -37,7 +38,8 @@ void for_all_shapes(const std::function<void(const RectRegion &)> &use) {
             for (std::size_t slices = 1; slices <= 3; ++slices)
                 for (std::size_t gap = 0; gap <= 2; ++gap)
                     for (std::size_t rows_between = 0; rows_between <= 2; ++rows_between)
-                        use({width, rows, slices, width + gap, (rows + rows_between) * (width + gap)});
+                        use({width, rows, slices, width + gap,
+                             (rows + rows_between) * (width + gap)});
 }
 
 std::vector<RowRun> runs(const RectRegion &region, std::size_t offset, std::size_t size) {
@@ -46,26 +48,29 @@ std::vector<RowRun> runs(const RectRegion &region, std::size_t offset, std::size
     return all;
 }
 
-PlacedRect place(const std::vector<std::size_t> &origin, const std::vector<std::size_t> &region, std::size_t row_pitch,
-                 std::size_t slice_pitch, std::size_t buffer_size) {
+PlacedRect place(const std::vector<std::size_t> &origin, const std::vector<std::size_t> &region,
+                 std::size_t row_pitch, std::size_t slice_pitch, std::size_t buffer_size) {
     return place_rect({origin.data(), region.data(), row_pitch, slice_pitch}, buffer_size);
 }
 
-void refuse(const std::vector<std::size_t> &origin, const std::vector<std::size_t> &region, std::size_t row_pitch,
-            std::size_t slice_pitch, std::size_t buffer_size, const std::string &says) {
+void refuse(const std::vector<std::size_t> &origin, const std::vector<std::size_t> &region,
+            std::size_t row_pitch, std::size_t slice_pitch, std::size_t buffer_size,
+            const std::string &says) {
     CAPTURE(says);
     try {
         place(origin, region, row_pitch, slice_pitch, buffer_size);
         FAIL("was accepted");
     } catch (const Error &error) {
         CHECK(error.status().code == CL_INVALID_VALUE);
-        CHECK_MESSAGE(error.status().message.find(says) != std::string::npos, error.status().message);
+        CHECK_MESSAGE(error.status().message.find(says) != std::string::npos,
+                      error.status().message);
     }
 }
 
 }  // namespace
 
-TEST_CASE("any range of any region is packed and unpacked as byte by byte, and no other byte changes") {
+TEST_CASE(
+    "any range of any region is packed and unpacked as byte by byte, and no other byte changes") {
     for_all_shapes([](const RectRegion &shape) {
         const std::vector<std::size_t> at = places(shape);
         REQUIRE(shape.size() == at.size());
@@ -79,7 +84,8 @@ TEST_CASE("any range of any region is packed and unpacked as byte by byte, and n
                 for (std::size_t size = 1; offset + size <= at.size(); size += step) {
                     Bytes message(size);
                     pack(region, memory.data(), offset, size, message.data());
-                    for (std::size_t i = 0; i < size; ++i) right = right && message[i] == memory[at[offset + i]];
+                    for (std::size_t i = 0; i < size; ++i)
+                        right = right && message[i] == memory[at[offset + i]];
 
                     const Bytes incoming = numbered(size, 101);
                     Bytes expected = memory;
@@ -99,7 +105,8 @@ TEST_CASE("any range of any region is packed and unpacked as byte by byte, and n
     });
 }
 
-TEST_CASE("a region is simplified to the fewest rows and slices with the same bytes in the same order") {
+TEST_CASE(
+    "a region is simplified to the fewest rows and slices with the same bytes in the same order") {
     for_all_shapes([](const RectRegion &shape) {
         const RectRegion simple = shape.simplified();
         CHECK(places(simple) == places(shape));
@@ -114,10 +121,13 @@ TEST_CASE("a region is simplified to the fewest rows and slices with the same by
     CHECK_FALSE(RectRegion{4, 2, 1, 5, 10}.simplified().contiguous());
 }
 
-TEST_CASE("a range of a message is split into the rest of a row, whole rows of each slice, and the start of a row") {
+TEST_CASE(
+    "a range of a message is split into the rest of a row, whole rows of each slice, and the start "
+    "of a row") {
     const RectRegion region{4, 3, 2, 5, 20};
     CHECK(runs(region, 0, 24) == std::vector<RowRun>{{0, 0, 4, 3}, {20, 12, 4, 3}});
-    CHECK(runs(region, 1, 22) == std::vector<RowRun>{{1, 0, 3, 1}, {5, 3, 4, 2}, {20, 11, 4, 2}, {30, 19, 3, 1}});
+    CHECK(runs(region, 1, 22) ==
+          std::vector<RowRun>{{1, 0, 3, 1}, {5, 3, 4, 2}, {20, 11, 4, 2}, {30, 19, 3, 1}});
     CHECK(runs(region, 5, 2) == std::vector<RowRun>{{6, 0, 2, 1}});
     CHECK(runs(region, 7, 2) == std::vector<RowRun>{{8, 0, 1, 1}, {10, 1, 1, 1}});
     CHECK(runs(region, 0, 0).empty());
@@ -157,21 +167,26 @@ TEST_CASE("invalid regions are refused, and the message contains their numbers")
     refuse({0, 0, highest}, {2, 1, 1}, 0, 0, 100, "exceed the buffer");
     refuse({1, 1, 1}, {2, 1, 1}, highest, highest, 100, "exceed the buffer");
     refuse({0, 0, 0}, {highest, 1, 1}, 0, 0, 100, "exceed the buffer");
-    refuse({0, 0, 0}, {std::size_t{1} << 32U, std::size_t{1} << 32U, 1}, 0, 0, 100, "exceed the buffer");
-    refuse({0, 0, 0}, {1, std::size_t{1} << 32U, std::size_t{1} << 32U}, 0, 0, 100, "exceed the buffer");
+    refuse({0, 0, 0}, {std::size_t{1} << 32U, std::size_t{1} << 32U, 1}, 0, 0, 100,
+           "exceed the buffer");
+    refuse({0, 0, 0}, {1, std::size_t{1} << 32U, std::size_t{1} << 32U}, 0, 0, 100,
+           "exceed the buffer");
     const std::size_t one[] = {1, 1, 1};
     CHECK_THROWS_AS(place_rect({nullptr, one, 0, 0}, 100), Error);
     CHECK_THROWS_AS(place_rect({one, nullptr, 0, 0}, 100), Error);
 }
 
-TEST_CASE("two regions overlap exactly if one of their bytes is the same, whatever their shapes and pitches") {
+TEST_CASE(
+    "two regions overlap exactly if one of their bytes is the same, whatever their shapes and "
+    "pitches") {
     std::vector<RectRegion> shapes;
     for (const std::size_t width : {1, 3})
         for (const std::size_t rows : {1, 2, 3})
             for (const std::size_t slices : {1, 2})
                 for (const std::size_t gap : {0, 2, 3})
-                    shapes.push_back(
-                        RectRegion{width, rows, slices, width + gap, (rows + gap % 2) * (width + gap)}.simplified());
+                    shapes.push_back(RectRegion{width, rows, slices, width + gap,
+                                                (rows + gap % 2) * (width + gap)}
+                                         .simplified());
     int overlapping = 0;
     for (const RectRegion &a : shapes)
         for (const RectRegion &b : shapes) {
@@ -181,7 +196,8 @@ TEST_CASE("two regions overlap exactly if one of their bytes is the same, whatev
             bool right = true;
             for (std::ptrdiff_t distance = -reach; distance <= reach; ++distance) {
                 const bool expected = std::any_of(of_b.begin(), of_b.end(), [&](std::size_t at) {
-                    const auto moved = static_cast<std::size_t>(static_cast<std::ptrdiff_t>(at) + distance);
+                    const auto moved =
+                        static_cast<std::size_t>(static_cast<std::ptrdiff_t>(at) + distance);
                     return std::find(of_a.begin(), of_a.end(), moved) != of_a.end();
                 });
                 right = right && overlap(a, b, distance) == expected;

@@ -18,8 +18,8 @@ namespace {
 // 4 5 | 6 7.
 const Topology two_hosts({0, 0, 1, 1}, {0, 0, 1, 1, 2, 2, 3, 3});
 
-std::vector<Copy> read(Residency &residency, const Topology &topology, MemoryId reader, std::size_t begin,
-                       std::size_t end) {
+std::vector<Copy> read(Residency &residency, const Topology &topology, MemoryId reader,
+                       std::size_t begin, std::size_t end) {
     std::vector<Copy> copies;
     residency.read(topology, reader, begin, end, copies);
     return copies;
@@ -57,7 +57,8 @@ TEST_CASE("the nearest holder is the source: same process first, then same host,
     Residency residency(two_hosts, 1, Contents::undefined);
     residency.write(two_hosts, 4, 0, 1);
     CHECK(read(residency, two_hosts, 0, 0, 1) == std::vector<Copy>{{0, 1, 4}});  // another host
-    CHECK(read(residency, two_hosts, 2, 0, 1) == std::vector<Copy>{{0, 1, 0}});  // same host, though 4 is older
+    // Same host, though 4 is older.
+    CHECK(read(residency, two_hosts, 2, 0, 1) == std::vector<Copy>{{0, 1, 0}});
     CHECK(read(residency, two_hosts, 3, 0, 1) == std::vector<Copy>{{0, 1, 2}});  // same process
     CHECK(read(residency, two_hosts, 5, 0, 1) == std::vector<Copy>{{0, 1, 4}});
     CHECK(read(residency, two_hosts, 5, 0, 1).empty());
@@ -88,13 +89,15 @@ TEST_CASE("hosts and processes may have any numbers") {
     CHECK(read(residency, mixed, 4, 0, 1) == std::vector<Copy>{{0, 1, 1}});  // process 0
 }
 
-TEST_CASE("each piece of a range comes from its holder, and neighbours with one source are one copy") {
+TEST_CASE(
+    "each piece of a range comes from its holder, and neighbours with one source are one copy") {
     Residency residency(two_hosts, 40, Contents::undefined);
     for (MemoryId d = 0; d < 4; ++d) residency.write(two_hosts, 2 * d, d * 10, d * 10 + 10);
     CHECK(residency.holders().pieces() == 4);
     CHECK(read(residency, two_hosts, 2, 0, 20) == std::vector<Copy>{{0, 10, 0}});
     // [0, 10) has holders 0 and 2, [10, 20) has 2.
-    CHECK(read(residency, two_hosts, 3, 5, 35) == std::vector<Copy>{{5, 20, 2}, {20, 30, 4}, {30, 35, 6}});
+    CHECK(read(residency, two_hosts, 3, 5, 35) ==
+          std::vector<Copy>{{5, 20, 2}, {20, 30, 4}, {30, 35, 6}});
     residency.write(two_hosts, 1, 0, 40);
     CHECK(residency.holders().pieces() == 1);
     CHECK(read(residency, two_hosts, 3, 0, 40) == std::vector<Copy>{{0, 40, 1}});
@@ -140,8 +143,9 @@ TEST_CASE("copies to many readers spread as a tree, once to each host") {
                 if (topology.host_of(source) != topology.host_of(*reader)) ++between_hosts;
             }
             const auto most = [](const std::map<MemoryId, int> &counts) {
-                return std::max_element(counts.begin(), counts.end(),
-                                        [](const auto &a, const auto &b) { return a.second < b.second; })
+                return std::max_element(
+                           counts.begin(), counts.end(),
+                           [](const auto &a, const auto &b) { return a.second < b.second; })
                     ->second;
             };
             CHECK(between_hosts == 256 / per_host - 1);
@@ -152,7 +156,8 @@ TEST_CASE("copies to many readers spread as a tree, once to each host") {
     }
 }
 
-TEST_CASE("a broadcast from a root reaches each process once, and each host once from another host") {
+TEST_CASE(
+    "a broadcast from a root reaches each process once, and each host once from another host") {
     for (const std::uint32_t per_host : {1U, 3U, 4U, 13U}) {
         const std::uint32_t processes = 13;
         const Topology topology = one_device_each(processes, per_host);
@@ -171,7 +176,8 @@ TEST_CASE("a broadcast from a root reaches each process once, and each host once
                 }
                 // A short path leads to the root, so the branches form a tree.
                 int steps = 0;
-                for (Process at = p; at != root; at = *topology.branch(root, at).parent) REQUIRE(++steps <= 8);
+                for (Process at = p; at != root; at = *topology.branch(root, at).parent)
+                    REQUIRE(++steps <= 8);
             }
             CHECK(roots == 1);
             CHECK(between_hosts == (processes + per_host - 1) / per_host - 1);
@@ -199,12 +205,14 @@ TEST_CASE("a set of holders behaves like a set of numbers, in whatever order the
         Holders holders;
         for (const std::uint32_t place : order) holders.add(place, places);
         CHECK(holders.count() == order.size());
-        for (std::uint32_t place = 0; place < places; ++place) REQUIRE(holders.contains(place) == in[place]);
+        for (std::uint32_t place = 0; place < places; ++place)
+            REQUIRE(holders.contains(place) == in[place]);
 
         const auto begin = static_cast<std::uint32_t>(random() % places);
-        const Topology::Places range{begin, static_cast<std::uint32_t>(begin + random() % (places - begin + 1))};
-        const auto within =
-            static_cast<std::size_t>(std::count(in.begin() + range.begin, in.begin() + range.end, true));
+        const Topology::Places range{
+            begin, static_cast<std::uint32_t>(begin + random() % (places - begin + 1))};
+        const auto within = static_cast<std::size_t>(
+            std::count(in.begin() + range.begin, in.begin() + range.end, true));
         REQUIRE(holders.count_in(range) == within);
         std::vector<bool> seen(places);
         for (std::size_t n = 0; n < within; ++n) {
@@ -220,7 +228,8 @@ TEST_CASE("a set of holders behaves like a set of numbers, in whatever order the
         CHECK(shuffled == holders);
         // Replace one place by another. Then compare sets with the same sum.
         Holders other;
-        const auto free = static_cast<std::uint32_t>(std::find(in.begin(), in.end(), false) - in.begin());
+        const auto free =
+            static_cast<std::uint32_t>(std::find(in.begin(), in.end(), false) - in.begin());
         for (std::size_t i = 1; i < order.size(); ++i) other.add(order[i], places);
         other.add(free, places);
         CHECK_FALSE(holders == other);

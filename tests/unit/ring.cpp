@@ -28,7 +28,9 @@ public:
         std::memcpy(sends_ ? block.host : own, sends_ ? own : block.host, block.size);
     }
     void skip(const Block &) override {}
-    Outcome ended(const Block &block) override { return block.index == fails_at ? failure : Status{}; }
+    Outcome ended(const Block &block) override {
+        return block.index == fails_at ? failure : Status{};
+    }
 
     std::size_t fails_at = ~std::size_t{0};
     const Status failure = Status::failure(CL_OUT_OF_RESOURCES, "as asked");
@@ -46,13 +48,14 @@ std::shared_ptr<Record> some_record(Direction direction, std::size_t size) {
 
 // One end of a message through a ring.
 struct Side {
-    Side(const std::shared_ptr<Ring> &ring, Direction direction, std::vector<std::byte> &bytes, const Plan &plan,
-         const bool &peer_lives)
+    Side(const std::shared_ptr<Ring> &ring, Direction direction, std::vector<std::byte> &bytes,
+         const Plan &plan, const bool &peer_lives)
         : device(bytes, *ring, direction == Direction::send, plan.block),
           far(ring, {"rank 1", [&peer_lives] { return peer_lives; }}, direction, plan, bytes.size(),
               some_record(direction, bytes.size())),
           pipeline(direction == Direction::send ? static_cast<Endpoint &>(device) : far,
-                   direction == Direction::send ? static_cast<Endpoint &>(far) : device, device, bytes.size(), plan) {}
+                   direction == Direction::send ? static_cast<Endpoint &>(far) : device, device,
+                   bytes.size(), plan) {}
 
     Bytes device;
     RingEndpoint far;
@@ -81,8 +84,8 @@ bool lives = true;
 TEST_CASE("messages of any block size pass through a ring in order and unchanged") {
     Pair pair;
     for (const std::size_t size : {1 * kib, 64 * kib, 100 * kib + 1, 1000 * kib}) {
-        for (const Plan &plan :
-             {Plan{Path::shared, size, 1}, Plan{Path::shared, 16 * kib, 2}, Plan{Path::shared, 7001, 5}}) {
+        for (const Plan &plan : {Plan{Path::shared, size, 1}, Plan{Path::shared, 16 * kib, 2},
+                                 Plan{Path::shared, 7001, 5}}) {
             CAPTURE(size);
             CAPTURE(plan.block);
             REQUIRE(pair.senders->take());
@@ -123,7 +126,8 @@ TEST_CASE("the sender may reuse a ring as soon as it knows that the receiver has
     CHECK(pair.receivers->take());  // the receiver's end still exists
 }
 
-TEST_CASE("a sender that fails reports the first failed block to the receiver, and the ring is reused") {
+TEST_CASE(
+    "a sender that fails reports the first failed block to the receiver, and the ring is reused") {
     Pair pair;
     REQUIRE(pair.senders->take());
     REQUIRE(pair.receivers->take());

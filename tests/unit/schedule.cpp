@@ -75,17 +75,21 @@ enum class Order { unordered, in_order, wait_lists, results, failures, failures_
 void set_order(Program &program, Order order) {
     for (std::size_t k = 0; k < program.calls.size(); ++k) {
         Call &call = program.calls[k];
-        call.queue = order == Order::in_order || order == Order::failures_in_order ? call.device : unordered;
+        call.queue =
+            order == Order::in_order || order == Order::failures_in_order ? call.device : unordered;
         call.waits.clear();
-        if ((order == Order::wait_lists || order == Order::results) && k > 0) call.waits.push_back(k - 1);
+        if ((order == Order::wait_lists || order == Order::results) && k > 0)
+            call.waits.push_back(k - 1);
         call.result_to_all = order == Order::results && k % 2 == 0;
         call.fails = order >= Order::failures && k == 1;
     }
 }
 
 void place(Program &program, bool all_apart) {
-    program.host_of_process = all_apart ? std::vector<std::uint32_t>{0, 0, 1} : std::vector<std::uint32_t>{0, 1};
-    program.process_of_device = all_apart ? std::vector<Process>{0, 1, 2} : std::vector<Process>{0, 0, 1};
+    program.host_of_process =
+        all_apart ? std::vector<std::uint32_t>{0, 0, 1} : std::vector<std::uint32_t>{0, 1};
+    program.process_of_device =
+        all_apart ? std::vector<Process>{0, 1, 2} : std::vector<Process>{0, 0, 1};
 }
 
 /// The same program with the first buffer attached to a device beforehand.
@@ -106,11 +110,11 @@ void check_programs(std::size_t length, std::size_t step, std::optional<MemoryId
     std::size_t programs = 0;
     std::size_t choices = 0;
     for (const bool all_apart : {true, false}) {
-        for (const Order order : {Order::unordered, Order::in_order, Order::wait_lists, Order::results, Order::failures,
-                                  Order::failures_in_order}) {
+        for (const Order order : {Order::unordered, Order::in_order, Order::wait_lists,
+                                  Order::results, Order::failures, Order::failures_in_order}) {
             for_each_program(length, [&](Program &program) {
-                // With one device per process, programs whose first call is on another device differ only
-                // in their hosts.
+                // With one device per process, programs whose first call is on another device
+                // differ only in their hosts.
                 if (all_apart && !home && program.calls[0].device != 0) return;
                 if (number++ % step != 0) return;
                 place(program, all_apart);
@@ -135,7 +139,9 @@ Access random_access(const Program &program, std::mt19937_64 &random) {
         case 1: break;
         case 2: access.end = (end + 1) / 2; break;
         case 3: access.begin = end / 3; break;
-        default: access.begin = random() % end; access.end = access.begin + 1 + random() % (end - access.begin);
+        default:
+            access.begin = random() % end;
+            access.end = access.begin + 1 + random() % (end - access.begin);
     }
     access.mode = static_cast<AccessMode>(random() % 3);
     return access;
@@ -152,12 +158,14 @@ Program random_program(std::mt19937_64 &random) {
         program.process_of_device.push_back(static_cast<Process>(random() % processes));
     }
     for (std::size_t b = 1 + random() % 3; b > 0; --b) {
-        program.buffers.push_back({1 + random() % 12, random() % 3 == 0 ? Contents::everywhere : Contents::undefined});
+        program.buffers.push_back(
+            {1 + random() % 12, random() % 3 == 0 ? Contents::everywhere : Contents::undefined});
     }
     if (random() % 2 == 0) program.attach_after = static_cast<std::uint32_t>(1 + random() % 3);
     // If buffers are attached automatically, use few devices in half of the programs.
-    const std::size_t users =
-        program.attach_after != 0 && random() % 2 == 0 ? std::min<std::size_t>(devices, 2) : devices;
+    const std::size_t users = program.attach_after != 0 && random() % 2 == 0
+                                  ? std::min<std::size_t>(devices, 2)
+                                  : devices;
     const std::size_t calls = 1 + random() % 16;
     const bool has_user_events = random() % 3 == 0;
     for (std::size_t k = 0; k < calls; ++k) {
@@ -175,10 +183,12 @@ Program random_program(std::mt19937_64 &random) {
         }
         const std::size_t queue = random() % 3;
         if (queue < 2) call.queue = static_cast<QueueId>(2 * call.device + queue);
-        for (std::size_t a = random() % 4; a > 0; --a) call.accesses.push_back(random_access(program, random));
+        for (std::size_t a = random() % 4; a > 0; --a)
+            call.accesses.push_back(random_access(program, random));
         for (std::size_t w = random() % 4; w > 1 && k > 0; --w) {
             const std::size_t wait = random() % k;
-            if (!program.calls[wait].attach && !program.calls[wait].detach) call.waits.push_back(wait);
+            if (!program.calls[wait].attach && !program.calls[wait].detach)
+                call.waits.push_back(wait);
         }
         if (random() % 6 == 0) {
             call.result_to_all = true;
@@ -187,7 +197,8 @@ Program random_program(std::mt19937_64 &random) {
         call.blocking = random() % 6 == 0;
         call.fails = random() % 10 == 0 && !has_user_events;
         call.late = random() % 6 == 0 && has_user_events;
-        constexpr std::array places = {Place::behind_all, Place::barrier, Place::barrier_behind_all};
+        constexpr std::array places = {Place::behind_all, Place::barrier,
+                                       Place::barrier_behind_all};
         if (random() % 8 == 0) {
             // A marker or a barrier.
             call.place = places[random() % places.size()];
@@ -201,7 +212,8 @@ Program random_program(std::mt19937_64 &random) {
     }
     if (!has_user_events) return program;
     const std::vector<bool> must = must_end(program);
-    for (std::size_t k = 0; k < calls; ++k) program.calls[k].blocking = program.calls[k].blocking && must[k];
+    for (std::size_t k = 0; k < calls; ++k)
+        program.calls[k].blocking = program.calls[k].blocking && must[k];
     return program;
 }
 
@@ -215,9 +227,11 @@ struct Processes {
         for (Schedule &schedule : schedules) id = schedule.create_buffer(size, contents);
         return id;
     }
-    std::vector<Decisions> decide(MemoryId device, const std::vector<Access> &accesses, QueueId queue = unordered) {
+    std::vector<Decisions> decide(MemoryId device, const std::vector<Access> &accesses,
+                                  QueueId queue = unordered) {
         std::vector<Decisions> all;
-        for (Schedule &schedule : schedules) all.push_back(schedule.decide({device, queue, accesses, {}, false}));
+        for (Schedule &schedule : schedules)
+            all.push_back(schedule.decide({device, queue, accesses, {}, false}));
         return all;
     }
     std::vector<Schedule> schedules;
@@ -231,7 +245,9 @@ TEST_CASE("every order of three commands shows each reader what one device would
     check_programs(3, in_long_version() ? 1 : 4);
 }
 
-TEST_CASE("every order of four commands is right") { check_programs(4, in_long_version() ? 1 : 47); }
+TEST_CASE("every order of four commands is right") {
+    check_programs(4, in_long_version() ? 1 : 47);
+}
 
 TEST_CASE("every order of three commands is right with an attached buffer") {
     for (MemoryId home = 0; home < 3; ++home) check_programs(3, in_long_version() ? 1 : 23, home);
@@ -255,7 +271,8 @@ TEST_CASE("random sequences of commands are right on any cluster") {
             const Graph graph(program);
             graph.check_order();
             graph.execute_randomly(random);
-            if (std::any_of(program.calls.begin(), program.calls.end(), [](const Call &call) { return call.late; })) {
+            if (std::any_of(program.calls.begin(), program.calls.end(),
+                            [](const Call &call) { return call.late; })) {
                 graph.check_progress();
                 ++with_user_events;
             }
@@ -307,13 +324,16 @@ TEST_CASE("a later writer waits for a reader on the same device, but not on anot
     CHECK(all.decide(0, {whole(buffer, AccessMode::write)})[0].after == std::vector<Step>{{1, 0}});
 }
 
-TEST_CASE("an in-order queue needs no waits for its own order, another queue waits for its last command") {
+TEST_CASE(
+    "an in-order queue needs no waits for its own order, another queue waits for its last "
+    "command") {
     Processes all(three_apart);
     const BufferId buffer = all.create(Contents::everywhere);
     all.decide(0, {whole(buffer, AccessMode::write)}, 5);
     all.decide(0, {whole(buffer, AccessMode::read)}, 5);
     CHECK(all.decide(0, {whole(buffer, AccessMode::read)}, 5)[0].after.empty());
-    CHECK(all.decide(0, {whole(buffer, AccessMode::write)}, 6)[0].after == std::vector<Step>{{3, 0}});
+    CHECK(all.decide(0, {whole(buffer, AccessMode::write)}, 6)[0].after ==
+          std::vector<Step>{{3, 0}});
 }
 
 TEST_CASE("disjoint ranges of a buffer do not conflict") {
@@ -321,7 +341,8 @@ TEST_CASE("disjoint ranges of a buffer do not conflict") {
     const BufferId buffer = all.create(Contents::undefined);
     all.decide(0, {half(buffer, 0, AccessMode::write)});
     CHECK(all.decide(0, {half(buffer, 1, AccessMode::write)})[0].after.empty());
-    CHECK(all.decide(0, {whole(buffer, AccessMode::read)})[0].after == std::vector<Step>{{1, 0}, {2, 0}});
+    CHECK(all.decide(0, {whole(buffer, AccessMode::read)})[0].after ==
+          std::vector<Step>{{1, 0}, {2, 0}});
 }
 
 TEST_CASE("no command waits for commands that are known to have ended") {
@@ -331,7 +352,8 @@ TEST_CASE("no command waits for commands that are known to have ended") {
     all.decide(0, {whole(buffer, AccessMode::read)});
     all.schedules[0].over(2);
     all.decide(0, {whole(buffer, AccessMode::read)});
-    CHECK(all.decide(0, {whole(buffer, AccessMode::write)})[0].after == std::vector<Step>{{2, 0}, {3, 0}});
+    CHECK(all.decide(0, {whole(buffer, AccessMode::write)})[0].after ==
+          std::vector<Step>{{2, 0}, {3, 0}});
     all.schedules[0].over(5);
     CHECK(all.decide(0, {whole(buffer, AccessMode::write)})[0].after.empty());
 }
@@ -339,12 +361,14 @@ TEST_CASE("no command waits for commands that are known to have ended") {
 TEST_CASE("a completion is sent once to each waiting process, and never to a process that knows") {
     Processes all(three_apart);
     std::vector<ScheduledEvent> events(3);
-    for (Process p = 0; p < 3; ++p) events[p] = all.schedules[p].decide({0, unordered, {}, {}, false}).event;
+    for (Process p = 0; p < 3; ++p)
+        events[p] = all.schedules[p].decide({0, unordered, {}, {}, false}).event;
     const auto wait_on = [&](MemoryId device) {
         std::vector<Decisions> decisions;
         for (Process p = 0; p < 3; ++p) {
             ScheduledEvent *const event = &events[p];
-            decisions.push_back(all.schedules[p].decide({device, unordered, {}, {&event, 1}, false}));
+            decisions.push_back(
+                all.schedules[p].decide({device, unordered, {}, {&event, 1}, false}));
         }
         return decisions;
     };
@@ -356,13 +380,15 @@ TEST_CASE("a completion is sent once to each waiting process, and never to a pro
     CHECK(decisions[1].completions_awaited.empty());
     // one process got the completion before, the other owns the command
     for (const MemoryId device : {2U, 0U}) {
-        for (const Decisions &d : wait_on(device)) CHECK(d.completions_sent.size() + d.completions_awaited.size() == 0);
+        for (const Decisions &d : wait_on(device))
+            CHECK(d.completions_sent.size() + d.completions_awaited.size() == 0);
     }
     std::size_t told = 0;
     for (Process p = 0; p < 3; ++p) told += all.schedules[p].tell_all(events[p]).to.size();
     CHECK(told == 2);
     for (Process p = 0; p < 3; ++p) CHECK(all.schedules[p].tell_all(events[p]).to.empty());
-    for (const Decisions &d : wait_on(1)) CHECK(d.completions_sent.size() + d.completions_awaited.size() == 0);
+    for (const Decisions &d : wait_on(1))
+        CHECK(d.completions_sent.size() + d.completions_awaited.size() == 0);
 }
 
 TEST_CASE("the number of a released buffer is reused without its history") {
@@ -392,7 +418,9 @@ TEST_CASE("the record of conflicts stays small while commands end") {
     }
 }
 
-TEST_CASE("the cost of a reader, and of a writer per reader, does not grow with the number of open readers") {
+TEST_CASE(
+    "the cost of a reader, and of a writer per reader, does not grow with the number of open "
+    "readers") {
     constexpr std::size_t size = 4096;
     constexpr CommandId readers = 100000;
     for (const bool in_order : {false, true}) {
@@ -404,8 +432,8 @@ TEST_CASE("the cost of a reader, and of a writer per reader, does not grow with 
             // The whole buffer or one of sixteen ranges; one of eight queues if they are in-order.
             const std::size_t part = random() % 17 * (size / 16);
             const QueueId queue = in_order ? static_cast<QueueId>(random() % 8) : unordered;
-            hazards.read(part == size ? 0 : part, part == size ? size : part + size / 16, {command, 0}, queue, 1,
-                         after);
+            hazards.read(part == size ? 0 : part, part == size ? size : part + size / 16,
+                         {command, 0}, queue, 1, after);
         }
         CHECK(after.empty());
         CHECK(hazards.looked_at() <= 8 * readers);
@@ -442,7 +470,8 @@ TEST_CASE("a reader waits for a writer only if no earlier reader of its in-order
     }
 }
 
-TEST_CASE("ended readers are forgotten and their memory is freed, even if other readers never end") {
+TEST_CASE(
+    "ended readers are forgotten and their memory is freed, even if other readers never end") {
     Hazards hazards(64);
     std::vector<Step> after;
     constexpr CommandId open = 1000;
@@ -466,7 +495,8 @@ TEST_CASE("an event that all processes wait for is sent to each once, at the sam
     std::size_t told = 0;
     for (int round = 0; round < 2; ++round) {
         for (MemoryId device = 0; device < processes; ++device)
-            told += schedule.decide({device, unordered, {}, {&waits, 1}, false}).completions_sent.size();
+            told += schedule.decide({device, unordered, {}, {&waits, 1}, false})
+                        .completions_sent.size();
     }
     CHECK(told == processes - 1);
     CHECK(std::is_sorted(event.told.begin(), event.told.end()));

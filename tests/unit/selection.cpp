@@ -15,7 +15,8 @@ using Numbers = std::vector<std::uint64_t>;
 Numbers indices_of(const Indices &indices) {
     Numbers all;
     for (std::uint64_t n = 0; n < indices.count; ++n)
-        for (std::uint64_t i = 0; i < indices.block; ++i) all.push_back(indices.start + n * indices.stride + i);
+        for (std::uint64_t i = 0; i < indices.block; ++i)
+            all.push_back(indices.start + n * indices.stride + i);
     return all;
 }
 
@@ -25,7 +26,8 @@ Numbers elements_of(const Numbers &extent, const std::vector<Indices> &dimension
     for (std::size_t d = 0; d < extent.size(); ++d) {
         Numbers next;
         for (const std::uint64_t slower : all)
-            for (const std::uint64_t index : indices_of(dimensions[d])) next.push_back(slower * extent[d] + index);
+            for (const std::uint64_t index : indices_of(dimensions[d]))
+                next.push_back(slower * extent[d] + index);
         all = next;
     }
     return all;
@@ -37,7 +39,8 @@ std::vector<Indices> all_of(std::uint64_t extent) {
         for (std::uint64_t block = 1; block <= 2; ++block)
             for (std::uint64_t count = 1; count <= 3; ++count)
                 for (std::uint64_t stride = block; stride <= block + 1; ++stride)
-                    if (start + (count - 1) * stride + block <= extent) all.push_back({start, stride, count, block});
+                    if (start + (count - 1) * stride + block <= extent)
+                        all.push_back({start, stride, count, block});
     return all;
 }
 
@@ -56,7 +59,8 @@ void for_all(const Numbers &extent, const Use &use, const std::vector<Indices> &
 }
 
 void for_all_hyperslabs(const Use &use) {
-    for (const Numbers &extent : std::initializer_list<Numbers>{{}, {1}, {7}, {1, 5}, {4, 5}, {3, 1, 3}, {2, 3, 3}})
+    for (const Numbers &extent :
+         std::initializer_list<Numbers>{{}, {1}, {7}, {1, 5}, {4, 5}, {3, 1, 3}, {2, 3, 3}})
         for_all(extent, use);
 }
 
@@ -73,7 +77,8 @@ TEST_CASE("the parts of any hyperslab, one after the other, are the hyperslab") 
         for (std::uint64_t units = 1; units * unit <= wanted.size(); ++units) {
             Numbers found;
             for (std::uint64_t first = 0; first < wanted.size(); first += units * unit) {
-                const std::uint64_t elements = std::min<std::uint64_t>(units * unit, wanted.size() - first);
+                const std::uint64_t elements =
+                    std::min<std::uint64_t>(units * unit, wanted.size() - first);
                 const Hyperslab part = slab.part({first, elements});
                 REQUIRE(part.elements() == elements);
                 const Numbers more = elements_of(extent, part.dimensions());
@@ -84,7 +89,8 @@ TEST_CASE("the parts of any hyperslab, one after the other, are the hyperslab") 
     });
 }
 
-TEST_CASE("a hyperslab is one run of elements exactly if its elements are consecutive in the dataset") {
+TEST_CASE(
+    "a hyperslab is one run of elements exactly if its elements are consecutive in the dataset") {
     for_all_hyperslabs([](const Numbers &extent, const std::vector<Indices> &dimensions) {
         const Numbers elements = elements_of(extent, dimensions);
         const bool run = elements.back() - elements.front() == elements.size() - 1;
@@ -95,10 +101,14 @@ TEST_CASE("a hyperslab is one run of elements exactly if its elements are consec
 }
 
 TEST_CASE("a hyperslab is cut along its slowest dimension with several blocks") {
-    CHECK(Hyperslab({100, 20, 30}, {{0, 1, 100, 1}, {0, 1, 20, 1}, {0, 1, 30, 1}}).cut_elements() == 600);
-    CHECK(Hyperslab({100, 20, 30}, {{7, 1, 1, 1}, {3, 1, 10, 1}, {5, 1, 20, 1}}).cut_elements() == 20);
-    CHECK(Hyperslab({100, 20, 30}, {{7, 1, 1, 1}, {3, 1, 1, 1}, {5, 1, 20, 1}}).cut_elements() == 1);
-    CHECK(Hyperslab({100, 20, 30}, {{0, 5, 20, 3}, {3, 1, 10, 1}, {5, 2, 10, 1}}).cut_elements() == 300);
+    CHECK(Hyperslab({100, 20, 30}, {{0, 1, 100, 1}, {0, 1, 20, 1}, {0, 1, 30, 1}}).cut_elements() ==
+          600);
+    CHECK(Hyperslab({100, 20, 30}, {{7, 1, 1, 1}, {3, 1, 10, 1}, {5, 1, 20, 1}}).cut_elements() ==
+          20);
+    CHECK(Hyperslab({100, 20, 30}, {{7, 1, 1, 1}, {3, 1, 1, 1}, {5, 1, 20, 1}}).cut_elements() ==
+          1);
+    CHECK(Hyperslab({100, 20, 30}, {{0, 5, 20, 3}, {3, 1, 10, 1}, {5, 2, 10, 1}}).cut_elements() ==
+          300);
 }
 
 TEST_CASE("chunked datasets are cut at chunk borders") {
@@ -131,7 +141,8 @@ TEST_CASE("no chunk is on both sides of a cut") {
                 const auto [first, every] = slab.cuts({width, 2});
                 for (std::uint64_t n = 1; n < planes; ++n) {
                     const bool cut = 5 * n >= first && (5 * n - first) % every == 0;
-                    const bool border = (start + n * stride) / width != (start + (n - 1) * stride) / width;
+                    const bool border =
+                        (start + n * stride) / width != (start + (n - 1) * stride) / width;
                     REQUIRE(cut == border);
                 }
             }

@@ -30,11 +30,13 @@ KernelDescription kernel(std::vector<AccessDescription> accesses) {
 
 Operand global_id(int d) { return leaf(Kind::global_id, 64, d); }
 Operand n() { return node(Kind::sext, 64, {leaf(Kind::immediate, 32, 2)}); }
-Operand times(std::int64_t by, Operand what) { return node(Kind::mul, 64, {constant(by), std::move(what)}); }
+Operand times(std::int64_t by, Operand what) {
+    return node(Kind::mul, 64, {constant(by), std::move(what)});
+}
 Operand plus(Operand a, Operand b) { return node(Kind::add, 64, {std::move(a), std::move(b)}); }
 
-ArgumentAccess of(const KernelDescription &kernel, const Launch &launch, const SubRange &part, std::int32_t value,
-                  std::size_t argument) {
+ArgumentAccess of(const KernelDescription &kernel, const Launch &launch, const SubRange &part,
+                  std::int32_t value, std::size_t argument) {
     const std::vector<Immediate> arguments{{}, {}, number(value)};
     const auto all = model_from_description(kernel)->accesses(launch, part, arguments);
     REQUIRE(all);
@@ -44,17 +46,19 @@ ArgumentAccess of(const KernelDescription &kernel, const Launch &launch, const S
 }  // namespace
 
 TEST_CASE("descriptions survive the conversion to text and back") {
-    KernelDescription f = kernel({{0,
-                                   false,
-                                   true,
-                                   7,
-                                   times(4, plus(global_id(0), n())),
-                                   constant(4),
-                                   {node(Kind::slt, 64, {global_id(0), n()})}},
-                                  {1, true, false, 0, times(-4, leaf(Kind::counter, 64, 3)), constant(16), {}}});
+    KernelDescription f =
+        kernel({{0,
+                 false,
+                 true,
+                 7,
+                 times(4, plus(global_id(0), n())),
+                 constant(4),
+                 {node(Kind::slt, 64, {global_id(0), n()})}},
+                {1, true, false, 0, times(-4, leaf(Kind::counter, 64, 3)), constant(16), {}}});
     f.accesses[0].text = "in[get_global_id(0) + n]";
     f.arguments[0].why_whole = "an index depends on data (line 3)";
-    KernelDescription g{"g", {{"p", true, {}}}, {}, "it has atomic operations on global memory", "leave them out"};
+    KernelDescription g{
+        "g", {{"p", true, {}}}, {}, "it has atomic operations on global memory", "leave them out"};
     const std::string text = text_of({{"f", f}, {"g", g}});
     const Descriptions parsed = parse_descriptions(text);
     CHECK(text_of(parsed) == text);
@@ -63,18 +67,26 @@ TEST_CASE("descriptions survive the conversion to text and back") {
     CHECK(parsed.at("f").accesses.at(0).text == f.accesses[0].text);
     CHECK(parsed.at("f").accesses.at(0).conditions.size() == 1);
     for (const char *wrong :
-         {"", "cldist-accesses 1\n", "cldist-accesses 2\nread 0 1 0 (constant 64 0) (constant 64 4)\n",
+         {"", "cldist-accesses 1\n",
+          "cldist-accesses 2\nread 0 1 0 (constant 64 0) (constant 64 4)\n",
           "cldist-accesses 2\nkernel f\nread 0 1 0 (constant 64 0) (constant 64 4)\n",
           "cldist-accesses 2\nkernel f\nbuffer a\nread 0 1 0 (constant 64 0\n",
           "cldist-accesses 2\nkernel f\nbuffer a\nread 0 1 0 (plus 64) (constant 64 0)\n",
-          "cldist-accesses 2\nkernel f\nbuffer a\nread 0 1 0 (udiv 64 (constant 64 0)) (constant 64 0)\n"}) {
+          "cldist-accesses 2\nkernel f\nbuffer a\nread 0 1 0 (udiv 64 (constant 64 0)) (constant "
+          "64 0)\n"}) {
         CHECK_THROWS_AS(parse_descriptions(wrong), std::invalid_argument);
     }
 }
 
-TEST_CASE("a condition on the id bounds the written range, and the bytes in it are surely written") {
-    const KernelDescription f =
-        kernel({{1, true, true, 0, times(4, global_id(0)), constant(4), {node(Kind::slt, 64, {global_id(0), n()})}}});
+TEST_CASE(
+    "a condition on the id bounds the written range, and the bytes in it are surely written") {
+    const KernelDescription f = kernel({{1,
+                                         true,
+                                         true,
+                                         0,
+                                         times(4, global_id(0)),
+                                         constant(4),
+                                         {node(Kind::slt, 64, {global_id(0), n()})}}});
     const Launch launch{1, {0, 0, 0}, {128, 1, 1}, {16, 1, 1}};
     const ArgumentAccess low = of(f, launch, {{0, 0, 0}, {64, 1, 1}}, 100, 1);
     CHECK(low.written == Intervals{{0, 256}});
@@ -86,16 +98,24 @@ TEST_CASE("a condition on the id bounds the written range, and the bytes in it a
 }
 
 TEST_CASE("bytes that may stay unwritten are also read") {
-    const KernelDescription f = kernel({{1, true, false, 0, times(4, global_id(0)), constant(4), {}}});
-    const ArgumentAccess access = of(f, {1, {0, 0, 0}, {8, 1, 1}, {1, 1, 1}}, {{0, 0, 0}, {8, 1, 1}}, 0, 1);
+    const KernelDescription f =
+        kernel({{1, true, false, 0, times(4, global_id(0)), constant(4), {}}});
+    const ArgumentAccess access =
+        of(f, {1, {0, 0, 0}, {8, 1, 1}, {1, 1, 1}}, {{0, 0, 0}, {8, 1, 1}}, 0, 1);
     CHECK(access.written == Intervals{{0, 32}});
     CHECK(access.read == access.written);
 }
 
 TEST_CASE("columns of a matrix stay columns") {
     // out[y * n + x]
-    const KernelDescription f = kernel(
-        {{1, true, true, 0, times(4, plus(node(Kind::mul, 64, {global_id(1), n()}), global_id(0))), constant(4), {}}});
+    const KernelDescription f =
+        kernel({{1,
+                 true,
+                 true,
+                 0,
+                 times(4, plus(node(Kind::mul, 64, {global_id(1), n()}), global_id(0))),
+                 constant(4),
+                 {}}});
     const Launch launch{2, {0, 0, 0}, {8, 5, 1}, {4, 1, 1}};
     const ArgumentAccess access = of(f, launch, {{4, 0, 0}, {8, 5, 1}}, 100, 1);
     CHECK(access.written == Intervals(Box{16, 16, {{400, 5}}}));
@@ -120,36 +140,42 @@ TEST_CASE("accesses without gaps between them are one range, however many there 
     reads.pop_back();
     writes.pop_back();
     CHECK(of(kernel(reads), launch, part, 0, 0).read == Intervals{{12 * 64, 12 * count - 4}});
-    CHECK_FALSE(
-        model_from_description(kernel(writes))->accesses(launch, part, std::vector<Immediate>{{}, {}, number(0)}));
+    CHECK_FALSE(model_from_description(kernel(writes))
+                    ->accesses(launch, part, std::vector<Immediate>{{}, {}, number(0)}));
 }
 
 TEST_CASE("a 32-bit index that overflows is not treated as one without overflow") {
     // in[(int)(id * n)], where n is so large that the product wraps around.
-    const Operand wraps = node(
-        Kind::sext, 64, {node(Kind::mul, 32, {node(Kind::trunc, 32, {global_id(0)}), leaf(Kind::immediate, 32, 2)})});
+    const Operand wraps =
+        node(Kind::sext, 64,
+             {node(Kind::mul, 32,
+                   {node(Kind::trunc, 32, {global_id(0)}), leaf(Kind::immediate, 32, 2)})});
     const KernelDescription f = kernel({{0, false, true, 0, times(4, wraps), constant(4), {}}});
     const Launch launch{1, {0, 0, 0}, {8, 1, 1}, {1, 1, 1}};
     CHECK(of(f, launch, {{0, 0, 0}, {8, 1, 1}}, 10, 0).read == Intervals(Box{0, 4, {{40, 8}}}));
-    CHECK(of(f, launch, {{0, 0, 0}, {8, 1, 1}}, 1 << 30, 0).read == Intervals{{0, (std::size_t{1} << 33)}});
+    CHECK(of(f, launch, {{0, 0, 0}, {8, 1, 1}}, 1 << 30, 0).read ==
+          Intervals{{0, (std::size_t{1} << 33)}});
 }
 
 TEST_CASE("in a launch whose last groups are smaller, each group has its own size") {
     // out[get_group_id(0) * 100 + get_local_size(0)]
-    const Operand index = plus(times(100, leaf(Kind::group_id, 64, 0)), leaf(Kind::local_size, 64, 0));
+    const Operand index =
+        plus(times(100, leaf(Kind::group_id, 64, 0)), leaf(Kind::local_size, 64, 0));
     const KernelDescription f = kernel({{1, true, true, 0, index, constant(1), {}}});
     const Launch launch{1, {0, 0, 0}, {10, 1, 1}, {4, 1, 1}};
     CHECK(of(f, launch, whole(launch), 0, 1).written == Intervals{{4, 5}, {104, 105}, {202, 203}});
 }
 
 TEST_CASE(
-    "a cached model asks once for each launch, sub-range and arguments, and forgets the least recently used entry") {
+    "a cached model asks once for each launch, sub-range and arguments, and forgets the least "
+    "recently used entry") {
     class Counting final : public AccessModel {
     public:
         explicit Counting(int &asked) : asked_(asked) {}
         bool splittable(std::string &) const override { return true; }
-        std::optional<std::vector<ArgumentAccess>> accesses(const Launch &launch, const SubRange &part,
-                                                            std::span<const Immediate> arguments) const override {
+        std::optional<std::vector<ArgumentAccess>> accesses(
+            const Launch &launch, const SubRange &part,
+            std::span<const Immediate> arguments) const override {
             ++asked_;
             if (arguments.empty()) return std::nullopt;
             return std::vector{ArgumentAccess{{}, {{part.begin[0], launch.global[0]}}, false}};

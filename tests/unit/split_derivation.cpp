@@ -92,14 +92,16 @@ struct Statement {
 
 class Generator {
 public:
-    explicit Generator(std::mt19937 &random, unsigned dimensions) : random_(random), dimensions_(dimensions) {}
+    explicit Generator(std::mt19937 &random, unsigned dimensions)
+        : random_(random), dimensions_(dimensions) {}
 
     std::vector<Statement> statements(unsigned depth = 0) {
         std::vector<Statement> all;
         for (unsigned count = 1 + random_() % 2; count > 0; --count) {
             const unsigned kind = random_() % 6;
             if (kind == 0 && depth < 3 && counters_ < 2) {
-                Statement loop{Statement::What::loop, random_() % 2 == 0 ? constant(1 + random_() % 5) : leaf()};
+                Statement loop{Statement::What::loop,
+                               random_() % 2 == 0 ? constant(1 + random_() % 5) : leaf()};
                 loop.step = 1 + static_cast<int>(random_() % 3);
                 loop.from = static_cast<int>(random_() % 3);
                 if (random_() % 3 == 0) {
@@ -114,12 +116,14 @@ public:
             } else if (kind <= 2 && depth < 3) {
                 static const std::array<const char *, 6> signs{"<", "<=", ">", ">=", "==", "!="};
                 Statement guard{Statement::What::guard, term(2)};
-                guard.other = random_() % 2 == 0 ? constant(static_cast<int>(random_() % 12)) : leaf();
+                guard.other =
+                    random_() % 2 == 0 ? constant(static_cast<int>(random_() % 12)) : leaf();
                 guard.sign = signs.at(random_() % signs.size());
                 guard.inner = statements(depth + 1);
                 all.push_back(std::move(guard));
             } else {
-                all.push_back({random_() % 2 == 0 ? Statement::What::read : Statement::What::write, term(3)});
+                all.push_back(
+                    {random_() % 2 == 0 ? Statement::What::read : Statement::What::write, term(3)});
             }
         }
         return all;
@@ -127,7 +131,8 @@ public:
 
 private:
     Term constant(std::int64_t value) {
-        return {std::to_string(value), Type::int_type, [=](const Item &, const Values &) { return value; }};
+        return {std::to_string(value), Type::int_type,
+                [=](const Item &, const Values &) { return value; }};
     }
 
     Term leaf() {
@@ -136,35 +141,44 @@ private:
         const Type type = static_cast<Type>(random_() % 3);
         const auto function = [&](const char *text, auto &&of) -> Term {
             return {std::string("(") + name(type) + ")" + text + in, type,
-                    [=](const Item &item, const Values &) { return as(type, static_cast<std::int64_t>(of(item, d))); }};
+                    [=](const Item &item, const Values &) {
+                        return as(type, static_cast<std::int64_t>(of(item, d)));
+                    }};
         };
         switch (random_() % 10) {
             case 0:
             case 1:
             case 2:
-                return function("get_global_id",
-                                [](const Item &item, unsigned i) { return item.launch.offset[i] + item.id[i]; });
+                return function("get_global_id", [](const Item &item, unsigned i) {
+                    return item.launch.offset[i] + item.id[i];
+                });
             case 3:
-                return function("get_local_id",
-                                [](const Item &item, unsigned i) { return item.id[i] % item.launch.local[i]; });
+                return function("get_local_id", [](const Item &item, unsigned i) {
+                    return item.id[i] % item.launch.local[i];
+                });
             case 4:
-                return function("get_group_id",
-                                [](const Item &item, unsigned i) { return item.id[i] / item.launch.local[i]; });
+                return function("get_group_id", [](const Item &item, unsigned i) {
+                    return item.id[i] / item.launch.local[i];
+                });
             case 5:
                 return function("get_local_size", [](const Item &item, unsigned i) {
-                    const std::size_t first = item.id[i] / item.launch.local[i] * item.launch.local[i];
+                    const std::size_t first =
+                        item.id[i] / item.launch.local[i] * item.launch.local[i];
                     return std::min(item.launch.local[i], item.launch.global[i] - first);
                 });
             case 6:
-                return function("get_global_size", [](const Item &item, unsigned i) { return item.launch.global[i]; });
+                return function("get_global_size",
+                                [](const Item &item, unsigned i) { return item.launch.global[i]; });
             case 7: {
                 const unsigned which = random_() % 3;
                 if (which == 0)
-                    return {"n", Type::int_type,
-                            [](const Item &, const Values &values) { return std::int64_t{values.n}; }};
+                    return {"n", Type::int_type, [](const Item &, const Values &values) {
+                                return std::int64_t{values.n};
+                            }};
                 if (which == 1)
-                    return {"m", Type::int_type,
-                            [](const Item &, const Values &values) { return std::int64_t{values.m}; }};
+                    return {"m", Type::int_type, [](const Item &, const Values &values) {
+                                return std::int64_t{values.m};
+                            }};
                 return {"u", Type::uint_type,
                         [](const Item &, const Values &values) { return std::int64_t{values.u}; }};
             }
@@ -185,62 +199,72 @@ private:
         const unsigned operation = random_() % 16;
         if (operation >= 7 && operation <= 9) {
             // By a constant above 0 of the same type.
-            const std::int64_t by = operation == 9 ? (std::int64_t{1} << (random_() % 5)) - 1 : 1 + random_() % 7;
+            const std::int64_t by =
+                operation == 9 ? (std::int64_t{1} << (random_() % 5)) - 1 : 1 + random_() % 7;
             const char sign = operation == 7 ? '/' : operation == 8 ? '%' : '&';
-            return {"(" + a.text + " " + sign + " (" + name(a.type) + ")" + std::to_string(by) + ")", a.type,
-                    [=](const Item &item, const Values &values) {
-                        const std::int64_t left = a.value(item, values);
-                        return sign == '/' ? left / by : sign == '%' ? left % by : left & by;
-                    }};
+            return {
+                "(" + a.text + " " + sign + " (" + name(a.type) + ")" + std::to_string(by) + ")",
+                a.type, [=](const Item &item, const Values &values) {
+                    const std::int64_t left = a.value(item, values);
+                    return sign == '/' ? left / by : sign == '%' ? left % by : left & by;
+                }};
         }
         const Term b = operation < 4 || operation > 6 ? term(depth - 1) : leaf();
         const Type type = std::max(a.type, b.type);
         const auto both = [=](auto &&of) {
             return [=](const Item &item, const Values &values) {
-                return as(type, of(as(type, a.value(item, values)), as(type, b.value(item, values))));
+                return as(type,
+                          of(as(type, a.value(item, values)), as(type, b.value(item, values))));
             };
         };
         // Signed overflow is undefined, so sums are computed in the unsigned type.
-        const std::string plain = type == Type::int_type ? "uint" : type == Type::long_type ? "ulong" : "uint";
+        const std::string plain = type == Type::int_type    ? "uint"
+                                  : type == Type::long_type ? "ulong"
+                                                            : "uint";
         const auto text = [&](const char *sign) {
-            return std::string("(") + name(type) + ")((" + plain + ")" + a.text + " " + sign + " (" + plain + ")" +
-                   b.text + ")";
+            return std::string("(") + name(type) + ")((" + plain + ")" + a.text + " " + sign +
+                   " (" + plain + ")" + b.text + ")";
         };
         switch (operation) {
             case 10:
-                return {std::string("min((") + name(type) + ")" + a.text + ", (" + name(type) + ")" + b.text + ")",
+                return {std::string("min((") + name(type) + ")" + a.text + ", (" + name(type) +
+                            ")" + b.text + ")",
                         type, both([](std::int64_t x, std::int64_t y) { return std::min(x, y); })};
             case 11:
-                return {std::string("(") + name(type) + ")(" + a.text + " > " + b.text + " ? " + a.text + " : " +
-                            b.text + ")",
+                return {std::string("(") + name(type) + ")(" + a.text + " > " + b.text + " ? " +
+                            a.text + " : " + b.text + ")",
                         type, both([](std::int64_t x, std::int64_t y) { return std::max(x, y); })};
             case 12: {
                 const std::int64_t low = static_cast<std::int64_t>(random_() % 6);
                 const std::int64_t high = low + static_cast<std::int64_t>(random_() % 9);
                 const std::string of = std::string(", (") + name(a.type) + ")";
-                return {"clamp((" + std::string(name(a.type)) + ")" + a.text + of + std::to_string(low) + of +
-                            std::to_string(high) + ")",
+                return {"clamp((" + std::string(name(a.type)) + ")" + a.text + of +
+                            std::to_string(low) + of + std::to_string(high) + ")",
                         a.type, [=](const Item &item, const Values &values) {
                             return std::clamp(a.value(item, values), low, high);
                         }};
             }
             case 13: {
                 const std::string vector = std::string(name(type)) + "2";
-                return {"((" + vector + ")(" + a.text + ", " + b.text + ") + (" + vector + ")(1)).y", type,
-                        both([](std::int64_t, std::int64_t y) { return plus(y, 1); })};
+                return {
+                    "((" + vector + ")(" + a.text + ", " + b.text + ") + (" + vector + ")(1)).y",
+                    type, both([](std::int64_t, std::int64_t y) { return plus(y, 1); })};
             }
             case 14:
-                return {"select((int)" + a.text + ", (int)" + b.text + ", (int)get_local_id(0))", Type::int_type,
-                        [=](const Item &item, const Values &values) {
-                            return as(Type::int_type, item.id[0] % item.launch.local[0] != 0 ? b.value(item, values)
-                                                                                             : a.value(item, values));
+                return {"select((int)" + a.text + ", (int)" + b.text + ", (int)get_local_id(0))",
+                        Type::int_type, [=](const Item &item, const Values &values) {
+                            return as(Type::int_type, item.id[0] % item.launch.local[0] != 0
+                                                          ? b.value(item, values)
+                                                          : a.value(item, values));
                         }};
             case 15: {
                 const Term c = leaf();
-                return {"mad24((int)(" + a.text + " & 255), (int)(" + b.text + " & 255), (int)" + c.text + ")",
+                return {"mad24((int)(" + a.text + " & 255), (int)(" + b.text + " & 255), (int)" +
+                            c.text + ")",
                         Type::int_type, [=](const Item &item, const Values &values) {
                             return as(Type::int_type,
-                                      plus(times(a.value(item, values) & 255, b.value(item, values) & 255),
+                                      plus(times(a.value(item, values) & 255,
+                                                 b.value(item, values) & 255),
                                            as(Type::int_type, c.value(item, values))));
                         }};
             }
@@ -267,8 +291,8 @@ std::string text(const std::vector<Statement> &statements, unsigned counters = 0
             case Statement::What::read: all += "x += in[" + statement.term.text + "];\n"; break;
             case Statement::What::write: all += "out[" + statement.term.text + "] = x;\n"; break;
             case Statement::What::guard:
-                all += "if (" + statement.term.text + " " + statement.sign + " " + statement.other.text + ") {\n" +
-                       text(statement.inner, counters) + "}\n";
+                all += "if (" + statement.term.text + " " + statement.sign + " " +
+                       statement.other.text + ") {\n" + text(statement.inner, counters) + "}\n";
                 break;
             case Statement::What::loop:
                 // The loop's end is small, because the kernel is also executed here.
@@ -278,13 +302,15 @@ std::string text(const std::vector<Statement> &statements, unsigned counters = 0
                     all += statement.is_down
                                ? "for (int " + k + " = " + end + "; " + k + " > 0; " + k +
                                      (statement.factor == 2 ? " >>= 1" : " /= " + factor) + ") {\n"
-                               : "for (int " + k + " = " + std::to_string(statement.from) + "; " + k + " < " + end +
-                                     "; " + k + (statement.factor == 2 ? " <<= 1" : " *= " + factor) + ") {\n";
+                               : "for (int " + k + " = " + std::to_string(statement.from) + "; " +
+                                     k + " < " + end + "; " + k +
+                                     (statement.factor == 2 ? " <<= 1" : " *= " + factor) + ") {\n";
                     all += text(statement.inner, counters + 1) + "}\n";
                     break;
                 }
-                all += "for (int " + k + " = " + std::to_string(statement.from) + "; " + k + " < (int)min((long)" +
-                       statement.term.text + ", (long)9); " + k + " += " + std::to_string(statement.step) + ") {\n" +
+                all += "for (int " + k + " = " + std::to_string(statement.from) + "; " + k +
+                       " < (int)min((long)" + statement.term.text + ", (long)9); " + k +
+                       " += " + std::to_string(statement.step) + ") {\n" +
                        text(statement.inner, counters + 1) + "}\n";
         }
     }
@@ -298,8 +324,12 @@ struct Trace {
 void run(const std::vector<Statement> &statements, Item &item, const Values &values, Trace &trace) {
     for (const Statement &statement : statements) {
         switch (statement.what) {
-            case Statement::What::read: trace.read.insert(statement.term.value(item, values)); break;
-            case Statement::What::write: trace.written.insert(statement.term.value(item, values)); break;
+            case Statement::What::read:
+                trace.read.insert(statement.term.value(item, values));
+                break;
+            case Statement::What::write:
+                trace.written.insert(statement.term.value(item, values));
+                break;
             case Statement::What::guard: {
                 const Type type = std::max(statement.term.type, statement.other.type);
                 const std::int64_t a = as(type, statement.term.value(item, values));
@@ -315,7 +345,9 @@ void run(const std::vector<Statement> &statements, Item &item, const Values &val
                 break;
             }
             case Statement::What::loop: {
-                const auto end = [&] { return std::min<std::int64_t>(statement.term.value(item, values), 9); };
+                const auto end = [&] {
+                    return std::min<std::int64_t>(statement.term.value(item, values), 9);
+                };
                 if (statement.factor > 1) {
                     item.counters.push_back(statement.from);
                     if (statement.is_down) {
@@ -331,13 +363,15 @@ void run(const std::vector<Statement> &statements, Item &item, const Values &val
                     while (goes_on()) {
                         const std::int64_t here = item.counters.back();
                         run(statement.inner, item, values, trace);
-                        item.counters.back() = statement.is_down ? here / statement.factor : here * statement.factor;
+                        item.counters.back() =
+                            statement.is_down ? here / statement.factor : here * statement.factor;
                     }
                     item.counters.pop_back();
                     break;
                 }
                 item.counters.push_back(statement.from);
-                for (; item.counters.back() < std::min<std::int64_t>(statement.term.value(item, values), 9);
+                for (; item.counters.back() <
+                       std::min<std::int64_t>(statement.term.value(item, values), 9);
                      item.counters.back() += statement.step) {
                     const std::int64_t here = item.counters.back();
                     run(statement.inner, item, values, trace);
@@ -364,7 +398,9 @@ std::size_t environment(const char *name, std::size_t otherwise) {
 
 }  // namespace
 
-TEST_CASE("the accesses derived for a random kernel include all real accesses, and sure writes really happen") {
+TEST_CASE(
+    "the accesses derived for a random kernel include all real accesses, and sure writes really "
+    "happen") {
     try {
         derive("kernel void nothing(void) {}", "");
     } catch (const std::exception &error) {
@@ -373,7 +409,8 @@ TEST_CASE("the accesses derived for a random kernel include all real accesses, a
     }
     const std::size_t rounds = environment("CLDIST_TEST_KERNELS", 4);
     const std::size_t seed = environment("CLDIST_TEST_SEED", 1);
-    std::size_t parts_seen = 0, reads_known = 0, writes_known = 0, sure = 0, kernels_split = 0, kernels_all = 0;
+    std::size_t parts_seen = 0, reads_known = 0, writes_known = 0, sure = 0, kernels_split = 0,
+                kernels_all = 0;
     for (std::size_t round = 0; round < rounds; ++round) {
         std::mt19937 random(static_cast<unsigned>(seed + round));
         constexpr std::size_t kernels = 60;  // in one program, because clang compiles it in one go
@@ -383,10 +420,10 @@ TEST_CASE("the accesses derived for a random kernel include all real accesses, a
         for (std::size_t i = 0; i < kernels; ++i) {
             dimensions.push_back(1 + random() % 3);
             bodies.push_back(Generator(random, dimensions.back()).statements());
-            source +=
-                "kernel void f" + std::to_string(i) +
-                "(global const volatile int *in, global volatile int *out, int n, int m, uint u) {\nint x = 0;\n" +
-                text(bodies.back()) + "}\n";
+            source += "kernel void f" + std::to_string(i) +
+                      "(global const volatile int *in, global volatile int *out, int n, int m, "
+                      "uint u) {\nint x = 0;\n" +
+                      text(bodies.back()) + "}\n";
         }
         const Descriptions derived = parse_descriptions(text_of(derive(source, "-cl-std=CL2.0")));
         REQUIRE(derived.size() == kernels);
@@ -402,7 +439,9 @@ TEST_CASE("the accesses derived for a random kernel include all real accesses, a
                 launch.dimensions = dimensions[i];
                 for (unsigned d = 0; d < launch.dimensions; ++d) {
                     launch.offset[d] = random() % 3 == 0 ? random() % 5 : 0;
-                    launch.global[d] = 1 + random() % (launch.dimensions == 1 ? 40 : launch.dimensions == 2 ? 12 : 6);
+                    launch.global[d] = 1 + random() % (launch.dimensions == 1   ? 40
+                                                       : launch.dimensions == 2 ? 12
+                                                                                : 6);
                     launch.local[d] = 1 + random() % 5;
                 }
                 const Values values{static_cast<std::int32_t>(random() % 30) - 5,
@@ -425,14 +464,17 @@ TEST_CASE("the accesses derived for a random kernel include all real accesses, a
                     const auto accesses = model->accesses(launch, part, arguments);
                     if (!accesses) continue;
                     INFO("seed " << seed + round << "\n"
-                                 << source.substr(source.find("f" + std::to_string(i) + "(")).substr(0, 1500)
+                                 << source.substr(source.find("f" + std::to_string(i) + "("))
+                                        .substr(0, 1500)
                                  << readable(kernel));
-                    INFO("offset " << launch.offset[0] << " " << launch.offset[1] << " " << launch.offset[2]
-                                   << " global " << launch.global[0] << " " << launch.global[1] << " "
-                                   << launch.global[2] << " local " << launch.local[0] << " " << launch.local[1] << " "
-                                   << launch.local[2] << " from " << part.begin[0] << " " << part.begin[1] << " "
-                                   << part.begin[2] << " to " << part.end[0] << " " << part.end[1] << " " << part.end[2]
-                                   << " n " << values.n << " m " << values.m << " u " << values.u);
+                    INFO("offset "
+                         << launch.offset[0] << " " << launch.offset[1] << " " << launch.offset[2]
+                         << " global " << launch.global[0] << " " << launch.global[1] << " "
+                         << launch.global[2] << " local " << launch.local[0] << " "
+                         << launch.local[1] << " " << launch.local[2] << " from " << part.begin[0]
+                         << " " << part.begin[1] << " " << part.begin[2] << " to " << part.end[0]
+                         << " " << part.end[1] << " " << part.end[2] << " n " << values.n << " m "
+                         << values.m << " u " << values.u);
                     // Byte addresses as they are computed. Elements before the buffer count as
                     // contained.
                     const auto first_byte = [](std::int64_t element) { return times(element, 4); };
@@ -443,7 +485,8 @@ TEST_CASE("the accesses derived for a random kernel include all real accesses, a
                     };
                     reads_known += accesses->at(0).reads_whole ? 0 : 1;
                     for (const std::int64_t element : trace.read) {
-                        const bool found = accesses->at(0).reads_whole || contains(accesses->at(0).read, element);
+                        const bool found =
+                            accesses->at(0).reads_whole || contains(accesses->at(0).read, element);
                         if (!found) FAIL("element " << element << " is read, but not derived");
                     }
                     ++writes_known;
@@ -468,7 +511,8 @@ TEST_CASE("the accesses derived for a random kernel include all real accesses, a
         }
     }
     std::printf(
-        "%zu of %zu kernels can be split; of %zu parts, %zu with known writes, %zu with known reads, %zu with sure "
+        "%zu of %zu kernels can be split; of %zu parts, %zu with known writes, %zu with known "
+        "reads, %zu with sure "
         "writes\n",
         kernels_split, kernels_all, parts_seen, writes_known, reads_known, sure);
     CHECK(kernels_split * 2 > kernels_all);

@@ -28,7 +28,8 @@ Bits bits(const Intervals &set) {
 bool well_formed(const Intervals &set) {
     const Interval *before = nullptr;
     for (const Interval &range : set) {
-        if (range.begin >= range.end || (before != nullptr && before->end >= range.begin)) return false;
+        if (range.begin >= range.end || (before != nullptr && before->end >= range.begin))
+            return false;
         before = &range;
     }
     return true;
@@ -52,7 +53,8 @@ Both random_set(std::mt19937 &random) {
 
 Box random_box(std::mt19937 &random) {
     Box box{random() % 20, random() % 6, {}};
-    for (std::size_t steps = random() % 4; steps > 0; --steps) box.steps.emplace_back(random() % 12, random() % 5);
+    for (std::size_t steps = random() % 4; steps > 0; --steps)
+        box.steps.emplace_back(random() % 12, random() % 5);
     return box;
 }
 
@@ -90,7 +92,8 @@ TEST_CASE("sets of intervals behave like sets of bytes") {
         common.intersect(b.set);
         Intervals rest = a.set;
         rest.subtract(b.set);
-        for (const Intervals *set : {&united, &one_by_one, &common, &rest}) REQUIRE(well_formed(*set));
+        for (const Intervals *set : {&united, &one_by_one, &common, &rest})
+            REQUIRE(well_formed(*set));
         REQUIRE(bits(united) == (a.bits | b.bits));
         REQUIRE(one_by_one == united);
         REQUIRE(bits(common) == (a.bits & b.bits));
@@ -102,7 +105,9 @@ TEST_CASE("sets of intervals behave like sets of bytes") {
     }
 }
 
-TEST_CASE("a coarser set contains the finer set, has at most the given number of ranges, and keeps the widest gaps") {
+TEST_CASE(
+    "a coarser set contains the finer set, has at most the given number of ranges, and keeps the "
+    "widest gaps") {
     std::mt19937 random(4);
     for (int round = 0; round < 5000; ++round) {
         const Both a = random_set(random);

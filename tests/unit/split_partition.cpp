@@ -33,7 +33,9 @@ Launch random_launch(std::mt19937 &random) {
     return launch;
 }
 
-std::size_t groups(const Launch &launch) { return launch.groups(0) * launch.groups(1) * launch.groups(2); }
+std::size_t groups(const Launch &launch) {
+    return launch.groups(0) * launch.groups(1) * launch.groups(2);
+}
 
 }  // namespace
 
@@ -42,7 +44,8 @@ TEST_CASE("every work-item and every group of a launch is in exactly one sub-ran
     for (int round = 0; round < 3000; ++round) {
         const Launch launch = random_launch(random);
         std::vector<double> shares(1 + random() % 9);
-        for (double &share : shares) share = random() % 4 == 0 ? 0 : static_cast<double>(1 + random() % 100);
+        for (double &share : shares)
+            share = random() % 4 == 0 ? 0 : static_cast<double>(1 + random() % 100);
         const auto parts = partition(launch, shares);
         REQUIRE(parts.size() == shares.size());
 
@@ -60,8 +63,8 @@ TEST_CASE("every work-item and every group of a launch is in exactly one sub-ran
             for (std::size_t z = part.begin[2]; z < part.end[2]; ++z) {
                 for (std::size_t y = part.begin[1]; y < part.end[1]; ++y) {
                     for (std::size_t x = part.begin[0]; x < part.end[0]; ++x) {
-                        const auto [at, first] =
-                            owner.try_emplace({x / launch.local[0], y / launch.local[1], z / launch.local[2]}, i);
+                        const auto [at, first] = owner.try_emplace(
+                            {x / launch.local[0], y / launch.local[1], z / launch.local[2]}, i);
                         REQUIRE(at->second == i);
                     }
                 }
@@ -103,7 +106,9 @@ TEST_CASE("each border of a sub-range is within half a layer of its exact positi
     }
 }
 
-TEST_CASE("if the highest dimension has too few groups, lower dimensions are cut and no sub-range is empty") {
+TEST_CASE(
+    "if the highest dimension has too few groups, lower dimensions are cut and no sub-range is "
+    "empty") {
     const Launch launch{3, {0, 0, 0}, {32, 16, 2}, {4, 4, 1}};  // 8 x 4 x 2 groups
     for (std::size_t count = 3; count <= 64; ++count) {
         const auto parts = partition(launch, std::vector<double>(count, 1));
@@ -115,7 +120,8 @@ TEST_CASE("if the highest dimension has too few groups, lower dimensions are cut
         CHECK(part.end[0] - part.begin[0] == 32);
     }
     // A sub-range with nearly all the work is not limited to half of the launch.
-    const auto parts = partition(Launch{2, {0, 0, 0}, {100, 2, 1}, {1, 1, 1}}, std::vector<double>{0.9, 0.05, 0.05});
+    const auto parts = partition(Launch{2, {0, 0, 0}, {100, 2, 1}, {1, 1, 1}},
+                                 std::vector<double>{0.9, 0.05, 0.05});
     CHECK(items(parts[0]) == 180);
     CHECK(items(parts[1]) == 10);
 }
@@ -144,8 +150,10 @@ TEST_CASE("a sub-range is empty if its share is less than half of the smallest u
     CHECK(items(partition(groups, std::vector<double>{100, 1})[0]) == 40);
     CHECK(items(partition(groups, std::vector<double>{3, 1})[1]) == 10);
     // With equal shares no sub-range is empty.
-    for (const SubRange &part : partition(layers, std::vector<double>(8, 1))) CHECK(items(part) == 64);
-    for (const SubRange &part : partition(layers, std::vector<double>(512, 1))) CHECK(items(part) == 1);
+    for (const SubRange &part : partition(layers, std::vector<double>(8, 1)))
+        CHECK(items(part) == 64);
+    for (const SubRange &part : partition(layers, std::vector<double>(512, 1)))
+        CHECK(items(part) == 1);
 }
 
 TEST_CASE("invalid shares count as zero; if all shares are zero the sub-ranges are equal") {
@@ -153,7 +161,8 @@ TEST_CASE("invalid shares count as zero; if all shares are zero the sub-ranges a
     const double nan = std::numeric_limits<double>::quiet_NaN();
     const auto parts = partition(launch, std::vector<double>{nan, 1, -3, INFINITY});
     CHECK(items(parts[1]) == 12);
-    for (const SubRange &part : partition(launch, std::vector<double>{0, 0, 0})) CHECK(items(part) == 4);
+    for (const SubRange &part : partition(launch, std::vector<double>{0, 0, 0}))
+        CHECK(items(part) == 4);
     CHECK(partition(launch, {}).empty());
 }
 

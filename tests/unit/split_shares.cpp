@@ -23,7 +23,8 @@ double sum(const numbers &shares) { return std::accumulate(shares.begin(), share
 /// The duration of a launch on devices with the given rates.
 double time_of(const numbers &shares, const numbers &rates) {
     double time = 0;
-    for (std::size_t i = 0; i < shares.size(); ++i) time = std::max(time, shares[i] / sum(shares) / rates[i]);
+    for (std::size_t i = 0; i < shares.size(); ++i)
+        time = std::max(time, shares[i] / sum(shares) / rates[i]);
     return time;
 }
 
@@ -41,7 +42,8 @@ TEST_CASE("shares are proportional to rates, and their sum is 1") {
         CHECK(sum(shares) == doctest::Approx(1));
         for (std::size_t i = 0; i < rates.size(); ++i) {
             CHECK(shares[i] * sum(rates) == doctest::Approx(rates[i]));
-            for (std::size_t j = 0; j < i; ++j) CHECK((rates[i] < rates[j]) == (shares[i] < shares[j]));
+            for (std::size_t j = 0; j < i; ++j)
+                CHECK((rates[i] < rates[j]) == (shares[i] < shares[j]));
         }
         CHECK(time_of(shares, rates) * sum(rates) == doctest::Approx(1));
     }
@@ -105,7 +107,8 @@ TEST_CASE("a rate is the median of the last sub-ranges, without those of zero ti
     CHECK(rate.median() == 0);
 }
 
-TEST_CASE("rates are compared after launches 4, 8, 16 and so on of a kind, then after each 1024th") {
+TEST_CASE(
+    "rates are compared after launches 4, 8, 16 and so on of a kind, then after each 1024th") {
     AdaptedShares shares({1, 1});
     const std::size_t first = shares.add_kind();
     const std::size_t second = shares.add_kind();
@@ -131,7 +134,8 @@ struct launches : AdaptedShares {
 
 }  // namespace
 
-TEST_CASE("shares adapt to new rates, old rates count half, and shares stay if no new rate is known") {
+TEST_CASE(
+    "shares adapt to new rates, old rates count half, and shares stay if no new rate is known") {
     launches shares({1, 1});
     CHECK_FALSE(shares.find({0, 0}));
     CHECK(shares.shares() == numbers{1, 1});
@@ -209,7 +213,8 @@ TEST_CASE("shares do not drift if measurements vary by a tenth") {
     std::mt19937 random(3);
     std::uniform_real_distribution<double> noise(0.9, 1.1);
     launches shares({1, 1, 1});
-    for (int i = 0; i < 1000; ++i) shares.find({5 * noise(random), 1 * noise(random), 1 * noise(random)});
+    for (int i = 0; i < 1000; ++i)
+        shares.find({5 * noise(random), 1 * noise(random), 1 * noise(random)});
     CHECK(shares.version() <= 2);
     CHECK(shares.shares()[0] == doctest::Approx(5 / 7.0).epsilon(0.05));
 }

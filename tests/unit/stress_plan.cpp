@@ -25,9 +25,13 @@ settings with(std::uint64_t seed, int ranks, int threads) {
     return s;
 }
 
-const message &message_at(const round_plan &r, int index) { return r.messages[static_cast<std::size_t>(index)]; }
+const message &message_at(const round_plan &r, int index) {
+    return r.messages[static_cast<std::size_t>(index)];
+}
 
-bool is_ordered(const command &c) { return c.queue == first || c.queue == second || c.queue == wild; }
+bool is_ordered(const command &c) {
+    return c.queue == first || c.queue == second || c.queue == wild;
+}
 
 /// Executes a round in which messages wait for their receivers, and queues keep at least as much
 /// order as any platform's queues. Returns the number of commands that never end.
@@ -44,7 +48,8 @@ public:
             }
             moved |= match();
         }
-        return std::count_if(state.begin(), state.end(), [](const progress &p) { return !p.done(); });
+        return std::count_if(state.begin(), state.end(),
+                             [](const progress &p) { return !p.done(); });
     }
 
 private:
@@ -96,9 +101,9 @@ private:
                     continue;
                 }
                 const message &m = message_at(r, other.sends);
-                const bool meant =
-                    c.with_wildcards ? m.receiver == c.rank && is_wild(m) && (c.source == none || c.source == m.sender)
-                                     : other.sends == c.receives;
+                const bool meant = c.with_wildcards ? m.receiver == c.rank && is_wild(m) &&
+                                                          (c.source == none || c.source == m.sender)
+                                                    : other.sends == c.receives;
                 if (meant) {
                     state[i].received = state[k].sent = moved = true;
                 }
@@ -108,8 +113,9 @@ private:
     }
 
     [[nodiscard]] bool is_wild(const message &m) const {
-        return std::none_of(r.commands.begin(), r.commands.end(),
-                            [&](const command &c) { return c.receives != none && &message_at(r, c.receives) == &m; });
+        return std::none_of(r.commands.begin(), r.commands.end(), [&](const command &c) {
+            return c.receives != none && &message_at(r, c.receives) == &m;
+        });
     }
 
     const round_plan &r;
@@ -169,7 +175,9 @@ TEST_CASE("a stress plan sends and receives each message once, within its commun
     }
 }
 
-TEST_CASE("in a stress plan, messages that must keep their order have one thread and one queue at each end") {
+TEST_CASE(
+    "in a stress plan, messages that must keep their order have one thread and one queue at each "
+    "end") {
     for (std::uint64_t number = 0; number < rounds; ++number) {
         const round_plan r = make_round(with(9, 4, 3), number);
         std::map<std::tuple<int, int, int, int, bool>, std::set<std::tuple<int, int>>> places;
@@ -178,7 +186,8 @@ TEST_CASE("in a stress plan, messages that must keep their order have one thread
             ++uses[{m.communicator, m.sender, m.receiver, m.tag}];
         }
         for (const command &c : r.commands) {
-            for (const auto &[index, sends] : {std::pair{c.sends, true}, std::pair{c.receives, false}}) {
+            for (const auto &[index, sends] :
+                 {std::pair{c.sends, true}, std::pair{c.receives, false}}) {
                 if (index == none) {
                     continue;
                 }
@@ -186,7 +195,8 @@ TEST_CASE("in a stress plan, messages that must keep their order have one thread
                 if (uses[{m.communicator, m.sender, m.receiver, m.tag}] < 2) {
                     continue;
                 }
-                places[{m.communicator, m.sender, m.receiver, m.tag, sends}].insert({c.thread, c.queue});
+                places[{m.communicator, m.sender, m.receiver, m.tag, sends}].insert(
+                    {c.thread, c.queue});
                 const bool starts_in_order = c.queue == out_of_order || c.queue == competing;
                 REQUIRE((is_ordered(c) || (starts_in_order && c.wait == waits_for::nothing)));
             }
@@ -197,7 +207,9 @@ TEST_CASE("in a stress plan, messages that must keep their order have one thread
     }
 }
 
-TEST_CASE("a stress plan has no deadlock, even if every queue keeps its order and no message is buffered") {
+TEST_CASE(
+    "a stress plan has no deadlock, even if every queue keeps its order and no message is "
+    "buffered") {
     for (const int ranks : {1, 2, 4, 5}) {
         for (const int threads : {1, 3}) {
             for (std::uint64_t number = 0; number < rounds; ++number) {

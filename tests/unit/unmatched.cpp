@@ -12,18 +12,25 @@ constexpr int recv = static_cast<int>(Direction::recv);
 }  // namespace
 
 TEST_CASE("unmatched commands are listed with what the other side has instead") {
-    const auto lines = match_unmatched({{send, 0, 1, 5, 64}, {recv, 1, 0, 6, 128}, {recv, 2, MPI_ANY_SOURCE, 9, 1}});
+    const auto lines = match_unmatched(
+        {{send, 0, 1, 5, 64}, {recv, 1, 0, 6, 128}, {recv, 2, MPI_ANY_SOURCE, 9, 1}});
     REQUIRE(lines.size() == 3);
-    CHECK(lines[0] == "rank 0: send to rank 1, tag 5, 64 bytes; rank 1 has a pending recv with tag 6, 128 bytes");
-    CHECK(lines[1] == "rank 1: recv from rank 0, tag 6, 128 bytes; rank 0 has a pending send with tag 5, 64 bytes");
-    CHECK(lines[2] == "rank 2: recv from any rank, tag 9, 1 bytes; any rank has no pending send for it");
+    CHECK(
+        lines[0] ==
+        "rank 0: send to rank 1, tag 5, 64 bytes; rank 1 has a pending recv with tag 6, 128 bytes");
+    CHECK(lines[1] ==
+          "rank 1: recv from rank 0, tag 6, 128 bytes; rank 0 has a pending send with tag 5, 64 "
+          "bytes");
+    CHECK(lines[2] ==
+          "rank 2: recv from any rank, tag 9, 1 bytes; any rank has no pending send for it");
 }
 
 TEST_CASE("an incomplete MPI request is listed, and matches nothing") {
     constexpr int request = static_cast<int>(Direction::request);
     constexpr int event = static_cast<int>(Direction::event);
-    const auto lines = match_unmatched(
-        {{send, 0, 1, 5, 64}, {request, 1, MPI_UNDEFINED, MPI_ANY_TAG, 0}, {event, 1, MPI_ANY_SOURCE, MPI_ANY_TAG, 0}});
+    const auto lines = match_unmatched({{send, 0, 1, 5, 64},
+                                        {request, 1, MPI_UNDEFINED, MPI_ANY_TAG, 0},
+                                        {event, 1, MPI_ANY_SOURCE, MPI_ANY_TAG, 0}});
     REQUIRE(lines.size() == 3);
     CHECK(lines[0] == "rank 0: send to rank 1, tag 5, 64 bytes; rank 1 has no pending recv for it");
     CHECK(lines[1] == "rank 1: MPI request");

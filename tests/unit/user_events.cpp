@@ -13,7 +13,8 @@ using cldist::cluster::UserEvent;
 
 std::vector<std::shared_ptr<UserEvent>> user_events(std::size_t count) {
     std::vector<std::shared_ptr<UserEvent>> events;
-    for (std::size_t n = 1; n <= count; ++n) events.push_back(std::make_shared<UserEvent>(UserEvent{n}));
+    for (std::size_t n = 1; n <= count; ++n)
+        events.push_back(std::make_shared<UserEvent>(UserEvent{n}));
     return events;
 }
 

@@ -36,7 +36,8 @@ TEST_CASE("a message with a wrong byte in its magic, version or size is not acce
 
 TEST_CASE("a message shorter or longer than its header states is not accepted") {
     const std::vector<std::byte> good = message({16, 0, 0, 0}, 16);
-    for (std::size_t size = 0; size < good.size(); ++size) CHECK_FALSE(decode(std::span(good).first(size)));
+    for (std::size_t size = 0; size < good.size(); ++size)
+        CHECK_FALSE(decode(std::span(good).first(size)));
     CHECK(decode(good));
     CHECK_FALSE(decode(message({16, 0, 0, 0}, 17)));
     CHECK_FALSE(decode(message({16, 8, 0, 0}, 16)));

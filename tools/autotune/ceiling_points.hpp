@@ -12,7 +12,8 @@ namespace cldist::tool {
 /// For several sizes, the shortest of several times `once(size)` in seconds. Stops after the first
 /// slow size.
 template <typename Once>
-[[nodiscard]] std::vector<Curve::Point> ceiling_points(std::size_t smallest, std::size_t largest, Once once) {
+[[nodiscard]] std::vector<Curve::Point> ceiling_points(std::size_t smallest, std::size_t largest,
+                                                       Once once) {
     constexpr unsigned repeats = 15;
     std::vector<Curve::Point> points;
     for (std::size_t size = smallest; size <= largest; size *= 4) {

@@ -38,23 +38,28 @@ std::size_t best_of_others(const CheckedSize &checked) {
 
 }  // namespace
 
-std::vector<Contender> contenders_of(const Profile &profile, Route route, std::size_t size, const Here &here) {
+std::vector<Contender> contenders_of(const Profile &profile, Route route, std::size_t size,
+                                     const Here &here) {
     const AdviceForRoutes advice = profile.advice();
     const auto &of_route = advice.at(static_cast<std::size_t>(route));
     const Way chosen = way_taken(route, size, here, of_route ? &*of_route : nullptr);
     std::vector<Contender> contenders{{"chosen", chosen}};
     const auto add = [&](std::string name, const Config &requested) {
         const Way way = way_taken(route, size, here, nullptr, requested);
-        const bool known = std::any_of(contenders.begin() + 1, contenders.end(),
-                                       [&](const Contender &c) { return as_done(c.way, size) == as_done(way, size); });
+        const bool known = std::any_of(
+            contenders.begin() + 1, contenders.end(),
+            [&](const Contender &c) { return as_done(c.way, size) == as_done(way, size); });
         if (!known) contenders.push_back({std::move(name), way});
     };
     add("built-in", {});
-    for (const Path path : {Path::mapped, Path::pinned, Path::pipelined}) add(name_of(path), forced(path));
+    for (const Path path : {Path::mapped, Path::pinned, Path::pipelined})
+        add(name_of(path), forced(path));
     if (route == Route::same_host) add(name_of(Path::shared), forced(Path::shared));
-    if (route == Route::same_host && !here.host_memory) add(name_of(Path::direct), forced(Path::direct));
+    if (route == Route::same_host && !here.host_memory)
+        add(name_of(Path::direct), forced(Path::direct));
     for (const std::size_t block : {256 * kib, mib, 4 * mib})
-        if (block < size) add(fmt::format("pipelined, {}", size_text(block)), forced(Path::pipelined, block));
+        if (block < size)
+            add(fmt::format("pipelined, {}", size_text(block)), forced(Path::pipelined, block));
     return contenders;
 }
 
@@ -63,7 +68,8 @@ double against_best(const CheckedSize &checked) {
     return best == 0 ? 1 : checked.seconds[0] / checked.seconds[best];
 }
 
-std::vector<CheckedSize> check_route(Transfers &transfers, const Task &task, const Profile &profile, const Here &here) {
+std::vector<CheckedSize> check_route(Transfers &transfers, const Task &task, const Profile &profile,
+                                     const Here &here) {
     std::vector<CheckedSize> result;
     const std::vector<std::size_t> sizes = sizes_of(task.route, task.largest);
     const double begin = task.now();
@@ -73,9 +79,11 @@ std::vector<CheckedSize> check_route(Transfers &transfers, const Task &task, con
         CheckedSize checked{size, contenders_of(profile, task.route, size, here), {}};
         const std::size_t count = checked.contenders.size();
         if (!result.empty()) {
-            const double ratio = static_cast<double>(size) / static_cast<double>(result.back().size);
+            const double ratio =
+                static_cast<double>(size) / static_cast<double>(result.back().size);
             const double once =
-                2 * ratio * *std::max_element(result.back().seconds.begin(), result.back().seconds.end());
+                2 * ratio *
+                *std::max_element(result.back().seconds.begin(), result.back().seconds.end());
             // Stops if even the fewest rounds of this size would exceed the remaining time.
             const double least = once * static_cast<double>(count) * (fewest_rounds + 2);
             if (once > task.loop_seconds && least > begin + task.budget - task.now()) break;
@@ -84,7 +92,8 @@ std::vector<CheckedSize> check_route(Transfers &transfers, const Task &task, con
         for (const Contender &contender : checked.contenders) ways.push_back(contender.way);
         const double left = begin + task.budget - task.now();
         const double end = task.now() + left / static_cast<double>(sizes.size() - i);
-        checked.seconds = race(transfers, task, ways, size, {fewest_rounds, enough_rounds, end, false});
+        checked.seconds =
+            race(transfers, task, ways, size, {fewest_rounds, enough_rounds, end, false});
         const double slowest = *std::max_element(checked.seconds.begin(), checked.seconds.end());
         result.push_back(std::move(checked));
         if (slowest > longest_transfer) break;
@@ -94,25 +103,30 @@ std::vector<CheckedSize> check_route(Transfers &transfers, const Task &task, con
 
 std::string check_text(Route route, const std::vector<CheckedSize> &checked) {
     std::string text = fmt::format(
-        "{}\n\n| size | chosen | GB/s | best of the others | GB/s | time, chosen : best | built-in : chosen |\n"
+        "{}\n\n| size | chosen | GB/s | best of the others | GB/s | time, chosen : best | built-in "
+        ": chosen |\n"
         "|---:|---|---:|---|---:|---:|---:|\n",
         name_of(route));
     double worst = 0;
     for (const CheckedSize &size : checked) {
-        const auto rate = [&](double seconds) { return static_cast<double>(size.size) / seconds * 1e-9; };
+        const auto rate = [&](double seconds) {
+            return static_cast<double>(size.size) / seconds * 1e-9;
+        };
         const std::size_t best = best_of_others(size);
         // The built-in choice is the first contender after the chosen one.
         const double built_in = size.seconds.size() > 1 ? size.seconds[1] / size.seconds[0] : 1;
         const double ratio = against_best(size);
         worst = std::max(worst, ratio);
-        text += fmt::format("| {} | {} | {:.3g} | {} | {} | {:.2f} | {:.2f} |\n", size_text(size.size),
-                            describe(as_done(size.contenders[0].way, size.size)), rate(size.seconds[0]),
-                            best != 0 ? fmt::format("{}: {}", size.contenders[best].name,
-                                                    describe(as_done(size.contenders[best].way, size.size)))
-                                      : "none",
-                            best != 0 ? fmt::format("{:.3g}", rate(size.seconds[best])) : "", ratio, built_in);
+        text += fmt::format(
+            "| {} | {} | {:.3g} | {} | {} | {:.2f} | {:.2f} |\n", size_text(size.size),
+            describe(as_done(size.contenders[0].way, size.size)), rate(size.seconds[0]),
+            best != 0 ? fmt::format("{}: {}", size.contenders[best].name,
+                                    describe(as_done(size.contenders[best].way, size.size)))
+                      : "none",
+            best != 0 ? fmt::format("{:.3g}", rate(size.seconds[best])) : "", ratio, built_in);
     }
-    return text + fmt::format("\nAt worst {:.2f} times as long as the best of the others.\n", worst);
+    return text +
+           fmt::format("\nAt worst {:.2f} times as long as the best of the others.\n", worst);
 }
 
 }  // namespace cldist::tool

@@ -20,8 +20,8 @@ struct Contender {
 /// The profile's choice, the built-in choice, and each path that can be forced, some with several
 /// block sizes. Ways that are equivalent to an earlier one are left out, except the built-in
 /// choice. Pure.
-[[nodiscard]] std::vector<Contender> contenders_of(const Profile &profile, Route route, std::size_t size,
-                                                   const Here &here);
+[[nodiscard]] std::vector<Contender> contenders_of(const Profile &profile, Route route,
+                                                   std::size_t size, const Here &here);
 
 /// The times of one size.
 struct CheckedSize {
@@ -35,8 +35,8 @@ struct CheckedSize {
 [[nodiscard]] double against_best(const CheckedSize &checked);
 
 /// Measures all contenders alternately, in rounds.
-[[nodiscard]] std::vector<CheckedSize> check_route(Transfers &transfers, const Task &task, const Profile &profile,
-                                                   const Here &here);
+[[nodiscard]] std::vector<CheckedSize> check_route(Transfers &transfers, const Task &task,
+                                                   const Profile &profile, const Here &here);
 
 /// A table in Markdown, followed by the worst ratio.
 [[nodiscard]] std::string check_text(Route route, const std::vector<CheckedSize> &checked);

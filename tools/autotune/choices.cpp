@@ -16,11 +16,12 @@
 namespace cldist::tool {
 namespace {
 
-constexpr std::array<Route, route_count> all_routes{Route::same_host, Route::other_host, Route::from_file,
-                                                    Route::to_file};
+constexpr std::array<Route, route_count> all_routes{Route::same_host, Route::other_host,
+                                                    Route::from_file, Route::to_file};
 
 const Curve *curve_of(const std::vector<Curve> &curves, const Way &way) {
-    const auto at = std::find_if(curves.begin(), curves.end(), [&](const Curve &curve) { return curve.way == way; });
+    const auto at = std::find_if(curves.begin(), curves.end(),
+                                 [&](const Curve &curve) { return curve.way == way; });
     return at == curves.end() ? nullptr : &*at;
 }
 
@@ -39,7 +40,9 @@ std::string time_text(double seconds) {
     return fmt::format("{:.{}f} ms", seconds * 1e3, seconds < 0.1 ? 2 : 0);
 }
 
-double gigabytes_per_second(std::size_t size, double seconds) { return static_cast<double>(size) / seconds * 1e-9; }
+double gigabytes_per_second(std::size_t size, double seconds) {
+    return static_cast<double>(size) / seconds * 1e-9;
+}
 
 std::string rate_text(std::size_t size, double seconds) {
     const double rate = gigabytes_per_second(size, seconds);
@@ -48,7 +51,8 @@ std::string rate_text(std::size_t size, double seconds) {
 
 std::string path_text(const Way &way) {
     if (way.whole) return way.maps ? "whole, mapped" : "whole";
-    return fmt::format("{}{}", cldist::name_of(way.path), way.path != Path::mapped && way.maps ? ", mapped" : "");
+    return fmt::format("{}{}", cldist::name_of(way.path),
+                       way.path != Path::mapped && way.maps ? ", mapped" : "");
 }
 
 struct Table {
@@ -57,15 +61,16 @@ struct Table {
     [[nodiscard]] std::string text() const {
         std::vector<std::size_t> widths(rows.front().size(), 0);
         for (const auto &row : rows)
-            for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+            for (std::size_t i = 0; i < row.size(); ++i)
+                widths[i] = std::max(widths[i], row[i].size());
         std::string text;
         for (const auto &row : rows) {
             std::string line;
             for (std::size_t i = 0; i < row.size(); ++i) {
                 // Numbers are right-aligned, words are left-aligned.
                 const bool number = rows.front()[i].front() == ' ';
-                line +=
-                    number ? fmt::format("  {:>{}}", row[i], widths[i]) : fmt::format("  {:<{}}", row[i], widths[i]);
+                line += number ? fmt::format("  {:>{}}", row[i], widths[i])
+                               : fmt::format("  {:<{}}", row[i], widths[i]);
             }
             text += line.substr(0, line.find_last_not_of(' ') + 1) + '\n';
         }
@@ -76,22 +81,23 @@ struct Table {
 std::vector<std::string> explain_row(std::size_t size, const Choice &choice) {
     const Way &way = choice.way;
     const bool in_blocks = !way.whole && way.block != 0;
-    std::vector<std::string> row{size_text(size), path_text(way), in_blocks ? size_text(way.block) : "-",
+    std::vector<std::string> row{size_text(size), path_text(way),
+                                 in_blocks ? size_text(way.block) : "-",
                                  in_blocks ? fmt::format("{}", way.depth) : "-"};
     if (!choice.seconds) return row;
     row.push_back(time_text(*choice.seconds));
     row.push_back(rate_text(size, *choice.seconds));
-    row.push_back(choice.runner_up
-                      ? fmt::format("{}: {}", describe(*choice.runner_up), time_text(*choice.runner_up_seconds))
-                      : "-");
-    row.push_back(
-        choice.bound ? fmt::format("{}: {} GB/s", choice.bound->what, rate_text(size, expected_of(*choice.bound, size)))
-                     : "-");
+    row.push_back(choice.runner_up ? fmt::format("{}: {}", describe(*choice.runner_up),
+                                                 time_text(*choice.runner_up_seconds))
+                                   : "-");
+    row.push_back(choice.bound ? fmt::format("{}: {} GB/s", choice.bound->what,
+                                             rate_text(size, expected_of(*choice.bound, size)))
+                               : "-");
     return row;
 }
 
-std::string explain_route(const Profile *profile, Route route, const std::vector<std::size_t> &sizes,
-                          const Here &here) {
+std::string explain_route(const Profile *profile, Route route,
+                          const std::vector<std::size_t> &sizes, const Here &here) {
     const auto index = static_cast<std::size_t>(route);
     const bool measured = profile != nullptr && profile->routes.at(index).has_value();
     std::string text = name_of(route);
@@ -102,7 +108,8 @@ std::string explain_route(const Profile *profile, Route route, const std::vector
     if (measured)
         for (const char *title : {" time", " GB/s", "runner-up", "slowest part alone"})
             table.rows.front().emplace_back(title);
-    for (const std::size_t size : sizes) table.rows.push_back(explain_row(size, choose(profile, route, size, here)));
+    for (const std::size_t size : sizes)
+        table.rows.push_back(explain_row(size, choose(profile, route, size, here)));
     return text + table.text();
 }
 
@@ -143,8 +150,9 @@ nlohmann::json plot_of(const Profile &profile, Route route, const Here &here) {
         if (choice.seconds) chosen.push_back({size, gigabytes_per_second(size, *choice.seconds)});
     }
     for (const Ceiling &ceiling : profile.ceilings) {
-        const bool copies = ceiling.what == (route == Route::to_file ? to_host_ceiling : to_device_ceiling) ||
-                            (!is_file(route) && ceiling.what == to_host_ceiling);
+        const bool copies =
+            ceiling.what == (route == Route::to_file ? to_host_ceiling : to_device_ceiling) ||
+            (!is_file(route) && ceiling.what == to_host_ceiling);
         if (!copies && ceiling.what != transport_ceiling(route)) continue;
         nlohmann::json points = nlohmann::json::array();
         for (std::size_t i = size_class(sizes.front()); i <= size_class(sizes.back()); ++i) {
@@ -158,15 +166,18 @@ nlohmann::json plot_of(const Profile &profile, Route route, const Here &here) {
 
 }  // namespace
 
-Way way_taken(Route route, std::size_t size, const Here &here, const Advice *advice, const Config &requested) {
+Way way_taken(Route route, std::size_t size, const Here &here, const Advice *advice,
+              const Config &requested) {
     Situation situation{here.host_memory, plan_mapping(here.host_memory, size, advice, requested),
                         route == Route::same_host};
     situation.advice = advice;
     situation.ring = route == Route::same_host;
     situation.exports = situation.ring && !here.host_memory;
-    const Plan plan = is_file(route) ? plan_file(size, situation,
-                                                 {route == Route::from_file ? here.file_threads : 1, 1, 0}, requested)
-                                     : plan_send(size, situation, requested);
+    const Plan plan =
+        is_file(route)
+            ? plan_file(size, situation, {route == Route::from_file ? here.file_threads : 1, 1, 0},
+                        requested)
+            : plan_send(size, situation, requested);
     if (plan.inlined) return {plan.path, situation.mapped, true, 0, 1};
     if (plan.path == Path::pinned) return {Path::pinned, false, false, 0, 1};
     return {plan.path, situation.mapped, false, plan.block, plan.depth};
@@ -182,7 +193,8 @@ const char *transport_ceiling(Route route) {
     return "file write";
 }
 
-std::optional<Ceiling> bound_of(const std::vector<Ceiling> &ceilings, Route route, const Way &way, std::size_t size) {
+std::optional<Ceiling> bound_of(const std::vector<Ceiling> &ceilings, Route route, const Way &way,
+                                std::size_t size) {
     // In place only MPI or the file system copies. Through shared memory and peer-to-peer, MPI
     // copies nothing.
     const bool copies = way.path != Path::mapped && way.path != Path::direct;
@@ -191,7 +203,9 @@ std::optional<Ceiling> bound_of(const std::vector<Ceiling> &ceilings, Route rout
     for (const Ceiling &ceiling : ceilings) {
         const bool to_host = ceiling.what == to_host_ceiling && route != Route::from_file;
         const bool to_device = ceiling.what == to_device_ceiling && route != Route::to_file;
-        if (!(transported && ceiling.what == transport_ceiling(route)) && !(copies && (to_host || to_device))) continue;
+        if (!(transported && ceiling.what == transport_ceiling(route)) &&
+            !(copies && (to_host || to_device)))
+            continue;
         if (!slowest || expected_of(ceiling, size) > expected_of(*slowest, size)) slowest = ceiling;
     }
     return slowest;
@@ -199,7 +213,8 @@ std::optional<Ceiling> bound_of(const std::vector<Ceiling> &ceilings, Route rout
 
 Choice choose(const Profile *profile, Route route, std::size_t size, const Here &here) {
     const auto index = static_cast<std::size_t>(route);
-    if (profile == nullptr || !profile->routes.at(index)) return {way_taken(route, size, here, nullptr), {}};
+    if (profile == nullptr || !profile->routes.at(index))
+        return {way_taken(route, size, here, nullptr), {}};
     const std::vector<Curve> &curves = profile->routes.at(index)->curves;
     const Advice advice(curves);
     Choice choice{way_taken(route, size, here, &advice), {}};
@@ -217,7 +232,8 @@ Choice choose(const Profile *profile, Route route, std::size_t size, const Here 
     return choice;
 }
 
-std::string explain_text(const Profile *profile, const std::vector<std::size_t> &sizes, const Here &here) {
+std::string explain_text(const Profile *profile, const std::vector<std::size_t> &sizes,
+                         const Here &here) {
     std::string text;
     for (const Route route : all_routes)
         text += (text.empty() ? "" : "\n") + explain_route(profile, route, sizes, here);
@@ -270,8 +286,10 @@ std::string result_text(const Profile &profile, Route route, const Here &here) {
 nlohmann::json plot_data(const Profile &profile, const Here &here) {
     nlohmann::json routes = nlohmann::json::array();
     for (const Route route : all_routes)
-        if (profile.routes.at(static_cast<std::size_t>(route))) routes.push_back(plot_of(profile, route, here));
-    return {{"title", fmt::format("{} on {}, {}", profile.system.device, profile.system.host, profile.system.mpi)},
+        if (profile.routes.at(static_cast<std::size_t>(route)))
+            routes.push_back(plot_of(profile, route, here));
+    return {{"title", fmt::format("{} on {}, {}", profile.system.device, profile.system.host,
+                                  profile.system.mpi)},
             {"routes", routes}};
 }
 
@@ -292,8 +310,9 @@ Profile merged(const Profile &measured, const Profile &before) {
     for (std::size_t i = 0; i < route_count; ++i)
         if (!result.routes.at(i)) result.routes.at(i) = before.routes.at(i);
     for (const Ceiling &old : before.ceilings) {
-        const bool replaced = std::any_of(measured.ceilings.begin(), measured.ceilings.end(),
-                                          [&](const Ceiling &ceiling) { return ceiling.what == old.what; });
+        const bool replaced =
+            std::any_of(measured.ceilings.begin(), measured.ceilings.end(),
+                        [&](const Ceiling &ceiling) { return ceiling.what == old.what; });
         if (!replaced) result.ceilings.push_back(old);
     }
     return result;

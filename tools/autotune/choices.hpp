@@ -26,18 +26,20 @@ struct Here {
 
 /// The choice for `size` bytes on a route.
 struct Choice {
-    Way way;                            ///< as it is used: with blocks no larger than the message, and so on
+    /// As it is used: with blocks no larger than the message, and so on.
+    Way way;
     std::optional<double> seconds;      ///< the expected time; empty without a profile
     std::optional<Way> runner_up = {};  ///< the best way on another path
     std::optional<double> runner_up_seconds = {};
     std::optional<Ceiling> bound = {};  ///< the slowest component of the transfer
 };
 /// If `profile` is null: the built-in choice.
-[[nodiscard]] Choice choose(const Profile *profile, Route route, std::size_t size, const Here &here);
+[[nodiscard]] Choice choose(const Profile *profile, Route route, std::size_t size,
+                            const Here &here);
 
 /// The slowest measured component of a transfer.
-[[nodiscard]] std::optional<Ceiling> bound_of(const std::vector<Ceiling> &ceilings, Route route, const Way &way,
-                                              std::size_t size);
+[[nodiscard]] std::optional<Ceiling> bound_of(const std::vector<Ceiling> &ceilings, Route route,
+                                              const Way &way, std::size_t size);
 
 [[nodiscard]] constexpr double expected_of(const Ceiling &ceiling, std::size_t size) {
     return ceiling.startup_seconds + ceiling.seconds_per_byte * static_cast<double>(size);
@@ -50,7 +52,8 @@ inline constexpr const char *to_device_ceiling = "host memory to device";
 
 /// The algorithms of device collectives, which do not depend on the profile.
 [[nodiscard]] std::string explain_collectives(const std::vector<std::size_t> &sizes);
-[[nodiscard]] std::string explain_text(const Profile *profile, const std::vector<std::size_t> &sizes, const Here &here);
+[[nodiscard]] std::string explain_text(const Profile *profile,
+                                       const std::vector<std::size_t> &sizes, const Here &here);
 
 /// The text that `cldist tune` prints at its end: for each measured size the new choice, and the
 /// built-in choice.

@@ -32,7 +32,8 @@ std::vector<cl_device_id> devices_of(cl_device_type type) {
     for (const cl_platform_id platform : all_platforms()) {
         if (is_checker(platform)) continue;
         for (const cl_device_id device : all_devices(platform))
-            if ((query<cl_device_type>(device, CL_DEVICE_TYPE).value_or(0) & type) != 0) found.push_back(device);
+            if ((query<cl_device_type>(device, CL_DEVICE_TYPE).value_or(0) & type) != 0)
+                found.push_back(device);
     }
     return found;
 }
@@ -57,7 +58,9 @@ std::vector<std::byte> make_pattern(std::size_t size) {
 std::size_t size_that_fits(cl_device_id device, std::size_t largest) {
     const auto allocation = query<cl_ulong>(device, CL_DEVICE_MAX_MEM_ALLOC_SIZE).value_or(largest);
     const auto memory = query<cl_ulong>(device, CL_DEVICE_GLOBAL_MEM_SIZE).value_or(8 * largest);
-    return std::min({largest, static_cast<std::size_t>(allocation), static_cast<std::size_t>(memory / 8)}) / 8 * 8;
+    return std::min({largest, static_cast<std::size_t>(allocation),
+                     static_cast<std::size_t>(memory / 8)}) /
+           8 * 8;
 }
 
 Context make_context(cl_device_id device) {
@@ -83,22 +86,26 @@ Mem make_buffer(cl_context context, std::size_t size) {
 
 }  // namespace
 
-bool names_device(const std::string &text) { return text == "cpu" || text == "gpu" || number_of(text).has_value(); }
+bool names_device(const std::string &text) {
+    return text == "cpu" || text == "gpu" || number_of(text).has_value();
+}
 
 cl_device_id choose_device(const std::string &wanted, int number_on_host) {
     if (const auto number = number_of(wanted)) {
         const auto all = devices_of(CL_DEVICE_TYPE_ALL);
         if (*number < all.size()) return all[*number];
         throw TuneError(
-            fmt::format("this host has no OpenCL device {}; it has {} devices, numbered from 0", wanted, all.size()));
+            fmt::format("this host has no OpenCL device {}; it has {} devices, numbered from 0",
+                        wanted, all.size()));
     }
     std::vector<cl_device_id> devices;
     if (wanted != "cpu") devices = devices_of(CL_DEVICE_TYPE_GPU);
     if (wanted == "cpu") devices = devices_of(CL_DEVICE_TYPE_CPU);
     if (wanted.empty() && devices.empty()) devices = devices_of(CL_DEVICE_TYPE_ALL);
     if (devices.empty())
-        throw TuneError(fmt::format("this host has no OpenCL device{}; run `cldist doctor` for details",
-                                    wanted.empty() ? "" : fmt::format(" of type {}", wanted)));
+        throw TuneError(
+            fmt::format("this host has no OpenCL device{}; run `cldist doctor` for details",
+                        wanted.empty() ? "" : fmt::format(" of type {}", wanted)));
     return devices[static_cast<std::size_t>(number_on_host) % devices.size()];
 }
 
@@ -119,7 +126,8 @@ DeviceEnd::DeviceEnd(cl_device_id device, std::size_t largest)
       out_(make_buffer(context_.get(), pattern_.size())),
       in_(make_buffer(context_.get(), pattern_.size())),
       resources_(DeviceResources::of(context_.get(), device, {})) {
-    check(clEnqueueWriteBuffer(queue(), out(), CL_TRUE, 0, pattern_.size(), pattern_.data(), 0, nullptr, nullptr),
+    check(clEnqueueWriteBuffer(queue(), out(), CL_TRUE, 0, pattern_.size(), pattern_.data(), 0,
+                               nullptr, nullptr),
           "clEnqueueWriteBuffer");
     clear_in(pattern_.size());
 }
@@ -132,8 +140,9 @@ void DeviceEnd::take_way(Route route, const Way &way) const {
 
 void DeviceEnd::clear_in(std::size_t size) const {
     const std::uint64_t nothing = 0xa5a5a5a5a5a5a5a5U;
-    check(clEnqueueFillBuffer(queue(), in(), &nothing, sizeof nothing, 0, size, 0, nullptr, nullptr),
-          "clEnqueueFillBuffer");
+    check(
+        clEnqueueFillBuffer(queue(), in(), &nothing, sizeof nothing, 0, size, 0, nullptr, nullptr),
+        "clEnqueueFillBuffer");
     check(clFinish(queue()), "clFinish");
 }
 
@@ -141,7 +150,8 @@ bool DeviceEnd::pattern_is_in(std::size_t size) const {
     std::vector<std::byte> found(std::min(size, chunk));
     for (std::size_t at = 0; at < size; at += chunk) {
         const std::size_t bytes = std::min(chunk, size - at);
-        check(clEnqueueReadBuffer(queue(), in(), CL_TRUE, at, bytes, found.data(), 0, nullptr, nullptr),
+        check(clEnqueueReadBuffer(queue(), in(), CL_TRUE, at, bytes, found.data(), 0, nullptr,
+                                  nullptr),
               "clEnqueueReadBuffer");
         if (std::memcmp(found.data(), pattern_.data() + at, bytes) != 0) return false;
     }
@@ -154,8 +164,10 @@ std::vector<Curve::Point> DeviceEnd::copies(bool to_host) const {
     std::memset(staging.data(), 0, most);
     return ceiling_points(64U << 10U, most, [&](std::size_t size) {
         const double start = now_seconds();
-        check(to_host ? clEnqueueReadBuffer(queue(), out(), CL_TRUE, 0, size, staging.data(), 0, nullptr, nullptr)
-                      : clEnqueueWriteBuffer(queue(), in(), CL_TRUE, 0, size, staging.data(), 0, nullptr, nullptr),
+        check(to_host ? clEnqueueReadBuffer(queue(), out(), CL_TRUE, 0, size, staging.data(), 0,
+                                            nullptr, nullptr)
+                      : clEnqueueWriteBuffer(queue(), in(), CL_TRUE, 0, size, staging.data(), 0,
+                                             nullptr, nullptr),
               to_host ? "clEnqueueReadBuffer" : "clEnqueueWriteBuffer");
         return now_seconds() - start;
     });

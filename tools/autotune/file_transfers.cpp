@@ -17,12 +17,15 @@
 namespace cldist::tool {
 namespace {
 
-[[noreturn]] void refused(const char *what) { throw TuneError(fmt::format("{}: {}", what, std::strerror(errno))); }
+[[noreturn]] void refused(const char *what) {
+    throw TuneError(fmt::format("{}: {}", what, std::strerror(errno)));
+}
 
 template <typename Byte, typename Call>
 void move_all(Call call, const char *what, int descriptor, Byte *memory, std::size_t size) {
     for (std::size_t done = 0; done < size;) {
-        const ssize_t moved = call(descriptor, memory + done, size - done, static_cast<off_t>(done));
+        const ssize_t moved =
+            call(descriptor, memory + done, size - done, static_cast<off_t>(done));
         if (moved < 0 && errno == EINTR) continue;
         if (moved < 0) refused(what);
         if (moved == 0) throw TuneError(fmt::format("{}: the temporary file ends early", what));
@@ -36,32 +39,36 @@ FileTransfers::FileTransfers(const DeviceEnd &end, const std::string &directory)
     std::string name = directory + "/cldist-tune-XXXXXX";
     descriptor_ = mkostemp(name.data(), O_CLOEXEC);
     if (descriptor_ < 0)
-        throw TuneError(fmt::format("cannot create a file in {}: {}; choose another folder with --directory", directory,
-                                    std::strerror(errno)));
+        throw TuneError(
+            fmt::format("cannot create a file in {}: {}; choose another folder with --directory",
+                        directory, std::strerror(errno)));
     unlink(name.c_str());
     try {
         fill();
     } catch (const TuneError &error) {
         close(descriptor_);
-        throw TuneError(fmt::format("cannot write a file of {} in {}: {}; choose another folder with --directory",
-                                    size_text(end_.largest()), directory, error.what()));
+        throw TuneError(fmt::format(
+            "cannot write a file of {} in {}: {}; choose another folder with --directory",
+            size_text(end_.largest()), directory, error.what()));
     }
 }
 
 FileTransfers::~FileTransfers() { close(descriptor_); }
 
-void FileTransfers::fill() const { move_all(pwrite, "pwrite", descriptor_, end_.pattern().data(), end_.largest()); }
+void FileTransfers::fill() const {
+    move_all(pwrite, "pwrite", descriptor_, end_.pattern().data(), end_.largest());
+}
 
 void FileTransfers::once(std::size_t size) const {
     cl_event event = nullptr;
     if (route_ == Route::from_file) {
-        check(clEnqueueWriteBufferFromFile(end_.queue(), end_.in(), CL_FALSE, 0, size, descriptor_, 0, 0, nullptr,
-                                           &event),
+        check(clEnqueueWriteBufferFromFile(end_.queue(), end_.in(), CL_FALSE, 0, size, descriptor_,
+                                           0, 0, nullptr, &event),
               "clEnqueueWriteBufferFromFile");
     } else {
-        check(
-            clEnqueueReadBufferToFile(end_.queue(), end_.out(), CL_FALSE, 0, size, descriptor_, 0, 0, nullptr, &event),
-            "clEnqueueReadBufferToFile");
+        check(clEnqueueReadBufferToFile(end_.queue(), end_.out(), CL_FALSE, 0, size, descriptor_, 0,
+                                        0, nullptr, &event),
+              "clEnqueueReadBufferToFile");
     }
     finish(event, "a file command");
 }

@@ -44,7 +44,8 @@ std::string first_line() {
 
 }  // namespace
 
-std::optional<double> busy_cores(const std::string &before, const std::string &after, double cores) {
+std::optional<double> busy_cores(const std::string &before, const std::string &after,
+                                 double cores) {
     const std::optional<Ticks> first = ticks_of(before);
     const std::optional<Ticks> second = ticks_of(after);
     if (!first || !second || second->all <= first->all) return {};
@@ -54,7 +55,8 @@ std::optional<double> busy_cores(const std::string &before, const std::string &a
 std::string load_warning(const std::string &host, double busy, double cores) {
     if (busy < disturbing * cores) return {};
     return fmt::format(
-        "other programs use {:.1f} of the {:.0f} cores of {}, so the measured times are too long; measure while the "
+        "other programs use {:.1f} of the {:.0f} cores of {}, so the measured times are too long; "
+        "measure while the "
         "system is idle",
         busy, cores, host);
 }

@@ -7,7 +7,8 @@ namespace cldist::tool {
 
 /// The number of busy cores between two readings of /proc/stat, on a host with `cores` cores. Empty
 /// if the texts can't be parsed. Pure.
-[[nodiscard]] std::optional<double> busy_cores(const std::string &before, const std::string &after, double cores);
+[[nodiscard]] std::optional<double> busy_cores(const std::string &before, const std::string &after,
+                                               double cores);
 
 /// The warning if other programs use `busy` cores; empty if they do not disturb. Pure.
 [[nodiscard]] std::string load_warning(const std::string &host, double busy, double cores);

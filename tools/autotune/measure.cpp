@@ -26,7 +26,8 @@ bool smaller(const Curve::Point &a, const Curve::Point &b) { return a.size < b.s
 
 class Measuring {
 public:
-    Measuring(Transfers &transfers, const Task &task) : transfers_(transfers), task_(task), start_(task.now()) {
+    Measuring(Transfers &transfers, const Task &task)
+        : transfers_(transfers), task_(task), start_(task.now()) {
         for (const Way &way : ways_of(task.route, task.host_memory)) curves_.push_back({way, {}});
     }
 
@@ -60,7 +61,8 @@ private:
             const auto seconds = Curve{{Path::mapped}, curve.points}.expected_seconds(size);
             if (!seconds) continue;
             if (curve.way == way) return *seconds;
-            if (curve.way.path == way.path && curve.way.maps == way.maps) same_kind = std::min(same_kind, *seconds);
+            if (curve.way.path == way.path && curve.way.maps == way.maps)
+                same_kind = std::min(same_kind, *seconds);
             any = std::min(any, *seconds);
         }
         const double guess = same_kind < nothing ? same_kind : any;
@@ -73,14 +75,16 @@ private:
         for (const Curve &curve : curves_) {
             if (!is_measured(curve.way, size)) continue;
             const Way done = as_done(curve.way, size);
-            const bool known =
-                std::any_of(ways.begin(), ways.end(), [&](const Way &way) { return as_done(way, size) == done; });
+            const bool known = std::any_of(ways.begin(), ways.end(), [&](const Way &way) {
+                return as_done(way, size) == done;
+            });
             if (!known) ways.push_back(curve.way);
         }
         return ways;
     }
 
-    [[nodiscard]] std::vector<double> race_until(double end, const std::vector<Way> &ways, std::size_t size) {
+    [[nodiscard]] std::vector<double> race_until(double end, const std::vector<Way> &ways,
+                                                 std::size_t size) {
         return race(transfers_, task_, ways, size, {least_rounds, most_rounds, end, true});
     }
 
@@ -99,7 +103,8 @@ private:
         for (Curve &curve : curves_) {
             if (!is_measured(curve.way, size)) continue;
             for (std::size_t i = 0; i < chosen.size(); ++i)
-                if (as_done(chosen[i], size) == as_done(curve.way, size)) curve.points.push_back({size, medians[i]});
+                if (as_done(chosen[i], size) == as_done(curve.way, size))
+                    curve.points.push_back({size, medians[i]});
         }
         return *std::min_element(medians.begin(), medians.end());
     }
@@ -108,17 +113,20 @@ private:
     void measure_again() {
         std::vector<std::size_t> sizes;
         for (const std::size_t size : sizes_of(task_.route, task_.largest))
-            if (size >= remeasured_min && std::any_of(curves_.begin(), curves_.end(), [size](const Curve &curve) {
+            if (size >= remeasured_min &&
+                std::any_of(curves_.begin(), curves_.end(), [size](const Curve &curve) {
                     return !curve.points.empty() && curve.points.back().size >= size;
                 }))
                 sizes.push_back(size);
         for (std::size_t i = 0; i < sizes.size(); ++i) {
             std::vector<Curve> before = curves_;
             for (Curve &curve : curves_)
-                std::erase_if(curve.points, [&](const auto &point) { return point.size == sizes[i]; });
+                std::erase_if(curve.points,
+                              [&](const auto &point) { return point.size == sizes[i]; });
             const double rest = start_ + task_.budget - task_.now();
             if (!one_size(sizes[i], rest, sizes.size() - i)) curves_ = std::move(before);
-            for (Curve &curve : curves_) std::sort(curve.points.begin(), curve.points.end(), smaller);
+            for (Curve &curve : curves_)
+                std::sort(curve.points.begin(), curve.points.end(), smaller);
         }
     }
 
@@ -128,16 +136,18 @@ private:
         bool changed = false;
         const double end = start_ + task_.budget;
         for (const auto &[path, maps] :
-             {std::pair{Path::mapped, true}, std::pair{Path::pipelined, true}, std::pair{Path::pipelined, false}}) {
+             {std::pair{Path::mapped, true}, std::pair{Path::pipelined, true},
+              std::pair{Path::pipelined, false}}) {
             const Curve *best = nullptr;
             Curve::Point point{};
             for (const Curve &curve : curves_) {
                 if (curve.way.path != path || curve.way.maps != maps || curve.way.whole) continue;
                 const auto at = std::find_if(curve.points.rbegin(), curve.points.rend(),
                                              [](const auto &p) { return p.size <= depth_size; });
-                if (at == curve.points.rend() || at->size / curve.way.block < enough_blocks) continue;
-                if (best != nullptr &&
-                    (at->size < point.size || (at->size == point.size && at->seconds >= point.seconds)))
+                if (at == curve.points.rend() || at->size / curve.way.block < enough_blocks)
+                    continue;
+                if (best != nullptr && (at->size < point.size ||
+                                        (at->size == point.size && at->seconds >= point.seconds)))
                     continue;
                 best = &curve;
                 point = *at;
@@ -152,14 +162,19 @@ private:
                 guesses.push_back(point.seconds);
             }
             const double rest = end - task_.now();
-            if (ways.size() < 2 || affordable(guesses, task_.loop_seconds, rest).size() < ways.size()) continue;
-            const std::vector<double> medians = race_until(task_.now() + rest / 3, ways, point.size);
+            if (ways.size() < 2 ||
+                affordable(guesses, task_.loop_seconds, rest).size() < ways.size())
+                continue;
+            const std::vector<double> medians =
+                race_until(task_.now() + rest / 3, ways, point.size);
             std::vector<std::pair<unsigned, double>> times;
-            for (std::size_t i = 0; i < ways.size(); ++i) times.emplace_back(ways[i].depth, medians[i]);
+            for (std::size_t i = 0; i < ways.size(); ++i)
+                times.emplace_back(ways[i].depth, medians[i]);
             const unsigned depth = good_depth(times, best->way.depth);
             changed = changed || depth != best->way.depth;
             for (Curve &curve : curves_)
-                if (curve.way.path == path && curve.way.maps == maps && !curve.way.whole) curve.way.depth = depth;
+                if (curve.way.path == path && curve.way.maps == maps && !curve.way.whole)
+                    curve.way.depth = depth;
         }
         return changed;
     }
@@ -172,8 +187,8 @@ private:
 
 }  // namespace
 
-std::vector<double> race(Transfers &transfers, const Task &task, const std::vector<Way> &ways, std::size_t size,
-                         const Rounds &rounds) {
+std::vector<double> race(Transfers &transfers, const Task &task, const std::vector<Way> &ways,
+                         std::size_t size, const Rounds &rounds) {
     std::vector<std::vector<double>> times(ways.size());
     std::vector<unsigned> counts(ways.size());
     for (std::size_t i = 0; i < ways.size(); ++i)
@@ -199,11 +214,13 @@ std::vector<double> race(Transfers &transfers, const Task &task, const std::vect
         medians.push_back(median(times[i]));
     }
     if (task.spreads != nullptr)
-        task.spreads->push_back(spread(
-            times[static_cast<std::size_t>(std::min_element(medians.begin(), medians.end()) - medians.begin())]));
+        task.spreads->push_back(spread(times[static_cast<std::size_t>(
+            std::min_element(medians.begin(), medians.end()) - medians.begin())]));
     return medians;
 }
 
-std::vector<Curve> measure(Transfers &transfers, const Task &task) { return Measuring(transfers, task).all(); }
+std::vector<Curve> measure(Transfers &transfers, const Task &task) {
+    return Measuring(transfers, task).all();
+}
 
 }  // namespace cldist::tool

@@ -57,8 +57,9 @@ struct Rounds {
 
 /// Measures all ways alternately in rounds, so that disturbances affect all ways alike. Returns the
 /// median of each way. Throws a TuneError if wrong bytes arrive.
-[[nodiscard]] std::vector<double> race(Transfers &transfers, const Task &task, const std::vector<Way> &ways,
-                                       std::size_t size, const Rounds &rounds);
+[[nodiscard]] std::vector<double> race(Transfers &transfers, const Task &task,
+                                       const std::vector<Way> &ways, std::size_t size,
+                                       const Rounds &rounds);
 
 /// The curves of a route, for each way that could be measured. Throws a TuneError if wrong bytes
 /// arrive.

@@ -20,20 +20,22 @@ constexpr std::chrono::microseconds longest_pause{3000};
 
 void send(const DeviceEnd &end, cl_mem buffer, std::size_t size, int peer) {
     cl_event event = nullptr;
-    check(clEnqueueSendBuffer(end.queue(), buffer, CL_FALSE, 0, size, peer, tag, MPI_COMM_WORLD, 0, nullptr, &event),
+    check(clEnqueueSendBuffer(end.queue(), buffer, CL_FALSE, 0, size, peer, tag, MPI_COMM_WORLD, 0,
+                              nullptr, &event),
           "clEnqueueSendBuffer");
     finish(event, "clEnqueueSendBuffer");
 }
 
 void receive(const DeviceEnd &end, std::size_t size, int peer) {
     cl_event event = nullptr;
-    check(clEnqueueRecvBuffer(end.queue(), end.in(), CL_FALSE, 0, size, peer, tag, MPI_COMM_WORLD, 0, nullptr, &event),
+    check(clEnqueueRecvBuffer(end.queue(), end.in(), CL_FALSE, 0, size, peer, tag, MPI_COMM_WORLD,
+                              0, nullptr, &event),
           "clEnqueueRecvBuffer");
     finish(event, "clEnqueueRecvBuffer");
 }
 
-void plain_ping_pong(std::vector<std::byte> &memory, std::size_t size, unsigned count, int peer, bool first,
-                     MPI_Comm comm) {
+void plain_ping_pong(std::vector<std::byte> &memory, std::size_t size, unsigned count, int peer,
+                     bool first, MPI_Comm comm) {
     const int bytes = static_cast<int>(size);
     for (unsigned i = 0; i < count; ++i) {
         if (first) MPI_Send(memory.data(), bytes, MPI_BYTE, peer, tag, comm);
@@ -49,7 +51,8 @@ Order next_order(MPI_Comm orders) {
     int done = 0;
     // Other ranks may measure another route meanwhile, so this wait must not use a core.
     std::chrono::microseconds pause{50};
-    for (MPI_Test(&request, &done, MPI_STATUS_IGNORE); done == 0; MPI_Test(&request, &done, MPI_STATUS_IGNORE)) {
+    for (MPI_Test(&request, &done, MPI_STATUS_IGNORE); done == 0;
+         MPI_Test(&request, &done, MPI_STATUS_IGNORE)) {
         std::this_thread::sleep_for(pause);
         pause = std::min(pause + pause / 32, longest_pause);
     }
@@ -109,7 +112,8 @@ void serve(const DeviceEnd &end, MPI_Comm orders) {
         memory.resize(std::max(memory.size(), order.what == Order::What::plain ? order.size : 0));
         MPI_Send(nullptr, 0, MPI_BYTE, 0, tag, orders);
         if (order.what == Order::What::end) return;
-        if (order.what == Order::What::plain) plain_ping_pong(memory, order.size, order.count, 0, false, orders);
+        if (order.what == Order::What::plain)
+            plain_ping_pong(memory, order.size, order.count, 0, false, orders);
         for (unsigned i = 0; order.what == Order::What::ping_pong && i < order.count; ++i) {
             receive(end, order.size, 0);
             send(end, end.in(), order.size, 0);

@@ -25,8 +25,8 @@ fs::path script() {
     const fs::path folder = fs::read_symlink("/proc/self/exe", failure).parent_path();
     for (const char *relative : {"../autotune/plot_profile.py", CLDIST_SCRIPTS "/plot_profile.py"})
         if (fs::exists(folder / relative, failure)) return folder / relative;
-    throw TuneError(
-        fmt::format("plot_profile.py is missing in {}; install cldist again", (folder / CLDIST_SCRIPTS).string()));
+    throw TuneError(fmt::format("plot_profile.py is missing in {}; install cldist again",
+                                (folder / CLDIST_SCRIPTS).string()));
 }
 
 /// A temporary file that this object deletes.
@@ -53,10 +53,12 @@ private:
 
 void draw(const nlohmann::json &data, const std::string &png) {
     const TemporaryFile file(data.dump());
-    const ChildEnd end =
-        run_child({"/usr/bin/env", "python3", script().string(), file.path(), fs::absolute(png).string()}, time_limit);
+    const ChildEnd end = run_child(
+        {"/usr/bin/env", "python3", script().string(), file.path(), fs::absolute(png).string()},
+        time_limit);
     if (end.well()) return;
-    if (end.status == no_such_command) throw TuneError("--plot needs python3, which is not in PATH");
+    if (end.status == no_such_command)
+        throw TuneError("--plot needs python3, which is not in PATH");
     // The script prints the error.
     throw TuneError(end.output.empty() ? "plot_profile.py failed; its messages are above"
                                        : end.output.substr(0, end.output.find('\n')));

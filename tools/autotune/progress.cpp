@@ -32,7 +32,8 @@ void Progress::step(const std::string &what, double done) {
     const double part = all > 0 ? over / all : 1;
     std::string bar(24, '.');
     std::fill_n(bar.begin(), static_cast<std::size_t>(part * static_cast<double>(bar.size())), '#');
-    show(fmt::format("\r[{}] {:3.0f} %, up to {:.0f} s left: {}, {}\033[K", bar, 100 * part, all - over, route_, what));
+    show(fmt::format("\r[{}] {:3.0f} %, up to {:.0f} s left: {}, {}\033[K", bar, 100 * part,
+                     all - over, route_, what));
     std::fflush(stderr);
     shown_ = true;
 }

@@ -12,7 +12,9 @@ constexpr double good_enough = 1.02;
 // A smaller advantage is no reason to change the built-in choice.
 constexpr double noise = 1.1;
 // A message's route has more sizes and ways than a file's, and each round trip has two transfers.
-double weight_of(Route route) { return route == Route::same_host || route == Route::other_host ? 2 : 1; }
+double weight_of(Route route) {
+    return route == Route::same_host || route == Route::other_host ? 2 : 1;
+}
 // The rest is for the start, the ceilings and unplanned time.
 constexpr double planned_part = 0.9;
 // Round trips of each way in addition to the rounds: one to warm up, one to check the bytes, and
@@ -50,11 +52,13 @@ std::vector<bool> still_measured(const std::vector<std::vector<double>> &times) 
         if (!one.empty()) best = std::min(best, median(one));
     std::vector<bool> still;
     for (const auto &one : times)
-        still.push_back(!one.empty() && (one.size() < rounds_before_dropping || median(one) <= far_behind * best));
+        still.push_back(!one.empty() &&
+                        (one.size() < rounds_before_dropping || median(one) <= far_behind * best));
     return still;
 }
 
-std::vector<std::size_t> affordable(const std::vector<double> &expected, double loop_seconds, double budget) {
+std::vector<std::size_t> affordable(const std::vector<double> &expected, double loop_seconds,
+                                    double budget) {
     std::vector<std::size_t> order(expected.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
     std::stable_sort(order.begin(), order.end(),
@@ -63,7 +67,8 @@ std::vector<std::size_t> affordable(const std::vector<double> &expected, double 
     std::size_t count = 0;
     for (; count < order.size(); ++count) {
         const double there_and_back = 2 * expected[order[count]];
-        cost += besides_rounds * there_and_back + least_rounds * std::max(there_and_back, loop_seconds);
+        cost +=
+            besides_rounds * there_and_back + least_rounds * std::max(there_and_back, loop_seconds);
         if (cost > budget) break;
     }
     if (count < std::min<std::size_t>(2, order.size())) count = 0;
@@ -72,7 +77,8 @@ std::vector<std::size_t> affordable(const std::vector<double> &expected, double 
     return order;
 }
 
-Budget::Budget(double seconds, double now, const std::vector<Route> &routes) : end_(now + planned_part * seconds) {
+Budget::Budget(double seconds, double now, const std::vector<Route> &routes)
+    : end_(now + planned_part * seconds) {
     for (const Route route : routes) weights_ += weight_of(route);
 }
 

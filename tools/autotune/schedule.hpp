@@ -36,8 +36,8 @@ inline constexpr double widest_spread = 0.3;
 /// The ways that can be measured in `budget` seconds: the fastest first, at least two. `expected`
 /// is the time of one transfer of each way, 0 if unknown. Returns indices in ascending order; none
 /// if not even two ways fit.
-[[nodiscard]] std::vector<std::size_t> affordable(const std::vector<double> &expected, double loop_seconds,
-                                                  double budget);
+[[nodiscard]] std::vector<std::size_t> affordable(const std::vector<double> &expected,
+                                                  double loop_seconds, double budget);
 
 /// Distributes the time of a run to its routes, one after another. Later routes share the unused
 /// time.
@@ -59,6 +59,7 @@ private:
 
 /// The `usual` depth if its time is within 10% of the best, otherwise the smallest depth within 2%.
 /// `times` is not empty.
-[[nodiscard]] unsigned good_depth(const std::vector<std::pair<unsigned, double>> &times, unsigned usual);
+[[nodiscard]] unsigned good_depth(const std::vector<std::pair<unsigned, double>> &times,
+                                  unsigned usual);
 
 }  // namespace cldist::tool

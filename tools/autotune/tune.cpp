@@ -58,12 +58,14 @@ void take_settings(bool check) {
     if (!check) setenv("CLDIST_PROFILE", "none", 1);
     setenv("CLDIST_REFINE", "off", 1);
     setenv("CLDIST_DIRECT_IO", "off", 1);
-    for (const char *name : {"CLDIST_PATH", "CLDIST_BLOCK_SIZE", "CLDIST_DEPTH", "CLDIST_PINNED_MAX", "CLDIST_TRACE"})
+    for (const char *name :
+         {"CLDIST_PATH", "CLDIST_BLOCK_SIZE", "CLDIST_DEPTH", "CLDIST_PINNED_MAX", "CLDIST_TRACE"})
         unsetenv(name);
 }
 
 Here here_of(cl_device_id device) {
-    return {query<cl_bool>(device, CL_DEVICE_HOST_UNIFIED_MEMORY).value_or(CL_FALSE) == CL_TRUE, io_thread_count()};
+    return {query<cl_bool>(device, CL_DEVICE_HOST_UNIFIED_MEMORY).value_or(CL_FALSE) == CL_TRUE,
+            io_thread_count()};
 }
 
 std::string now_text() {
@@ -98,7 +100,8 @@ void try_to_write(const std::string &path) {
         close(descriptor);
         unlink(trial.c_str());
     }
-    if (written < 0) throw TuneError(fmt::format("cannot write {}: {}", path, std::strerror(error)));
+    if (written < 0)
+        throw TuneError(fmt::format("cannot write {}: {}", path, std::strerror(error)));
 }
 
 // The path of the profile. Errors are reported before the measurement.
@@ -106,13 +109,18 @@ std::string output_of(const TuneOptions &options, const Profile::System &system)
     const std::string path = options.output.empty() ? profile_path(system) : options.output;
     if (path.empty())
         throw TuneError(
-            "neither XDG_CONFIG_HOME nor HOME is set, so there is no folder for profiles; set a file with --output");
+            "neither XDG_CONFIG_HOME nor HOME is set, so there is no folder for profiles; set a "
+            "file with --output");
     std::error_code failure;
     if (fs::is_directory(path, failure))
-        throw TuneError(fmt::format("cannot write {}: it is a folder; expected the name of a file", path));
-    const fs::path folder = fs::path(path).has_parent_path() ? fs::path(path).parent_path() : fs::path(".");
+        throw TuneError(
+            fmt::format("cannot write {}: it is a folder; expected the name of a file", path));
+    const fs::path folder =
+        fs::path(path).has_parent_path() ? fs::path(path).parent_path() : fs::path(".");
     fs::create_directories(folder, failure);
-    if (failure) throw TuneError(fmt::format("cannot create the folder {}: {}", folder.string(), failure.message()));
+    if (failure)
+        throw TuneError(
+            fmt::format("cannot create the folder {}: {}", folder.string(), failure.message()));
     try_to_write(path);
     return path;
 }
@@ -133,12 +141,15 @@ Profile write_merged(const std::string &path, const Profile &measured) {
 std::shared_ptr<const Profile> profile_in_use(cl_device_id device) {
     FoundProfile found = find_profile(device);
     if (found.profile == nullptr)
-        throw TuneError("no profile is in use, so there is nothing to check; run `cldist tune` to make one");
+        throw TuneError(
+            "no profile is in use, so there is nothing to check; run `cldist tune` to make one");
     fmt::print("{}\n\n", found.path);
     return std::move(found.profile);
 }
 
-void warn(const std::string &what) { std::fprintf(stderr, "cldist tune: warning: %s\n", what.c_str()); }
+void warn(const std::string &what) {
+    std::fprintf(stderr, "cldist tune: warning: %s\n", what.c_str());
+}
 
 // The routes of one run, and its result: a profile, or tables that check a profile.
 class Run {
@@ -150,7 +161,8 @@ public:
           files_(end, directory_of(options)),
           checked_(options.check ? profile_in_use(end.device()) : nullptr),
           budget_(options.seconds, now_seconds(), routes),
-          loop_seconds_(std::clamp(usual_loop_seconds * options.seconds / usual_seconds, 0.0005, 0.01)) {
+          loop_seconds_(
+              std::clamp(usual_loop_seconds * options.seconds / usual_seconds, 0.0005, 0.01)) {
         profile_.system = system_of(end.device());
     }
 
@@ -164,7 +176,8 @@ public:
                   const std::string &between) {
         const double end = begin(route);
         if (checked_ == nullptr)
-            profile_.ceilings.push_back(fit(transport_ceiling(route), transfers.plain(std::min(largest, 16 * mib))));
+            profile_.ceilings.push_back(
+                fit(transport_ceiling(route), transfers.plain(std::min(largest, 16 * mib))));
         measure_route(transfers, route, host_memory, largest, end, between);
     }
 
@@ -172,7 +185,8 @@ public:
         for (const Route route : {Route::from_file, Route::to_file}) {
             const double end = begin(route);
             files_.take_route(route);
-            if (checked_ == nullptr) profile_.ceilings.push_back(fit(transport_ceiling(route), files_.plain(route)));
+            if (checked_ == nullptr)
+                profile_.ceilings.push_back(fit(transport_ceiling(route), files_.plain(route)));
             measure_route(files_, route, end_.host_memory(), end_.largest(), end,
                           fs::absolute(directory_of(options_)).string());
         }
@@ -184,13 +198,16 @@ public:
     void conclude(const std::string &path) {
         progress_.clear();
         if (checked_ != nullptr) return;
-        if (std::none_of(profile_.routes.begin(), profile_.routes.end(), [](const auto &r) { return r.has_value(); }))
+        if (std::none_of(profile_.routes.begin(), profile_.routes.end(),
+                         [](const auto &r) { return r.has_value(); }))
             throw TuneError(
-                "nothing is saved, because all measured times vary too widely; measure while nothing else runs, or "
+                "nothing is saved, because all measured times vary too widely; measure while "
+                "nothing else runs, or "
                 "save them nevertheless with --force");
         const Here here = here_of(end_.device());
         for (std::size_t i = 0; i < route_count; ++i)
-            if (profile_.routes.at(i)) fmt::print("{}\n", result_text(profile_, static_cast<Route>(i), here));
+            if (profile_.routes.at(i))
+                fmt::print("{}\n", result_text(profile_, static_cast<Route>(i), here));
         write_merged(path, profile_);
         fmt::print("The profile is in {}\n", path);
         std::fflush(stdout);
@@ -206,12 +223,16 @@ private:
         return now + share;
     }
 
-    void measure_route(Transfers &transfers, Route route, bool host_memory, std::size_t largest, double end,
-                       const std::string &between) {
+    void measure_route(Transfers &transfers, Route route, bool host_memory, std::size_t largest,
+                       double end, const std::string &between) {
         const double budget = std::max(end - now_seconds(), 0.1);
-        Task task{route, host_memory, largest, budget, loop_seconds_, now_seconds, [&](std::size_t size, double done) {
-                      progress_.step(size_text(size), done);
-                  }};
+        Task task{route,
+                  host_memory,
+                  largest,
+                  budget,
+                  loop_seconds_,
+                  now_seconds,
+                  [&](std::size_t size, double done) { progress_.step(size_text(size), done); }};
         if (checked_ != nullptr) {
             const auto sizes = check_route(transfers, task, *checked_, here_of(end_.device()));
             progress_.clear();
@@ -223,21 +244,26 @@ private:
         task.spreads = &spreads;
         std::vector<Curve> curves = measure(transfers, task);
         if (curves.empty())
-            throw TuneError(fmt::format("{}: not measured, because the time was over; set a longer time with --seconds",
-                                        name_of(route)));
+            throw TuneError(fmt::format(
+                "{}: not measured, because the time was over; set a longer time with --seconds",
+                name_of(route)));
         if (const double typical = median(spreads); typical > widest_spread) {
             progress_.clear();
-            warn(fmt::format("{}: equal transfers differ by {:.0f} % (on an idle system by less than {:.0f} %){}",
-                             name_of(route), 100 * typical, 100 * widest_spread,
-                             options_.force ? "" : "; this route is not saved"));
+            warn(
+                fmt::format("{}: equal transfers differ by {:.0f} % (on an idle system by less "
+                            "than {:.0f} %){}",
+                            name_of(route), 100 * typical, 100 * widest_spread,
+                            options_.force ? "" : "; this route is not saved"));
             if (!options_.force) return;
         }
-        profile_.routes.at(static_cast<std::size_t>(route)) = {now_text(), between, std::move(curves)};
+        profile_.routes.at(static_cast<std::size_t>(route)) = {now_text(), between,
+                                                               std::move(curves)};
     }
 
     const TuneOptions &options_;
     const DeviceEnd &end_;
-    FileTransfers files_;                           ///< created before all measurements, because the disk may be full
+    /// Created before all measurements, because the disk may be full.
+    FileTransfers files_;
     const std::shared_ptr<const Profile> checked_;  ///< null: the run creates a profile
     Budget budget_;
     Progress progress_;
@@ -249,7 +275,8 @@ void tune_alone(const TuneOptions &options) {
     const DeviceEnd end(choose_device(options.device, 0), largest_measured);
     const std::string path = options.check ? "" : output_of(options, system_of(end.device()));
     fmt::print(
-        "Measures copies and files. To measure messages, start it in an MPI job: `mpirun -n 2 cldist tune` measures "
+        "Measures copies and files. To measure messages, start it in an MPI job: `mpirun -n 2 "
+        "cldist tune` measures "
         "them within a host, `mpirun -n 3 --host a:2,b cldist tune` also between two hosts.\n");
     std::fflush(stdout);
     Run run(options, end, {Route::from_file, Route::to_file});
@@ -298,15 +325,17 @@ std::vector<Route> routes_of(const Partners &partners) {
 // The part of rank 0.
 class Leader {
 public:
-    Leader(Run &run, const Job &job, const std::vector<std::string> &facts, const DeviceEnd &end, MPI_Comm orders)
+    Leader(Run &run, const Job &job, const std::vector<std::string> &facts, const DeviceEnd &end,
+           MPI_Comm orders)
         : run_(run), job_(job), facts_(facts), end_(end), orders_(orders) {}
 
     void messages(Route route, int partner) {
         const auto rank = static_cast<std::size_t>(partner);
         const auto fact = nlohmann::json::parse(facts_[rank]);
         const std::vector<std::string> &hosts = job_.host_names();
-        const std::string between =
-            route == Route::same_host ? hosts.front() : fmt::format("{} and {}", hosts.front(), hosts[rank]);
+        const std::string between = route == Route::same_host
+                                        ? hosts.front()
+                                        : fmt::format("{} and {}", hosts.front(), hosts[rank]);
         MessageTransfers transfers(end_, route, partner, orders_);
         run_.messages(route, transfers, end_.host_memory() && fact.at("host_memory").get<bool>(),
                       std::min(end_.largest(), fact.at("largest").get<std::size_t>()), between);
@@ -324,13 +353,15 @@ private:
 // The parts of a profile that another host can use: messages between hosts, and everything if the
 // hosts are equal.
 Profile for_this_host(Profile measured, const Profile::System &here) {
-    const bool alike = measured.system.device == here.device && measured.system.driver == here.driver;
+    const bool alike =
+        measured.system.device == here.device && measured.system.driver == here.driver;
     measured.system = here;
     if (!alike) {
         for (const Route route : {Route::same_host, Route::from_file, Route::to_file})
             measured.routes.at(static_cast<std::size_t>(route)).reset();
-        std::erase_if(measured.ceilings,
-                      [](const Ceiling &ceiling) { return ceiling.what != transport_ceiling(Route::other_host); });
+        std::erase_if(measured.ceilings, [](const Ceiling &ceiling) {
+            return ceiling.what != transport_ceiling(Route::other_host);
+        });
     }
     return measured;
 }
@@ -361,9 +392,12 @@ void measure_in_job(const TuneOptions &options, const Job &job) {
     std::optional<DeviceEnd> end;
     if (leads || partners.same_host == job.rank() || partners.other_host == job.rank())
         end.emplace(choose_device(options.device, job.host_rank()), largest_measured);
-    const std::string path = leads && !options.check ? output_of(options, system_of(end->device())) : "";
+    const std::string path =
+        leads && !options.check ? output_of(options, system_of(end->device())) : "";
     const std::vector<std::string> facts = job.gather(
-        end ? nlohmann::json{{"host_memory", end->host_memory()}, {"largest", end->largest()}}.dump() : std::string());
+        end ? nlohmann::json{{"host_memory", end->host_memory()}, {"largest", end->largest()}}
+                  .dump()
+            : std::string());
     // All processes sample the load at the same time, so that they do not disturb each other.
     job.wait_for_all();
     const std::string load = look_at_load();
@@ -433,8 +467,8 @@ Explained find_explained(const TuneOptions &options) {
         } catch (const Error &error) {
             throw TuneError(fmt::format("{}: {}", options.profile, error.status().message));
         }
-        found.origin =
-            fmt::format("{}, of {} on {}", options.profile, found.profile->system.device, found.profile->system.host);
+        found.origin = fmt::format("{}, of {} on {}", options.profile, found.profile->system.device,
+                                   found.profile->system.host);
         found.here.file_threads = io_thread_count();
         for (const auto &route : found.profile->routes)
             for (const Curve &curve : route ? route->curves : std::vector<Curve>{})
@@ -450,9 +484,10 @@ Explained find_explained(const TuneOptions &options) {
     if (in_use.profile != nullptr)
         found.origin = in_use.path;
     else if (!in_use.refused.empty())
-        found.origin =
-            fmt::format("no profile is in use, because {} is not valid here: {}; run `cldist tune` to make a new one",
-                        in_use.path, in_use.refused);
+        found.origin = fmt::format(
+            "no profile is in use, because {} is not valid here: {}; run `cldist tune` to make a "
+            "new one",
+            in_use.path, in_use.refused);
     else
         found.origin = "no profile is in use; run `cldist tune` to make one";
     return found;

@@ -34,7 +34,8 @@ std::vector<std::size_t> sizes_of(Route route, std::size_t largest) {
     std::vector<std::size_t> sizes;
     const std::size_t smallest = is_file(route) ? 64 * kib : kib;
     // The choice changes most between 16 KiB and 1 MiB.
-    for (std::size_t size = kib; size <= largest && size <= 64 * mib; size *= size >= 16 * kib && size < mib ? 2 : 4)
+    for (std::size_t size = kib; size <= largest && size <= 64 * mib;
+         size *= size >= 16 * kib && size < mib ? 2 : 4)
         if (size >= smallest) sizes.push_back(size);
     return sizes;
 }
@@ -61,7 +62,8 @@ std::vector<Way> ways_of(Route route, bool host_memory) {
     } else {
         // One thread writes a file. For it, several blocks are not faster than a single one.
         for (const std::size_t block : {2 * mib, 8 * mib, 64 * mib})
-            if (host_memory && (route == Route::from_file || block == 64 * mib)) ways.push_back(mapped(block));
+            if (host_memory && (route == Route::from_file || block == 64 * mib))
+                ways.push_back(mapped(block));
         // On CPU devices, staging memory that exceeds the CPU's caches would be slower.
         const unsigned depth = host_memory ? pipelined_depth(true) : file_depth;
         for (std::size_t block = 256 * kib; block <= 8 * mib; block *= 2)
@@ -81,7 +83,8 @@ Way as_done(const Way &way, std::size_t size) {
     Way done = way;
     if (done.whole || done.block == 0) return done;
     done.block = std::min(done.block, size);
-    done.depth = static_cast<unsigned>(std::min<std::size_t>(done.depth, (size + done.block - 1) / done.block));
+    done.depth = static_cast<unsigned>(
+        std::min<std::size_t>(done.depth, (size + done.block - 1) / done.block));
     return done;
 }
 

@@ -51,7 +51,8 @@ std::string name_of(cl_platform_id platform) {
 std::string why_not_opened(const std::string &library) {
     const char *const text = dlerror();
     std::string why = text != nullptr ? text : "it cannot be opened";
-    if (const std::string prefix = library + ": "; why.starts_with(prefix)) why.erase(0, prefix.size());
+    if (const std::string prefix = library + ": "; why.starts_with(prefix))
+        why.erase(0, prefix.size());
     return why;
 }
 
@@ -85,8 +86,9 @@ std::vector<std::string> unopened(std::string_view places) {
 std::string list_of(const std::vector<std::string> &devices) {
     std::string list;
     for (std::size_t i = 0, count = 0; i < devices.size(); i += count) {
-        const auto other = std::find_if(devices.begin() + static_cast<std::ptrdiff_t>(i), devices.end(),
-                                        [&](const std::string &device) { return device != devices[i]; });
+        const auto other =
+            std::find_if(devices.begin() + static_cast<std::ptrdiff_t>(i), devices.end(),
+                         [&](const std::string &device) { return device != devices[i]; });
         count = static_cast<std::size_t>(other - devices.begin()) - i;
         list += list.empty() ? "" : ", ";
         list += count == 1 ? devices[i] : fmt::format("{} x {}", count, devices[i]);
@@ -99,18 +101,22 @@ std::string lack_of(const ClusterAnswer &found) {
     if (!found.there.empty())
         return fmt::format("CLDIST_DEVICES={} selects no device; this host has: {}", found.choice,
                            list_of(found.there));
-    if (found.places.empty()) return "CLDIST_NATIVE_ICDS is set, but lists no drivers; list some, or unset it";
+    if (found.places.empty())
+        return "CLDIST_NATIVE_ICDS is set, but lists no drivers; list some, or unset it";
     if (!found.left_out.empty())
-        return fmt::format("no OpenCL driver in {} can be opened: {}", found.places, fmt::join(found.left_out, "; "));
+        return fmt::format("no OpenCL driver in {} can be opened: {}", found.places,
+                           fmt::join(found.left_out, "; "));
     return fmt::format(
-        "no OpenCL driver in {} has a device; install a driver: pocl-opencl-icd for the CPU, or the GPU vendor's",
+        "no OpenCL driver in {} has a device; install a driver: pocl-opencl-icd for the CPU, or "
+        "the GPU vendor's",
         found.places);
 }
 
 // Folders in which this user can keep a file, the preferred one first.
 std::vector<fs::path> user_folders() {
     std::vector<fs::path> folders;
-    for (const auto &[variable, below] : {std::pair{"XDG_CACHE_HOME", ""}, std::pair{"HOME", ".cache"}})
+    for (const auto &[variable, below] :
+         {std::pair{"XDG_CACHE_HOME", ""}, std::pair{"HOME", ".cache"}})
         if (const char *const value = std::getenv(variable); value != nullptr && *value != '\0')
             folders.push_back(fs::path(value) / below / "cldist");
     folders.push_back(fmt::format("/tmp/cldist-{}", geteuid()));
@@ -122,15 +128,17 @@ bool make_private(const fs::path &folder) {
     std::error_code error;
     fs::create_directories(folder, error);
     struct stat found {};
-    return lstat(folder.c_str(), &found) == 0 && S_ISDIR(found.st_mode) && found.st_uid == geteuid() &&
-           chmod(folder.c_str(), S_IRWXU) == 0;
+    return lstat(folder.c_str(), &found) == 0 && S_ISDIR(found.st_mode) &&
+           found.st_uid == geteuid() && chmod(folder.c_str(), S_IRWXU) == 0;
 }
 
-// OpenCL loaders need an absolute path in the driver file. The installed file contains the path of `meson install`. For an
-// installation that was moved, this writes a file with the present path of the library.
+// OpenCL loaders need an absolute path in the driver file. The installed file contains the path of
+// `meson install`. For an installation that was moved, this writes a file with the present path of
+// the library.
 fs::path vendors_of_moved(const fs::path &library) {
     for (const fs::path &parent : user_folders()) {
-        const fs::path folder = parent / fmt::format("vendors-{:x}", std::hash<std::string>{}(library));
+        const fs::path folder =
+            parent / fmt::format("vendors-{:x}", std::hash<std::string>{}(library));
         if (!make_private(parent) || !make_private(folder)) continue;
         if (library_in(folder) == library) return folder;
         // Other processes may do the same.
@@ -140,10 +148,10 @@ fs::path vendors_of_moved(const fs::path &library) {
         fs::rename(draft, folder / icd, error);
         if (library_in(folder) == library) return folder;
     }
-    throw std::runtime_error(
-        fmt::format("the installation was moved, and no folder is writable for a driver file of {}; set "
-                    "XDG_CACHE_HOME to a folder that belongs to you",
-                    library.string()));
+    throw std::runtime_error(fmt::format(
+        "the installation was moved, and no folder is writable for a driver file of {}; set "
+        "XDG_CACHE_HOME to a folder that belongs to you",
+        library.string()));
 }
 
 }  // namespace
@@ -151,12 +159,13 @@ fs::path vendors_of_moved(const fs::path &library) {
 std::string vendors() {
     const fs::path program = fs::read_symlink("/proc/self/exe").parent_path();
     // NVIDIA's loader needs the slash at the end.
-    if (fs::exists(program / "vendors" / icd)) return program / "vendors" / "";  // in a build folder
+    // In a build folder.
+    if (fs::exists(program / "vendors" / icd)) return program / "vendors" / "";
     const fs::path installed = program / CLDIST_VENDORS;
     const fs::path library = program / CLDIST_CLUSTER_LIBRARY;
     if (!fs::exists(installed / icd))
-        throw std::runtime_error(
-            fmt::format("{} is not where it was installed, {}", icd, installed.lexically_normal().string()));
+        throw std::runtime_error(fmt::format("{} is not where it was installed, {}", icd,
+                                             installed.lexically_normal().string()));
     std::error_code error;
     if (!fs::exists(library) || fs::equivalent(library, library_in(installed), error))
         return fs::canonical(installed) / "";
@@ -174,9 +183,11 @@ ClusterAnswer look_as_process(std::size_t number, std::size_t processes) {
     found.left_out = unopened(found.places);
     const std::vector<cl_platform_id> platforms = cluster::open_native_icds(found.places);
     for (const cl_platform_id platform : platforms)
-        for (const cl_device_id device : cluster::devices_of(platform)) found.there.push_back(describe(device));
+        for (const cl_device_id device : cluster::devices_of(platform))
+            found.there.push_back(describe(device));
     try {
-        for (const auto &devices : cluster::choose_devices(platforms, found.choice, number, processes))
+        for (const auto &devices :
+             cluster::choose_devices(platforms, found.choice, number, processes))
             for (const cl_device_id device : devices) found.mine.push_back(describe(device));
     } catch (const Error &error) {
         found.choice_failure = error.status().message;
@@ -188,18 +199,22 @@ Answer ask_cluster(std::size_t number, std::size_t processes, const std::string 
     Environment environment = rank_environment(this_environment(), vendors(), devices, nullptr);
     environment["CLDIST_CLUSTER"] = "on";  // even if MPI's launcher did not start this process
     std::vector<std::string> variables;
-    for (const auto &[name, value] : environment) variables.push_back(fmt::format("{}={}", name, value));
+    for (const auto &[name, value] : environment)
+        variables.push_back(fmt::format("{}={}", name, value));
     return ask("cluster", {number, processes}, std::move(variables));
 }
 
 Refusal refusal_of(const Answer &answer) {
     if (answer.value.is_null())
-        return {fmt::format("the test of the OpenCL drivers failed: the child process {}", answer.failure), 0};
+        return {fmt::format("the test of the OpenCL drivers failed: the child process {}",
+                            answer.failure),
+                0};
     const auto found = answer.value.get<ClusterAnswer>();
     if (!found.platform_failure.empty())
         return {fmt::format("the cluster platform does not load: {}", found.platform_failure), 1};
     if (!found.choice_failure.empty())
-        return {found.choice_failure + (found.there.empty() ? "" : "; there are: " + list_of(found.there)),
+        return {found.choice_failure +
+                    (found.there.empty() ? "" : "; there are: " + list_of(found.there)),
                 wrong_usage};
     if (found.mine.empty()) return {lack_of(found), wrong_usage};
     return {};
@@ -210,7 +225,8 @@ Finding judge_cluster(const Answer &answer) {
     const Refusal refusal = refusal_of(answer);
     if (answer.value.is_null() || refusal.status == 1)
         return problem(topic, refusal.text,
-                       "`cldist run` does not work; install cldist completely, in the folder that the build was "
+                       "`cldist run` does not work; install cldist completely, in the folder that "
+                       "the build was "
                        "configured for (an installation cannot be moved)");
     // The rest of cldist works without the platform.
     if (refusal.status != 0)
@@ -218,8 +234,11 @@ Finding judge_cluster(const Answer &answer) {
     const auto found = answer.value.get<ClusterAnswer>();
     std::string fact = fmt::format("loads, and finds {}", list_of(found.there));
     if (found.left_out.empty()) return ok(topic, std::move(fact));
-    return note(topic, fmt::format("{}; drivers that cannot be opened: {}", fact, fmt::join(found.left_out, "; ")),
-                "check that OCL_ICD_FILENAMES, CLDIST_NATIVE_ICDS or the .icd files refer to existing libraries");
+    return note(
+        topic,
+        fmt::format("{}; drivers that cannot be opened: {}", fact, fmt::join(found.left_out, "; ")),
+        "check that OCL_ICD_FILENAMES, CLDIST_NATIVE_ICDS or the .icd files refer to existing "
+        "libraries");
 }
 
 Finding cluster_finding() {
@@ -232,14 +251,15 @@ Finding cluster_finding() {
 
 int list_devices() {
     const Job job;
-    const Answer answer =
-        ask_cluster(static_cast<std::size_t>(job.host_rank()), static_cast<std::size_t>(job.host_size()));
+    const Answer answer = ask_cluster(static_cast<std::size_t>(job.host_rank()),
+                                      static_cast<std::size_t>(job.host_size()));
     std::string mine = refusal_of(answer).text;
     if (!answer.value.is_null() && refusal_of(answer).status == 0) {
         const auto found = answer.value.get<ClusterAnswer>();
         mine = list_of(found.mine);
         if (!found.left_out.empty())
-            mine += fmt::format("; drivers that cannot be opened: {}", fmt::join(found.left_out, "; "));
+            mine +=
+                fmt::format("; drivers that cannot be opened: {}", fmt::join(found.left_out, "; "));
     }
     const std::vector<std::string> of_all = job.gather(mine);
     for (std::size_t rank = 0; rank < of_all.size(); ++rank)

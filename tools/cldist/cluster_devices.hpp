@@ -12,7 +12,8 @@ namespace cldist::tool {
 
 /// The platform and devices that a process of the cluster platform would find on its host.
 struct ClusterAnswer {
-    std::string platform_failure;       ///< the reason why a program does not see the platform, or empty
+    /// The reason why a program does not see the platform, or empty.
+    std::string platform_failure;
     std::string places;                 ///< CLDIST_NATIVE_ICDS
     std::string choice;                 ///< CLDIST_DEVICES
     std::string choice_failure;         ///< the error in that setting, or empty
@@ -22,8 +23,8 @@ struct ClusterAnswer {
 
     bool operator==(const ClusterAnswer &) const = default;
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ClusterAnswer, platform_failure, places, choice, choice_failure, left_out, there,
-                                   mine)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ClusterAnswer, platform_failure, places, choice, choice_failure,
+                                   left_out, there, mine)
 
 /// The folder that contains only cldist-cluster.icd, with a slash at its end. Throws
 /// std::runtime_error if it is missing.
@@ -35,7 +36,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ClusterAnswer, platform_failure, places, choi
 
 /// Runs look_as_process() in a child process, in the environment that `cldist run` gives to
 /// programs. Unless empty, `devices` replaces CLDIST_DEVICES.
-[[nodiscard]] Answer ask_cluster(std::size_t number, std::size_t processes, const std::string &devices = {});
+[[nodiscard]] Answer ask_cluster(std::size_t number, std::size_t processes,
+                                 const std::string &devices = {});
 
 /// The reason in one line why a program can't run with these devices, and the exit status.
 struct Refusal {

@@ -26,7 +26,8 @@ void append(Findings &all, Findings more) { all.insert(all.end(), more.begin(), 
 
 Findings settings_findings() {
     std::vector<std::string_view> environment;
-    for (char **entry = environ; entry != nullptr && *entry != nullptr; ++entry) environment.emplace_back(*entry);
+    for (char **entry = environ; entry != nullptr && *entry != nullptr; ++entry)
+        environment.emplace_back(*entry);
     return judge_settings(environment);
 }
 
@@ -73,7 +74,8 @@ Findings examine_job(const Launch &launch, const std::string &program) {
     const std::string text = job.looks_at_host() ? nlohmann::json{host_name(), local}.dump() : "";
     std::vector<std::pair<std::string, Findings>> hosts;
     for (const std::string &one : job.gather(text))
-        if (!one.empty()) hosts.push_back(nlohmann::json::parse(one).get<std::pair<std::string, Findings>>());
+        if (!one.empty())
+            hosts.push_back(nlohmann::json::parse(one).get<std::pair<std::string, Findings>>());
     Findings all = job.job_findings(launch);
     append(all, joined(hosts));
     append(all, job.rank_findings());
@@ -85,27 +87,31 @@ Findings examine_job(const Launch &launch, const std::string &program) {
 
 int run_doctor(bool json, const std::string &program) {
     const Launch launch = find_launch();
-    const Findings findings = with_sections(launch.by_launcher ? examine_job(launch, program) : examine_alone(program));
+    const Findings findings =
+        with_sections(launch.by_launcher ? examine_job(launch, program) : examine_alone(program));
     if (findings.empty()) return 0;  // another rank prints the findings
     const auto count = [&](Finding::Level level) {
-        return std::count_if(findings.begin(), findings.end(), [&](const Finding &f) { return f.level == level; });
+        return std::count_if(findings.begin(), findings.end(),
+                             [&](const Finding &f) { return f.level == level; });
     };
     const auto problems = count(Finding::Level::problem);
     const auto warnings = count(Finding::Level::warning);
     const auto notes = count(Finding::Level::note);
     if (json) {
-        fmt::print(
-            "{}\n",
-            nlohmann::json{{"findings", findings}, {"problems", problems}, {"warnings", warnings}, {"notes", notes}}
-                .dump(2));
+        fmt::print("{}\n", nlohmann::json{{"findings", findings},
+                                          {"problems", problems},
+                                          {"warnings", warnings},
+                                          {"notes", notes}}
+                               .dump(2));
     } else {
         for (const Finding &finding : findings) {
             const std::string line = line_of(finding);
             const std::size_t level = std::string_view(name_of(finding.level)).size();
-            fmt::print("{}{}\n", coloured(line.substr(0, level), colour_of(finding.level)), line.substr(level));
+            fmt::print("{}{}\n", coloured(line.substr(0, level), colour_of(finding.level)),
+                       line.substr(level));
         }
-        fmt::print("{} problem{}, {} warning{}, {} note{}\n", problems, problems == 1 ? "" : "s", warnings,
-                   warnings == 1 ? "" : "s", notes, notes == 1 ? "" : "s");
+        fmt::print("{} problem{}, {} warning{}, {} note{}\n", problems, problems == 1 ? "" : "s",
+                   warnings, warnings == 1 ? "" : "s", notes, notes == 1 ? "" : "s");
     }
     return problems > 0 ? 1 : 0;
 }

@@ -74,9 +74,10 @@ RankDevice describe(cl_device_id device, cl_device_type type) {
     RankDevice found;
     found.name =
         fmt::format("device {}.{}, {}", std::ranges::find(platforms, platform) - platforms.begin(),
-                    std::ranges::find(devices, device) - devices.begin(), device_string(device, CL_DEVICE_NAME));
-    found.is_cpu =
-        (query<cl_device_type>(device, CL_DEVICE_TYPE).value_or(CL_DEVICE_TYPE_CPU) & CL_DEVICE_TYPE_CPU) != 0;
+                    std::ranges::find(devices, device) - devices.begin(),
+                    device_string(device, CL_DEVICE_NAME));
+    found.is_cpu = (query<cl_device_type>(device, CL_DEVICE_TYPE).value_or(CL_DEVICE_TYPE_CPU) &
+                    CL_DEVICE_TYPE_CPU) != 0;
     std::vector<DeviceIdentity> identities;
     std::size_t mine = 0;
     for (const cl_device_id other : devices) {
@@ -93,7 +94,8 @@ RankDevice choose_device() {
     bool gpu = false;
     for (const cl_platform_id platform : all_platforms())
         for (const cl_device_id device : all_devices(platform))
-            gpu = gpu || (query<cl_device_type>(device, CL_DEVICE_TYPE).value_or(0) & CL_DEVICE_TYPE_GPU) != 0;
+            gpu = gpu || (query<cl_device_type>(device, CL_DEVICE_TYPE).value_or(0) &
+                          CL_DEVICE_TYPE_GPU) != 0;
     const cl_device_type type = gpu ? CL_DEVICE_TYPE_GPU : CL_DEVICE_TYPE_ALL;
     cl_device_id device = nullptr;
     if (clDistLocalDevice(MPI_COMM_WORLD, nullptr, type, &device) != CL_SUCCESS) return {};
@@ -124,16 +126,19 @@ double half_trip(int other, bool first, std::vector<char> &data, int count) {
 
 bool reads_memory_of(int other) {
     const std::uint64_t value = 0x636c64697374;
-    const std::array<std::uint64_t, 2> mine{static_cast<std::uint64_t>(getpid()), std::bit_cast<std::uint64_t>(&value)};
+    const std::array<std::uint64_t, 2> mine{static_cast<std::uint64_t>(getpid()),
+                                            std::bit_cast<std::uint64_t>(&value)};
     std::array<std::uint64_t, 2> theirs{};
-    MPI_Sendrecv(mine.data(), 2, MPI_UINT64_T, other, 1, theirs.data(), 2, MPI_UINT64_T, other, 1, MPI_COMM_WORLD,
-                 MPI_STATUS_IGNORE);
+    MPI_Sendrecv(mine.data(), 2, MPI_UINT64_T, other, 1, theirs.data(), 2, MPI_UINT64_T, other, 1,
+                 MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     std::uint64_t read = 0;
     const iovec local{&read, sizeof read};
     const iovec remote{std::bit_cast<void *>(theirs[1]), sizeof read};
-    const bool well = process_vm_readv(static_cast<pid_t>(theirs[0]), &local, 1, &remote, 1, 0) == sizeof read;
+    const bool well =
+        process_vm_readv(static_cast<pid_t>(theirs[0]), &local, 1, &remote, 1, 0) == sizeof read;
     // The value must stay in memory until the other process has read it.
-    MPI_Sendrecv(nullptr, 0, MPI_BYTE, other, 1, nullptr, 0, MPI_BYTE, other, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    MPI_Sendrecv(nullptr, 0, MPI_BYTE, other, 1, nullptr, 0, MPI_BYTE, other, 1, MPI_COMM_WORLD,
+                 MPI_STATUS_IGNORE);
     return well && read == value;
 }
 
@@ -147,18 +152,25 @@ PairTimes measure(int other, bool first, bool same_host) {
     return times;
 }
 
-Finding describe_pair(const Pair &pair, bool same_host, const PairTimes &times, const std::string &btl) {
+Finding describe_pair(const Pair &pair, bool same_host, const PairTimes &times,
+                      const std::string &btl) {
     const std::string topic = fmt::format("ranks {} and {}", pair.a, pair.b);
-    const std::string more = pair.of > 1 ? fmt::format(", for {} pairs of these hosts", pair.of) : "";
-    const std::string speed =
-        fmt::format("{:.1f} us one way, {:.2f} GB/s{}", times.latency_us, times.gigabytes_per_s, more);
+    const std::string more =
+        pair.of > 1 ? fmt::format(", for {} pairs of these hosts", pair.of) : "";
+    const std::string speed = fmt::format("{:.1f} us one way, {:.2f} GB/s{}", times.latency_us,
+                                          times.gigabytes_per_s, more);
     if (!same_host) return ok(topic, "on different hosts, over the network: " + speed);
     if (is_openmpi() && !leaves_shared_memory(btl))
-        return note(topic,
-                    fmt::format("on one host, but Open MPI's setting btl={} excludes shared memory: {}", btl, speed),
-                    "add vader (Open MPI 5: sm) to the setting, or remove it");
-    return ok(topic, fmt::format("on one host, through shared memory if MPI chooses the transport{}: {}",
-                                 times.reads_other > 0 ? ", one copy is possible" : ", two copies are needed", speed));
+        return note(
+            topic,
+            fmt::format("on one host, but Open MPI's setting btl={} excludes shared memory: {}",
+                        btl, speed),
+            "add vader (Open MPI 5: sm) to the setting, or remove it");
+    return ok(
+        topic,
+        fmt::format("on one host, through shared memory if MPI chooses the transport{}: {}",
+                    times.reads_other > 0 ? ", one copy is possible" : ", two copies are needed",
+                    speed));
 }
 
 }  // namespace
@@ -182,7 +194,8 @@ std::vector<Pair> choose_pairs(const std::vector<int> &hosts, std::size_t most) 
         return pairs;
     }
     std::map<int, std::vector<int>> ranks;
-    for (int rank = 0; rank < size; ++rank) ranks[hosts[static_cast<std::size_t>(rank)]].push_back(rank);
+    for (int rank = 0; rank < size; ++rank)
+        ranks[hosts[static_cast<std::size_t>(rank)]].push_back(rank);
     for (auto one = ranks.begin(); one != ranks.end(); ++one) {
         const std::size_t n = one->second.size();
         if (n > 1) pairs.push_back({one->second[0], one->second[1], n * (n - 1) / 2});
@@ -219,15 +232,19 @@ Findings judge_ranks(const std::vector<RankDevice> &ranks) {
                                              device.name.empty() ? "no device" : device.name);
         const auto &sharing = users[{device.host_number, device.identity}];
         if (device.name.empty())
-            findings.push_back(problem(topic, fact,
-                                       "see \"OpenCL loader\" of that host; a rank without a device can exchange only "
-                                       "host memory, with MPI_CL_MEM"));
+            findings.push_back(problem(
+                topic, fact,
+                "see \"OpenCL loader\" of that host; a rank without a device can exchange only "
+                "host memory, with MPI_CL_MEM"));
         else if (sharing.size() > 1 && !device.is_cpu)
-            findings.push_back(warning(topic, fmt::format("{}, shared by the ranks {}", fact, fmt::join(sharing, ", ")),
-                                       "start no more ranks on a host than it has devices"));
+            findings.push_back(warning(
+                topic, fmt::format("{}, shared by the ranks {}", fact, fmt::join(sharing, ", ")),
+                "start no more ranks on a host than it has devices"));
         else
-            findings.push_back(ok(
-                topic, sharing.size() > 1 ? fmt::format("{}, the CPU that the ranks of this host share", fact) : fact));
+            findings.push_back(
+                ok(topic, sharing.size() > 1
+                              ? fmt::format("{}, the CPU that the ranks of this host share", fact)
+                              : fact));
     }
     return findings;
 }
@@ -241,7 +258,8 @@ Finding describe_mpi_library() {
     std::string device;
     if (const std::size_t at = line.find("MPICH Device:"); at != std::string::npos) {
         device = line.substr(at + 13, line.find('\n', at) - at - 13);
-        device.erase(std::remove_if(device.begin(), device.end(), [](char c) { return c == ' ' || c == '\t'; }),
+        device.erase(std::remove_if(device.begin(), device.end(),
+                                    [](char c) { return c == ' ' || c == '\t'; }),
                      device.end());
         device = ", device " + device;
     }
@@ -251,9 +269,11 @@ Finding describe_mpi_library() {
 }
 
 Finding judge_thread_level(bool multiple) {
-    return multiple ? ok("MPI thread level", "MPI_THREAD_MULTIPLE")
-                    : problem("MPI thread level", "the MPI library does not provide MPI_THREAD_MULTIPLE",
-                              "commands return CL_MPI_THREAD_LEVEL_TOO_LOW: use an MPI library with thread support");
+    return multiple
+               ? ok("MPI thread level", "MPI_THREAD_MULTIPLE")
+               : problem("MPI thread level", "the MPI library does not provide MPI_THREAD_MULTIPLE",
+                         "commands return CL_MPI_THREAD_LEVEL_TOO_LOW: use an MPI library with "
+                         "thread support");
 }
 
 Findings mpi_findings_alone() {
@@ -262,13 +282,15 @@ Findings mpi_findings_alone() {
     if (answer.value.is_null())
         findings.push_back(
             problem("MPI thread level",
-                    fmt::format("a test of MPI_Init in a child process failed; the process {}", answer.failure),
+                    fmt::format("a test of MPI_Init in a child process failed; the process {}",
+                                answer.failure),
                     "run a small MPI program with and without mpirun, and read its messages"));
     else
         findings.push_back(judge_thread_level(answer.value.at("multiple").get<bool>()));
     if (is_openmpi() && geteuid() == 0 && std::getenv("OMPI_ALLOW_RUN_AS_ROOT") == nullptr)
-        findings.push_back(note("root", "Open MPI's mpirun refuses to run as root",
-                                "in containers, set OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"));
+        findings.push_back(
+            note("root", "Open MPI's mpirun refuses to run as root",
+                 "in containers, set OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"));
     return findings;
 }
 
@@ -315,10 +337,11 @@ Findings Job::job_findings(const Launch &launch) const {
     if (launch.size > 1 && size_ == 1)
         findings.push_back(problem(
             "launcher",
-            fmt::format("the launcher started {} processes, but each has its own MPI_COMM_WORLD", launch.size),
-            fmt::format(
-                "this program was built with {}: use that library's mpirun (Debian: mpirun.openmpi, mpirun.mpich)",
-                is_openmpi() ? "Open MPI" : "MPICH")));
+            fmt::format("the launcher started {} processes, but each has its own MPI_COMM_WORLD",
+                        launch.size),
+            fmt::format("this program was built with {}: use that library's mpirun (Debian: "
+                        "mpirun.openmpi, mpirun.mpich)",
+                        is_openmpi() ? "Open MPI" : "MPICH")));
     else
         findings.push_back(ok("launcher", fmt::format("{} rank{}", size_, size_ == 1 ? "" : "s")));
     return findings;
@@ -326,28 +349,34 @@ Findings Job::job_findings(const Launch &launch) const {
 
 Finding Job::judge_idle(const HostFacts &facts) const {
     const std::string topic = "idle ranks";
-    const std::string fact = fmt::format("{} rank{} on {} core{}", facts.ranks, facts.ranks == 1 ? "" : "s",
-                                         facts.cores, facts.cores == 1 ? "" : "s");
-    if (facts.ranks <= facts.cores) return ok(topic, fact + ": waiting ranks take no time from others");
+    const std::string fact =
+        fmt::format("{} rank{} on {} core{}", facts.ranks, facts.ranks == 1 ? "" : "s", facts.cores,
+                    facts.cores == 1 ? "" : "s");
+    if (facts.ranks <= facts.cores)
+        return ok(topic, fact + ": waiting ranks take no time from others");
     if (!is_openmpi())
-        return note(topic, fact + ": ranks that wait in MPI calls spin and take time from the others",
+        return note(topic,
+                    fact + ": ranks that wait in MPI calls spin and take time from the others",
                     "start fewer ranks, or wait for events instead of MPI calls");
     if (control_variable<int>("mpi_yield_when_idle").value_or(0) != 0)
         return ok(topic, fact + ", but waiting ranks yield (mpi_yield_when_idle)");
-    return problem(topic, fact + ": ranks that wait in MPI calls spin and take time from the others",
+    return problem(topic,
+                   fact + ": ranks that wait in MPI calls spin and take time from the others",
                    "use mpirun --mca mpi_yield_when_idle 1, or start fewer ranks");
 }
 
 Findings Job::rank_findings() const {
     const RankDevice mine = choose_device();
-    const nlohmann::json json{{"name", mine.name}, {"identity", mine.identity}, {"is_cpu", mine.is_cpu}};
+    const nlohmann::json json{
+        {"name", mine.name}, {"identity", mine.identity}, {"is_cpu", mine.is_cpu}};
     const std::vector<std::string> texts = gather(json.dump());
     if (rank_ != 0) return {};
     std::vector<RankDevice> ranks;
     for (std::size_t rank = 0; rank < texts.size(); ++rank) {
         const auto device = nlohmann::json::parse(texts[rank]);
         ranks.push_back({host_names_[rank], hosts_[rank], device.at("name").get<std::string>(),
-                         device.at("identity").get<std::string>(), device.at("is_cpu").get<bool>()});
+                         device.at("identity").get<std::string>(),
+                         device.at("is_cpu").get<bool>()});
     }
     return judge_ranks(ranks);
 }
@@ -356,14 +385,17 @@ Findings Job::pair_findings() const {
     const std::vector<Pair> pairs = choose_pairs(hosts_, most_pairs);
     Findings findings;
     for (const Pair &pair : pairs) {
-        const bool same_host = hosts_[static_cast<std::size_t>(pair.a)] == hosts_[static_cast<std::size_t>(pair.b)];
+        const bool same_host =
+            hosts_[static_cast<std::size_t>(pair.a)] == hosts_[static_cast<std::size_t>(pair.b)];
         PairTimes times;
         if (rank_ == pair.a) times = measure(pair.b, true, same_host);
         if (rank_ == pair.b) times = measure(pair.a, false, same_host);
         wait_for_all();
         if (rank_ == pair.a && rank_ != 0) MPI_Send(&times, 3, MPI_DOUBLE, 0, 2, MPI_COMM_WORLD);
-        if (rank_ == 0 && pair.a != 0) MPI_Recv(&times, 3, MPI_DOUBLE, pair.a, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-        if (rank_ == 0) findings.push_back(describe_pair(pair, same_host, times, shared_memory_setting_));
+        if (rank_ == 0 && pair.a != 0)
+            MPI_Recv(&times, 3, MPI_DOUBLE, pair.a, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        if (rank_ == 0)
+            findings.push_back(describe_pair(pair, same_host, times, shared_memory_setting_));
     }
     return findings;
 }
@@ -372,7 +404,8 @@ void Job::wait_for_all() const {
     MPI_Request request = MPI_REQUEST_NULL;
     MPI_Ibarrier(MPI_COMM_WORLD, &request);
     int done = 0;
-    for (MPI_Test(&request, &done, MPI_STATUS_IGNORE); done == 0; MPI_Test(&request, &done, MPI_STATUS_IGNORE))
+    for (MPI_Test(&request, &done, MPI_STATUS_IGNORE); done == 0;
+         MPI_Test(&request, &done, MPI_STATUS_IGNORE))
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
@@ -382,11 +415,14 @@ std::vector<std::string> Job::gather(const std::string &text) const {
     MPI_Gather(&length, 1, MPI_INT, lengths.data(), 1, MPI_INT, 0, MPI_COMM_WORLD);
     std::vector<int> starts(lengths.size());
     std::exclusive_scan(lengths.begin(), lengths.end(), starts.begin(), 0);
-    std::string all(rank_ == 0 ? static_cast<std::size_t>(starts.back() + lengths.back()) : 0, '\0');
-    MPI_Gatherv(text.data(), length, MPI_CHAR, all.data(), lengths.data(), starts.data(), MPI_CHAR, 0, MPI_COMM_WORLD);
+    std::string all(rank_ == 0 ? static_cast<std::size_t>(starts.back() + lengths.back()) : 0,
+                    '\0');
+    MPI_Gatherv(text.data(), length, MPI_CHAR, all.data(), lengths.data(), starts.data(), MPI_CHAR,
+                0, MPI_COMM_WORLD);
     std::vector<std::string> texts;
     for (std::size_t i = 0; rank_ == 0 && i < lengths.size(); ++i)
-        texts.push_back(all.substr(static_cast<std::size_t>(starts[i]), static_cast<std::size_t>(lengths[i])));
+        texts.push_back(
+            all.substr(static_cast<std::size_t>(starts[i]), static_cast<std::size_t>(lengths[i])));
     return texts;
 }
 

@@ -55,7 +55,8 @@ struct RankDevice {
 /// For a process that no launcher started. Tries MPI in a child process.
 [[nodiscard]] Findings mpi_findings_alone();
 
-/// The MPI job that this process belongs to, between MPI_Init and MPI_Finalize. All calls are collective.
+/// The MPI job that this process belongs to, between MPI_Init and MPI_Finalize. All calls are
+/// collective.
 class Job {
 public:
     Job();

@@ -38,7 +38,8 @@ struct PoclFacts {
 [[nodiscard]] Finding judge_profile(const std::string &device, const FoundProfile &found);
 [[nodiscard]] Findings judge_profiling(const std::string &device, const Answer &answer);
 
-/// A GPU: can kernels move messages between processes of one host? `exports` says whether the driver shares device memory.
+/// A GPU: can kernels move messages between processes of one host? `exports` says whether the
+/// driver shares device memory.
 [[nodiscard]] Finding judge_kernels(const std::string &device, bool exports, Path requested);
 
 /// Examines platforms, devices, and the behaviour of their drivers. Takes some seconds.

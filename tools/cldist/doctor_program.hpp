@@ -15,7 +15,8 @@ struct LoadedObject {
 };
 
 /// Whether the program's MPI calls reach cldist. `objects` are in the loader's search order. Pure.
-[[nodiscard]] Findings judge_program(const std::string &program, const std::vector<LoadedObject> &objects);
+[[nodiscard]] Findings judge_program(const std::string &program,
+                                     const std::vector<LoadedObject> &objects);
 
 /// The same for a program's file in this environment. Does not run the program.
 [[nodiscard]] Findings program_findings(const std::string &program);

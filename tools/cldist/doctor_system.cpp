@@ -35,7 +35,9 @@ std::optional<std::string> first_line(const fs::path &path) {
 
 std::optional<std::uint64_t> limit_of(int resource) {
     rlimit limit{};
-    if (getrlimit(static_cast<__rlimit_resource>(resource), &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return {};
+    if (getrlimit(static_cast<__rlimit_resource>(resource), &limit) != 0 ||
+        limit.rlim_cur == RLIM_INFINITY)
+        return {};
     return limit.rlim_cur;
 }
 
@@ -57,8 +59,10 @@ double quota_of_container() {
 std::vector<std::string> governors() {
     std::set<std::string> names;
     std::error_code error;
-    for (fs::directory_iterator at("/sys/devices/system/cpu", error), end; !error && at != end; at.increment(error))
-        if (const auto governor = first_line(at->path() / "cpufreq/scaling_governor")) names.insert(*governor);
+    for (fs::directory_iterator at("/sys/devices/system/cpu", error), end; !error && at != end;
+         at.increment(error))
+        if (const auto governor = first_line(at->path() / "cpufreq/scaling_governor"))
+            names.insert(*governor);
     return {names.begin(), names.end()};
 }
 
@@ -72,17 +76,21 @@ bool reads_own_memory() {
 
 Finding judge_cores(const HostFacts &facts) {
     const std::string topic = "cores";
-    const std::string fact = fmt::format("{} core{} for {} rank{} on this host", facts.cores,
-                                         facts.cores == 1 ? "" : "s", facts.ranks, facts.ranks == 1 ? "" : "s");
+    const std::string fact =
+        fmt::format("{} core{} for {} rank{} on this host", facts.cores,
+                    facts.cores == 1 ? "" : "s", facts.ranks, facts.ranks == 1 ? "" : "s");
     if (facts.quota_cores > 0 && facts.quota_cores < facts.cores - 0.01)
         return note(topic,
-                    fmt::format("{}, but the container may use only the time of {:.1f} cores", fact, facts.quota_cores),
-                    "the kernel stops threads when this time is used up, which delays messages by up to 100 ms: start "
+                    fmt::format("{}, but the container may use only the time of {:.1f} cores", fact,
+                                facts.quota_cores),
+                    "the kernel stops threads when this time is used up, which delays messages by "
+                    "up to 100 ms: start "
                     "fewer ranks "
                     "and threads, or raise the limit (docker run --cpus)");
     if (facts.ranks > facts.cores)
         return note(topic, fact,
-                    "waiting ranks take time from computing ranks: start fewer ranks, or let waiting ranks yield (see "
+                    "waiting ranks take time from computing ranks: start fewer ranks, or let "
+                    "waiting ranks yield (see "
                     "\"idle ranks\")");
     return ok(topic, fact);
 }
@@ -93,19 +101,24 @@ Finding judge_binding(const HostFacts &facts) {
         return ok(topic, fmt::format("each rank may run on {} core{}", facts.cores_of_a_rank,
                                      facts.cores_of_a_rank == 1 ? "" : "s"));
     return note(topic,
-                "each rank is bound to one core, which the threads of the program, the library and the driver share",
-                "use mpirun --bind-to none (Open MPI) or -bind-to none (MPICH), or bind each rank to several cores");
+                "each rank is bound to one core, which the threads of the program, the library and "
+                "the driver share",
+                "use mpirun --bind-to none (Open MPI) or -bind-to none (MPICH), or bind each rank "
+                "to several cores");
 }
 
 Finding judge_locked_memory(const HostFacts &facts) {
     const std::string topic = "locked memory";
     if (!facts.locked_memory) return ok(topic, "unlimited");
-    const std::string fact = fmt::format("at most {} per process", bytes_text(*facts.locked_memory));
+    const std::string fact =
+        fmt::format("at most {} per process", bytes_text(*facts.locked_memory));
     if (!facts.rdma)
-        return ok(topic,
-                  fact + "; enough, because there is no InfiniBand card, and GPU drivers do not need this limit");
+        return ok(topic, fact +
+                             "; enough, because there is no InfiniBand card, and GPU drivers do "
+                             "not need this limit");
     return problem(topic, fact + ", but transfers over the InfiniBand card need locked memory",
-                   "run ulimit -l unlimited; to make this permanent, set memlock in /etc/security/limits.conf; in a "
+                   "run ulimit -l unlimited; to make this permanent, set memlock in "
+                   "/etc/security/limits.conf; in a "
                    "container, use docker run --ulimit memlock=-1");
 }
 
@@ -115,30 +128,37 @@ Finding judge_shared_memory(const HostFacts &facts) {
         return problem(topic, "there is no /dev/shm",
                        "MPI libraries need it for messages within a host: mount a tmpfs there");
     const std::uint64_t wanted = 16 * mib * std::max(facts.ranks, 1U);
-    const std::string fact =
-        fmt::format("/dev/shm has {}, {} of it free", bytes_text(*facts.shm_total), bytes_text(*facts.shm_free));
+    const std::string fact = fmt::format("/dev/shm has {}, {} of it free",
+                                         bytes_text(*facts.shm_total), bytes_text(*facts.shm_free));
     if (*facts.shm_free < wanted)
-        return problem(
-            topic,
-            fmt::format("{}; {} rank{} need {}", fact, facts.ranks, facts.ranks == 1 ? "" : "s", bytes_text(wanted)),
-            "MPI fails at start, or dies with SIGBUS later: remove old files there, enlarge it with mount -o "
-            "remount,size=1G /dev/shm, or use docker run --shm-size=1g");
+        return problem(topic,
+                       fmt::format("{}; {} rank{} need {}", fact, facts.ranks,
+                                   facts.ranks == 1 ? "" : "s", bytes_text(wanted)),
+                       "MPI fails at start, or dies with SIGBUS later: remove old files there, "
+                       "enlarge it with mount -o "
+                       "remount,size=1G /dev/shm, or use docker run --shm-size=1g");
     return ok(topic, fact);
 }
 
 Finding judge_single_copy(const HostFacts &facts) {
     const std::string topic = "single copy";
     if (!facts.reads_own_memory)
-        return note(topic, "the container forbids process_vm_readv",
-                    "MPI copies large messages within the host twice: use docker run --cap-add SYS_PTRACE");
+        return note(
+            topic, "the container forbids process_vm_readv",
+            "MPI copies large messages within the host twice: use docker run --cap-add SYS_PTRACE");
     const std::string scope = facts.ptrace_scope.value_or("0");
-    if (scope == "0") return ok(topic, "processes of one user can read each other's memory (ptrace_scope 0)");
+    if (scope == "0")
+        return ok(topic, "processes of one user can read each other's memory (ptrace_scope 0)");
     if (scope == "1")
-        return note(topic, "ptrace_scope is 1: a process can read another's memory only if that process allows it",
-                    "Open MPI's ranks allow this, but MPICH copies large messages within the host twice: run sysctl "
-                    "kernel.yama.ptrace_scope=0");
-    return note(topic, fmt::format("ptrace_scope is {}: processes cannot read each other's memory", scope),
-                "MPI copies large messages within the host twice: run sysctl kernel.yama.ptrace_scope=0");
+        return note(
+            topic,
+            "ptrace_scope is 1: a process can read another's memory only if that process allows it",
+            "Open MPI's ranks allow this, but MPICH copies large messages within the host twice: "
+            "run sysctl "
+            "kernel.yama.ptrace_scope=0");
+    return note(
+        topic, fmt::format("ptrace_scope is {}: processes cannot read each other's memory", scope),
+        "MPI copies large messages within the host twice: run sysctl kernel.yama.ptrace_scope=0");
 }
 
 Finding judge_open_files(const HostFacts &facts) {
@@ -146,7 +166,8 @@ Finding judge_open_files(const HostFacts &facts) {
     if (!facts.open_files) return ok(topic, "unlimited");
     const std::string fact = fmt::format("at most {} per process", *facts.open_files);
     return *facts.open_files < 256
-               ? problem(topic, fact, "each connection, stream and device needs several: run ulimit -n 4096")
+               ? problem(topic, fact,
+                         "each connection, stream and device needs several: run ulimit -n 4096")
                : ok(topic, fact);
 }
 
@@ -159,19 +180,21 @@ Finding judge_huge_pages(const HostFacts &facts) {
         return ok(topic, "the kernel reports \"" + *facts.huge_pages + "\"");
     const std::string chosen = facts.huge_pages->substr(open + 1, close - open - 1);
     if (chosen == "never")
-        return note(
-            topic, "transparent huge pages are off",
-            "copies of large host arrays are slower: run echo madvise > /sys/kernel/mm/transparent_hugepage/enabled");
+        return note(topic, "transparent huge pages are off",
+                    "copies of large host arrays are slower: run echo madvise > "
+                    "/sys/kernel/mm/transparent_hugepage/enabled");
     return ok(topic, "transparent huge pages: " + chosen);
 }
 
 Finding judge_governor(const HostFacts &facts) {
     const std::string topic = "core frequency";
-    if (facts.governors.empty()) return ok(topic, "not reported (as usual in virtual machines and containers)");
+    if (facts.governors.empty())
+        return ok(topic, "not reported (as usual in virtual machines and containers)");
     const std::string fact = fmt::format("governor {}", fmt::join(facts.governors, ", "));
     if (facts.governors == std::vector<std::string>{"performance"}) return ok(topic, fact);
     return note(topic, fact,
-                "small messages are slower and times vary, because cores wake up slowly: run cpupower frequency-set -g "
+                "small messages are slower and times vary, because cores wake up slowly: run "
+                "cpupower frequency-set -g "
                 "performance");
 }
 
@@ -209,10 +232,12 @@ std::string_view section_of(const Finding &finding) {
 
 Findings with_sections(Findings findings) {
     for (Finding &finding : findings)
-        if (const std::string_view section = section_of(finding); !finding.advice.empty() && !section.empty()) {
+        if (const std::string_view section = section_of(finding);
+            !finding.advice.empty() && !section.empty()) {
             const std::size_t anchor = section.find('#');
-            finding.advice += fmt::format("; see {}{}", document(std::string(section.substr(0, anchor)).c_str()),
-                                          section.substr(anchor));
+            finding.advice +=
+                fmt::format("; see {}{}", document(std::string(section.substr(0, anchor)).c_str()),
+                            section.substr(anchor));
         }
     return findings;
 }
@@ -240,7 +265,8 @@ HostFacts host_facts(unsigned ranks) {
     facts.cores_of_a_rank = facts.cores;
     facts.quota_cores = quota_of_container();
     std::error_code error;
-    facts.rdma = fs::is_directory("/sys/class/infiniband", error) && !fs::is_empty("/sys/class/infiniband", error);
+    facts.rdma = fs::is_directory("/sys/class/infiniband", error) &&
+                 !fs::is_empty("/sys/class/infiniband", error);
     facts.locked_memory = limit_of(RLIMIT_MEMLOCK);
     facts.open_files = limit_of(RLIMIT_NOFILE);
     struct statvfs shm {};
@@ -256,8 +282,9 @@ HostFacts host_facts(unsigned ranks) {
 }
 
 Findings judge_host(const HostFacts &facts) {
-    return {judge_cores(facts),       judge_binding(facts),    judge_locked_memory(facts), judge_shared_memory(facts),
-            judge_single_copy(facts), judge_open_files(facts), judge_huge_pages(facts),    judge_governor(facts)};
+    return {judge_cores(facts),         judge_binding(facts),     judge_locked_memory(facts),
+            judge_shared_memory(facts), judge_single_copy(facts), judge_open_files(facts),
+            judge_huge_pages(facts),    judge_governor(facts)};
 }
 
 Findings judge_settings(const std::vector<std::string_view> &environment) {
@@ -274,17 +301,20 @@ Findings judge_settings(const std::vector<std::string_view> &environment) {
     }
     std::sort(known.begin(), known.end());
     Findings findings;
-    findings.push_back(ok(topic, known.empty() ? "no CLDIST_ variable is set; all settings have their defaults"
-                                               : fmt::format("{}", fmt::join(known, " "))));
+    findings.push_back(
+        ok(topic, known.empty() ? "no CLDIST_ variable is set; all settings have their defaults"
+                                : fmt::format("{}", fmt::join(known, " "))));
     for (const std::string &complaint : complaints)
-        findings.push_back(
-            problem(topic, complaint, fmt::format("correct it; {} lists the settings", document("configuration.md"))));
+        findings.push_back(problem(
+            topic, complaint,
+            fmt::format("correct it; {} lists the settings", document("configuration.md"))));
     return findings;
 }
 
 unsigned cores_per_rank(const HostFacts &facts) {
     unsigned cores = facts.cores;
-    if (facts.quota_cores > 0) cores = std::min(cores, static_cast<unsigned>(std::ceil(facts.quota_cores)));
+    if (facts.quota_cores > 0)
+        cores = std::min(cores, static_cast<unsigned>(std::ceil(facts.quota_cores)));
     return std::max(1U, cores / std::max(1U, facts.ranks));
 }
 

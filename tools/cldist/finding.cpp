@@ -11,14 +11,17 @@
 namespace cldist::tool {
 namespace {
 
-constexpr std::array<std::pair<Finding::Level, const char *>, 4> level_names{{{Finding::Level::ok, "ok"},
-                                                                              {Finding::Level::note, "note"},
-                                                                              {Finding::Level::warning, "WARNING"},
-                                                                              {Finding::Level::problem, "PROBLEM"}}};
+constexpr std::array<std::pair<Finding::Level, const char *>, 4> level_names{
+    {{Finding::Level::ok, "ok"},
+     {Finding::Level::note, "note"},
+     {Finding::Level::warning, "WARNING"},
+     {Finding::Level::problem, "PROBLEM"}}};
 
 }  // namespace
 
-const char *name_of(Finding::Level level) { return level_names.at(static_cast<std::size_t>(level)).second; }
+const char *name_of(Finding::Level level) {
+    return level_names.at(static_cast<std::size_t>(level)).second;
+}
 
 void to_json(nlohmann::json &json, const Finding &finding) {
     json = {{"level", name_of(finding.level)},
@@ -44,8 +47,8 @@ Findings joined(const std::vector<std::pair<std::string, Findings>> &hosts) {
         auto place = all.begin();
         for (const Finding &finding : findings) {
             const auto same = std::find_if(all.begin(), all.end(), [&](const Finding &other) {
-                return other.level == finding.level && other.topic == finding.topic && other.fact == finding.fact &&
-                       other.advice == finding.advice;
+                return other.level == finding.level && other.topic == finding.topic &&
+                       other.fact == finding.fact && other.advice == finding.advice;
             });
             if (same != all.end()) {
                 same->hosts.push_back(host);
@@ -54,8 +57,9 @@ Findings joined(const std::vector<std::pair<std::string, Findings>> &hosts) {
             }
             // Inserts the finding after other hosts' findings on its topic, otherwise at its place
             // on its own host.
-            const auto last = std::find_if(all.rbegin(), all.rend(),
-                                           [&](const Finding &other) { return other.topic == finding.topic; });
+            const auto last = std::find_if(all.rbegin(), all.rend(), [&](const Finding &other) {
+                return other.topic == finding.topic;
+            });
             place = all.insert(last == all.rend() ? place : last.base(), finding);
             place->hosts = {host};
             ++place;
@@ -69,10 +73,12 @@ Findings joined(const std::vector<std::pair<std::string, Findings>> &hosts) {
 Findings without_repetition(const Findings &findings) {
     // "device 0.0: fact" -> ("0.0", "fact")
     constexpr std::string_view prefix = "device ";
-    const auto split = [&](const Finding &finding) -> std::optional<std::pair<std::string, std::string>> {
+    const auto split =
+        [&](const Finding &finding) -> std::optional<std::pair<std::string, std::string>> {
         const std::size_t colon = finding.fact.find(": ");
         if (!finding.fact.starts_with(prefix) || colon == std::string::npos) return std::nullopt;
-        return std::pair(finding.fact.substr(prefix.size(), colon - prefix.size()), finding.fact.substr(colon + 2));
+        return std::pair(finding.fact.substr(prefix.size(), colon - prefix.size()),
+                         finding.fact.substr(colon + 2));
     };
     std::vector<Finding> all;
     std::vector<std::vector<std::string>> devices;  // the devices of each finding
@@ -80,7 +86,8 @@ Findings without_repetition(const Findings &findings) {
         const auto parts = split(finding);
         const auto same = std::find_if(all.begin(), all.end(), [&](const Finding &other) {
             return parts && other.level == finding.level && other.topic == finding.topic &&
-                   other.advice == finding.advice && split(other) && split(other)->second == parts->second;
+                   other.advice == finding.advice && split(other) &&
+                   split(other)->second == parts->second;
         });
         if (same == all.end()) {
             all.push_back(finding);
@@ -91,7 +98,8 @@ Findings without_repetition(const Findings &findings) {
     }
     for (std::size_t i = 0; i < all.size(); ++i)
         if (devices[i].size() > 1)
-            all[i].fact = fmt::format("devices {}: {}", fmt::join(devices[i], ", "), split(all[i])->second);
+            all[i].fact =
+                fmt::format("devices {}: {}", fmt::join(devices[i], ", "), split(all[i])->second);
     return all;
 }
 

@@ -13,8 +13,8 @@ std::optional<Greeting> parse_greeting(std::span<const std::byte> bytes, const S
     unsigned differences = 0;
     for (std::size_t i = 0; i < secret.size(); ++i)
         differences |= static_cast<unsigned char>(greeting.secret[i] ^ secret[i]);
-    if (differences != 0 || greeting.rank >= greeting.ranks || greeting.rank >= host::Channel::most_readers ||
-        greeting.host.back() != '\0')
+    if (differences != 0 || greeting.rank >= greeting.ranks ||
+        greeting.rank >= host::Channel::most_readers || greeting.host.back() != '\0')
         return std::nullopt;
     return greeting;
 }

@@ -23,6 +23,7 @@ struct Greeting {
 /// Parses the first bytes of a connection. Returns nothing if they are not the greeting of one of
 /// the job's ranks. Any program may have sent the bytes. The time does not depend on the contents
 /// of a wrong secret.
-[[nodiscard]] std::optional<Greeting> parse_greeting(std::span<const std::byte> bytes, const Secret &secret);
+[[nodiscard]] std::optional<Greeting> parse_greeting(std::span<const std::byte> bytes,
+                                                     const Secret &secret);
 
 }  // namespace cldist::tool

@@ -49,7 +49,9 @@ struct AtBarrier {
     std::uint64_t number;
 };
 
-[[noreturn]] void fail(const char *what) { throw std::system_error(errno, std::generic_category(), what); }
+[[noreturn]] void fail(const char *what) {
+    throw std::system_error(errno, std::generic_category(), what);
+}
 
 bool send_all(int socket, const void *bytes, std::size_t size) {
     for (const auto *at = static_cast<const char *>(bytes); size != 0;) {
@@ -86,7 +88,8 @@ void no_delay(int socket) {
 bool is_loopback(in_addr address) { return (ntohl(address.s_addr) >> 24U) == 127; }
 
 void add_once(std::vector<in_addr> &addresses, in_addr address) {
-    if (std::ranges::none_of(addresses, [&](in_addr each) { return each.s_addr == address.s_addr; }))
+    if (std::ranges::none_of(addresses,
+                             [&](in_addr each) { return each.s_addr == address.s_addr; }))
         addresses.push_back(address);
 }
 
@@ -114,7 +117,8 @@ std::vector<in_addr> own_addresses() {
     ifaddrs *all = nullptr;
     if (getifaddrs(&all) != 0) return addresses;
     for (const ifaddrs *one = all; one != nullptr; one = one->ifa_next)
-        if (one->ifa_addr != nullptr && (one->ifa_flags & IFF_UP) != 0 && one->ifa_addr->sa_family == AF_INET)
+        if (one->ifa_addr != nullptr && (one->ifa_flags & IFF_UP) != 0 &&
+            one->ifa_addr->sa_family == AF_INET)
             addresses.push_back(reinterpret_cast<const sockaddr_in *>(one->ifa_addr)->sin_addr);
     freeifaddrs(all);
     return addresses;
@@ -155,7 +159,8 @@ int connect_to(const std::string &address, const std::string &port) {
     if (error == EINPROGRESS) {
         pollfd ready{connection, POLLOUT, 0};
         socklen_t size = sizeof error;
-        if (poll(&ready, 1, connect_ms) != 1 || getsockopt(connection, SOL_SOCKET, SO_ERROR, &error, &size) != 0)
+        if (poll(&ready, 1, connect_ms) != 1 ||
+            getsockopt(connection, SOL_SOCKET, SO_ERROR, &error, &size) != 0)
             error = ETIMEDOUT;
     }
     if (error != 0) {
@@ -178,7 +183,8 @@ std::vector<std::string> split(std::string_view text, char at) {
 }
 
 Channel *map_channel(int file) {
-    void *const memory = mmap(nullptr, sizeof(Channel), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    void *const memory =
+        mmap(nullptr, sizeof(Channel), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     return memory == MAP_FAILED ? nullptr : static_cast<Channel *>(memory);
 }
 
@@ -193,14 +199,16 @@ std::string host_library() {
     const fs::path folder = fs::read_symlink("/proc/self/exe").parent_path();
     std::error_code ignored;
     for (const char *relative : {"../../src/host/libcldist-host.so", CLDIST_HOST_LIBRARY})
-        if (fs::exists(folder / relative, ignored)) return fs::canonical(folder / relative, ignored);
+        if (fs::exists(folder / relative, ignored))
+            return fs::canonical(folder / relative, ignored);
     return {};
 }
 
 // ---- Memory -----------------------------------------------------------------------------------
 
 HostChannel::HostChannel() : file_(memfd_create("cldist-host", MFD_CLOEXEC)) {
-    if (file_ < 0 || ftruncate(file_, sizeof(Channel)) != 0 || (channel_ = map_channel(file_)) == nullptr)
+    if (file_ < 0 || ftruncate(file_, sizeof(Channel)) != 0 ||
+        (channel_ = map_channel(file_)) == nullptr)
         fail("memory for deterministic system calls");
     // A new file contains zeros. Unwritten values stay zero, and their pages untouched.
     channel_->magic = Channel::magic_number;
@@ -219,7 +227,8 @@ std::string HostChannel::path() const { return fmt::format("/proc/{}/fd/{}", get
 HostHub::HostHub(const std::vector<std::string> &hosts) : stop_(eventfd(0, EFD_CLOEXEC)) {
     if (stop_ < 0) fail("eventfd");
     std::array<unsigned char, sizeof secret_ / 2> random{};
-    if (getrandom(random.data(), random.size(), 0) != static_cast<ssize_t>(random.size())) fail("getrandom");
+    if (getrandom(random.data(), random.size(), 0) != static_cast<ssize_t>(random.size()))
+        fail("getrandom");
     std::string secret;
     for (const unsigned char byte : random) secret += fmt::format("{:02x}", byte);
     std::copy_n(secret.begin(), secret_.size(), secret_.begin());
@@ -231,7 +240,8 @@ HostHub::HostHub(const std::vector<std::string> &hosts) : stop_(eventfd(0, EFD_C
         socklen_t size = sizeof at;
         const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
         if (listener < 0 || bind(listener, reinterpret_cast<sockaddr *>(&at), size) != 0 ||
-            listen(listener, SOMAXCONN) != 0 || getsockname(listener, reinterpret_cast<sockaddr *>(&at), &size) != 0)
+            listen(listener, SOMAXCONN) != 0 ||
+            getsockname(listener, reinterpret_cast<sockaddr *>(&at), &size) != 0)
             fail("a port for deterministic system calls");
         listeners_.push_back(listener);
         places.push_back(fmt::format("{}:{}", text_of(address), ntohs(at.sin_port)));
@@ -291,8 +301,8 @@ public:
         std::size_t at = 0;
         std::erase_if(all_, [&](Stranger &each) {
             if (ready[at++].revents != 0) {
-                const ssize_t got =
-                    recv(each.socket, each.bytes.data() + each.size, each.bytes.size() - each.size, MSG_DONTWAIT);
+                const ssize_t got = recv(each.socket, each.bytes.data() + each.size,
+                                         each.bytes.size() - each.size, MSG_DONTWAIT);
                 each.size += got > 0 ? static_cast<std::size_t>(got) : 0;
                 const bool has_failed = got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR);
                 if (!has_failed && each.size < each.bytes.size()) return false;
@@ -336,7 +346,8 @@ void HostHub::run() {
     bool first_ended = false;
     bool all_have_come = false;
     const auto first = [&]() -> Link * {
-        const auto found = std::ranges::find_if(links, [](const Link &link) { return link.rank == 0; });
+        const auto found =
+            std::ranges::find_if(links, [](const Link &link) { return link.rank == 0; });
         return found == links.end() ? nullptr : &*found;
     };
     std::vector<AtBarrier> before_first;  // for rank 0, which has not joined yet
@@ -433,7 +444,8 @@ int greet(const std::string &place, int rank, int ranks, const std::string &host
     std::copy_n(parts[0].begin(), greeting.secret.size(), greeting.secret.begin());
     greeting.rank = static_cast<std::uint32_t>(rank);
     greeting.ranks = static_cast<std::uint32_t>(ranks);
-    std::copy_n(host.begin(), std::min(host.size(), greeting.host.size() - 1), greeting.host.begin());
+    std::copy_n(host.begin(), std::min(host.size(), greeting.host.size() - 1),
+                greeting.host.begin());
     for (const std::string &at : split(parts[1], ',')) {
         const std::size_t colon = std::min(at.find(':'), at.size() - 1);
         const int hub = connect_to(at.substr(0, colon), at.substr(colon + 1));
@@ -456,7 +468,8 @@ HostPresence::~HostPresence() {
     close(hub_);
 }
 
-HostRank::HostRank(Environment &environment, const RankPlace &place, int ranks, bool all_output) : rank_(place.rank) {
+HostRank::HostRank(Environment &environment, const RankPlace &place, int ranks, bool all_output)
+    : rank_(place.rank) {
     const std::string channel = environment["CLDIST_HOST_CHANNEL"];
     const std::string hub = environment["CLDIST_HOST_HUB"];
     environment.erase("CLDIST_HOST_CHANNEL");
@@ -481,7 +494,8 @@ HostRank::HostRank(Environment &environment, const RankPlace &place, int ranks, 
     }
     if (channel_ == nullptr) {
         std::fprintf(stderr,
-                     "cldist run: rank %d cannot connect to rank 0, so its program gets its own clocks, random numbers "
+                     "cldist run: rank %d cannot connect to rank 0, so its program gets its own "
+                     "clocks, random numbers "
                      "and files\n",
                      rank_);
         return;
@@ -560,7 +574,8 @@ void HostRank::receive_barriers() {
         channel_->reader.at(at.rank - 1).barrier.store(at.number);
         host::wake_all(channel_->moves);
     }
-    for (std::size_t i = 0; i < channel_->barriers; ++i) channel_->reader.at(i).barrier.store(Channel::gone);
+    for (std::size_t i = 0; i < channel_->barriers; ++i)
+        channel_->reader.at(i).barrier.store(Channel::gone);
     host::wake_all(channel_->moves);
 }
 
@@ -570,7 +585,9 @@ HostRank::~HostRank() {
         if (rank_ == 0)
             close_channel(*channel_);
         else
-            host::ChannelReader(*channel_, own_ != nullptr ? 0 : static_cast<std::size_t>(rank_ - 1)).leave();
+            host::ChannelReader(*channel_,
+                                own_ != nullptr ? 0 : static_cast<std::size_t>(rank_ - 1))
+                .leave();
     }
     if (hub_ >= 0) {
         if (rank_ == 0 && answers_.joinable()) answers_.join();

@@ -34,8 +34,9 @@ Intervals intersection_of(const Intervals &a, const Intervals &b) {
 }
 
 double length_of(const Intervals &intervals) {
-    return std::accumulate(intervals.begin(), intervals.end(), 0.0,
-                           [](double sum, const Interval &one) { return sum + (one.end - one.start); });
+    return std::accumulate(
+        intervals.begin(), intervals.end(), 0.0,
+        [](double sum, const Interval &one) { return sum + (one.end - one.start); });
 }
 
 }  // namespace cldist::tool

@@ -17,21 +17,25 @@ const std::string line_of_dashes = std::string(74, '-') + '\n';
 constexpr std::size_t longest_message = 8192;
 
 // The first words of messages about ends that `cldist run` reports itself.
-constexpr std::array job_aborted{"Primary job  terminated normally, but", "MPI_ABORT was invoked on rank "};
+constexpr std::array job_aborted{"Primary job  terminated normally, but",
+                                 "MPI_ABORT was invoked on rank "};
 // These texts follow the launcher's name.
-constexpr std::array about_ended_ranks{" detected that one or more processes exited with non-zero status",
-                                       " noticed that process rank"};
+constexpr std::array about_ended_ranks{
+    " detected that one or more processes exited with non-zero status",
+    " noticed that process rank"};
 constexpr std::string_view host_lost = "ORTE has lost communication with a remote daemon.";
 constexpr std::array launch_failed{"ORTE was unable to reliably start one or more daemons.",
                                    "An ORTE daemon has unexpectedly failed after launch"};
 constexpr std::string_view remote_daemon = "Remote daemon: ";
 constexpr std::array ssh_failures{"ssh: Could not resolve hostname ", "ssh: connect to host "};
 // mpirun prints this when `cldist run` sends it a signal.
-const std::string interrupt_forwarded = fmt::format(": Forwarding signal {} to job\n", interrupt_carrier);
+const std::string interrupt_forwarded =
+    fmt::format(": Forwarding signal {} to job\n", interrupt_carrier);
 constexpr std::array about_signals{": Forwarding signal ", ": killing job"};
 
 bool begins_with_any(std::string_view text, const auto &beginnings) {
-    return std::ranges::any_of(beginnings, [&](std::string_view each) { return text.starts_with(each); });
+    return std::ranges::any_of(beginnings,
+                               [&](std::string_view each) { return text.starts_with(each); });
 }
 
 void add_once(std::vector<std::string> &names, std::string_view name) {
@@ -42,10 +46,13 @@ void add_once(std::vector<std::string> &names, std::string_view name) {
 
 // Whether the message is known, or may become a known message.
 bool LauncherText::is_known(std::string_view message) const {
-    const auto begins = [&](std::string_view known) { return message.starts_with(known.substr(0, message.size())); };
+    const auto begins = [&](std::string_view known) {
+        return message.starts_with(known.substr(0, message.size()));
+    };
     return std::ranges::any_of(job_aborted, begins) || begins(host_lost) ||
            std::ranges::any_of(launch_failed, begins) ||
-           std::ranges::any_of(about_ended_ranks, [&](const char *text) { return begins(launcher_ + text); });
+           std::ranges::any_of(about_ended_ranks,
+                               [&](const char *text) { return begins(launcher_ + text); });
 }
 
 bool LauncherText::removes(std::string_view message) {
@@ -71,12 +78,14 @@ std::string LauncherText::pass(std::string_view part) {
     std::string passed;
     for (std::string_view rest = text; !rest.empty();) {
         const std::size_t end = rest.find('\n');
-        const std::string_view line = rest.substr(0, end == std::string_view::npos ? rest.size() : end + 1);
+        const std::string_view line =
+            rest.substr(0, end == std::string_view::npos ? rest.size() : end + 1);
         if (at_line_start_ && line == line_of_dashes) {
             const std::string_view message = rest.substr(line.size());
             const std::size_t length = message.find(line_of_dashes);
             if (is_known(message)) {
-                if (length == std::string_view::npos && !is_end && message.size() < longest_message) {
+                if (length == std::string_view::npos && !is_end &&
+                    message.size() < longest_message) {
                     held_ = rest;
                     return passed;
                 }
@@ -98,7 +107,8 @@ std::string LauncherText::pass(std::string_view part) {
 
 void LauncherText::look_at(std::string_view line) {
     const bool by_platform =
-        line.starts_with("cldist[") && line.find("]: the processes' calls differ: ") != std::string_view::npos;
+        line.starts_with("cldist[") &&
+        line.find("]: the processes' calls differ: ") != std::string_view::npos;
     const bool is_interrupt = line == launcher_ + interrupt_forwarded;
     if (by_platform || is_interrupt || line.starts_with("cldist run: rank ") ||
         line.starts_with(new_start_announcement))

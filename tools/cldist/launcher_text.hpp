@@ -22,7 +22,9 @@ public:
     /// empty.
     [[nodiscard]] const std::string &launch_failure() const { return launch_failure_; }
     /// The hosts that ssh could not reach, each once.
-    [[nodiscard]] const std::vector<std::string> &unreachable_hosts() const { return unreachable_hosts_; }
+    [[nodiscard]] const std::vector<std::string> &unreachable_hosts() const {
+        return unreachable_hosts_;
+    }
 
 private:
     [[nodiscard]] bool is_known(std::string_view message) const;

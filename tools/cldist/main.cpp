@@ -153,12 +153,15 @@ std::string check_device(const std::string &text) {
     return names_device(text) ? "" : "\"" + text + "\" is neither cpu, gpu nor a number";
 }
 
-std::string check_named(const std::string &text) { return text.empty() ? "the value is empty" : ""; }
+std::string check_named(const std::string &text) {
+    return text.empty() ? "the value is empty" : "";
+}
 
 std::string check_simulation(const std::string &text) {
-    return cldist::parse_simulation(text)
-               ? ""
-               : "\"" + text + "\" is not PROCESSES[:RANK[:PER_HOST]], with a rank among at most 65536 processes";
+    return cldist::parse_simulation(text) ? ""
+                                          : "\"" + text +
+                                                "\" is not PROCESSES[:RANK[:PER_HOST]], with a "
+                                                "rank among at most 65536 processes";
 }
 
 // The usage line includes the arguments after the options.
@@ -167,7 +170,8 @@ public:
     explicit Usage(const char *rest) : rest_(rest) {}
     std::string make_usage(const CLI::App *app, std::string name) const override {
         const bool is_command = app->get_parent() != nullptr;
-        return fmt::format("Usage: {} [OPTIONS]{}{}\n", is_command ? "cldist " + app->get_name() : name,
+        return fmt::format("Usage: {} [OPTIONS]{}{}\n",
+                           is_command ? "cldist " + app->get_name() : name,
                            *rest_ == '\0' ? "" : " ", rest_);
     }
 
@@ -177,30 +181,38 @@ private:
 void set_usage(CLI::App *app, const char *rest) { app->formatter(std::make_shared<Usage>(rest)); }
 
 CLI::App *add_tune(CLI::App &app, TuneOptions &options) {
-    CLI::App *const tune = app.add_subcommand("tune", "Measures this system and writes a profile for the library");
+    CLI::App *const tune =
+        app.add_subcommand("tune", "Measures this system and writes a profile for the library");
     tune->footer(tune_help);
     set_usage(tune, "[SIZE...]");
-    tune->add_option("--device", options.device, "cpu, gpu or a device's number (default: a GPU if there is one)")
+    tune->add_option("--device", options.device,
+                     "cpu, gpu or a device's number (default: a GPU if there is one)")
         ->check(check_device);
-    CLI::Option *const directory = tune->add_option("--directory", options.directory,
-                                                    "Folder in which files are measured (default: TMPDIR or /tmp)");
+    CLI::Option *const directory =
+        tune->add_option("--directory", options.directory,
+                         "Folder in which files are measured (default: TMPDIR or /tmp)");
     CLI::Option *const output =
-        tune->add_option("--output", options.output, "File for the profile (default: the file that the library reads)");
-    CLI::Option *const seconds = tune->add_option("--seconds", options.seconds, "Seconds to measure (default: 100)")
-                                     ->check(CLI::Range(1.0, 3600.0));
-    CLI::Option *const force =
-        tune->add_flag("--force", options.force, "Save the profile even if the measured times vary widely");
-    CLI::Option *const explain = tune->add_flag(
-        "--explain", options.explain, "Measure nothing; print what the library chooses for each SIZE, and why");
+        tune->add_option("--output", options.output,
+                         "File for the profile (default: the file that the library reads)");
+    CLI::Option *const seconds =
+        tune->add_option("--seconds", options.seconds, "Seconds to measure (default: 100)")
+            ->check(CLI::Range(1.0, 3600.0));
+    CLI::Option *const force = tune->add_flag(
+        "--force", options.force, "Save the profile even if the measured times vary widely");
+    CLI::Option *const explain =
+        tune->add_flag("--explain", options.explain,
+                       "Measure nothing; print what the library chooses for each SIZE, and why");
     tune->add_option("SIZE", options.sizes, "4096, 64k, 4M, … (default: 1k to 256M)")
         ->check(check_size)
         ->needs(explain);
-    CLI::Option *const check = tune->add_flag(
-        "--check", options.check,
-        "Compare the choices of the profile in use with the built-in choice and with each path that can be forced");
-    CLI::Option *const plot =
-        tune->add_option("--plot", options.plot, "Measure nothing; draw the profile as this PNG file");
-    tune->add_option("--profile", options.profile, "Profile to explain or draw (default: the profile in use)");
+    CLI::Option *const check =
+        tune->add_flag("--check", options.check,
+                       "Compare the choices of the profile in use with the built-in choice and "
+                       "with each path that can be forced");
+    CLI::Option *const plot = tune->add_option(
+        "--plot", options.plot, "Measure nothing; draw the profile as this PNG file");
+    tune->add_option("--profile", options.profile,
+                     "Profile to explain or draw (default: the profile in use)");
     explain->excludes(plot);
     for (CLI::Option *const other : {explain, plot, output, force}) check->excludes(other);
     for (CLI::Option *const other : {directory, output, seconds, force}) {
@@ -212,11 +224,14 @@ CLI::App *add_tune(CLI::App &app, TuneOptions &options) {
 
 // The common options of `run` and `devices`.
 void add_job_options(CLI::App *run, RunOptions &options) {
-    run->add_option("-n", options.ranks, "Number of processes (default: what the hosts or the batch system provide)")
+    run->add_option("-n", options.ranks,
+                    "Number of processes (default: what the hosts or the batch system provide)")
         ->check(CLI::Range(1, 1 << 20U));
-    run->add_option("--hostfile", options.hostfile, "File with hosts, in mpirun's format")->check(CLI::ExistingFile);
+    run->add_option("--hostfile", options.hostfile, "File with hosts, in mpirun's format")
+        ->check(CLI::ExistingFile);
     CLI::Option *const hosts =
-        run->add_option("--hosts", options.hosts, "Hosts, in mpirun's format: a:2,b")->check(check_named);
+        run->add_option("--hosts", options.hosts, "Hosts, in mpirun's format: a:2,b")
+            ->check(check_named);
     run->add_option("--host", options.host, "The former name of --hosts and --host-mode")
         ->check(check_named)
         ->excludes(hosts)
@@ -225,39 +240,46 @@ void add_job_options(CLI::App *run, RunOptions &options) {
                     "Devices that take part: all, or a list such as gpu:2,cpu; sets CLDIST_DEVICES")
         ->check(check_named);
     run->add_flag("--no-bind", options.no_bind, "Do not bind ranks to cores");
-    run->add_option("--mpirun-option", options.mpirun_options, "One more argument for mpirun; may be repeated")
+    run->add_option("--mpirun-option", options.mpirun_options,
+                    "One more argument for mpirun; may be repeated")
         ->allow_extra_args(false);
 }
 
 CLI::App *add_run(CLI::App &app, RunOptions &options, bool &rank) {
-    CLI::App *const run = app.add_subcommand("run", "Runs an OpenCL program on the devices of several hosts");
+    CLI::App *const run =
+        app.add_subcommand("run", "Runs an OpenCL program on the devices of several hosts");
     run->footer(run_help);
     set_usage(run, "PROGRAM [ARGUMENTS]");
     run->prefix_command();  // PROGRAM and all following arguments
     add_job_options(run, options);
     run->add_flag("--all-output", options.all_output, "Show the standard output of all ranks");
-    CLI::Option *const simulate =
-        run->add_option("--simulate", options.simulate,
-                        "PROCESSES[:RANK[:PER_HOST]]: start one process without mpirun, which simulates RANK (default: "
-                        "0) of PROCESSES, with PER_HOST processes on each host (default: 1); sets CLDIST_SIMULATE")
-            ->check(check_simulation);
+    CLI::Option *const simulate = run->add_option("--simulate", options.simulate,
+                                                  "PROCESSES[:RANK[:PER_HOST]]: start one process "
+                                                  "without mpirun, which simulates RANK (default: "
+                                                  "0) of PROCESSES, with PER_HOST processes on "
+                                                  "each host (default: 1); sets CLDIST_SIMULATE")
+                                      ->check(check_simulation);
     for (const char *const other : {"-n", "--hostfile", "--hosts", "--host", "--mpirun-option"})
         simulate->excludes(run->get_option(other));
     run->add_option("--host-mode", options.host_mode,
-                    "Which processes run PROGRAM. replicated: all; central: rank 0, whose OpenCL calls the others "
-                    "execute; auto (default): all, and if their calls differ, a new start with central; sets "
+                    "Which processes run PROGRAM. replicated: all; central: rank 0, whose OpenCL "
+                    "calls the others "
+                    "execute; auto (default): all, and if their calls differ, a new start with "
+                    "central; sets "
                     "CLDIST_HOST_MODE")
         ->check(CLI::IsMember({"auto", "replicated", "central"}));
     run->add_option("--view", options.view,
-                    "Which devices the program finds. devices: those of all processes; aggregate: one virtual device "
+                    "Which devices the program finds. devices: those of all processes; aggregate: "
+                    "one virtual device "
                     "that represents them; sets CLDIST_VIEW")
         ->check(CLI::IsMember({"devices", "aggregate"}));
     run->add_option("--counts", options.counts,
-                    "Append what each process sends and receives to this file (-: standard error); sets CLDIST_COUNTS")
+                    "Append what each process sends and receives to this file (-: standard error); "
+                    "sets CLDIST_COUNTS")
         ->check(check_named);
-    run->add_option(
-           "--stage", options.stage,
-           "Files and folders, separated by colons, that other hosts read from rank 0's host; sets CLDIST_HOST_STAGE")
+    run->add_option("--stage", options.stage,
+                    "Files and folders, separated by colons, that other hosts read from rank 0's "
+                    "host; sets CLDIST_HOST_STAGE")
         ->check(check_named);
     // Options for the ranks that mpirun starts.
     run->add_flag("--rank", rank)->group("");
@@ -278,9 +300,11 @@ std::vector<std::string> take_marked(std::vector<std::string> &arguments) {
 
 // The program and its arguments: first those left before "--", then those after it. Throws if there
 // is no program.
-std::vector<std::string> program_of(std::vector<std::string> left, const std::vector<std::string> &marked) {
+std::vector<std::string> program_of(std::vector<std::string> left,
+                                    const std::vector<std::string> &marked) {
     if (!left.empty() && left.front().starts_with("-")) throw CLI::ExtrasError("run", left);
-    left.insert(left.end(), marked.begin() + (left.empty() && !marked.empty() ? 1 : 0), marked.end());
+    left.insert(left.end(), marked.begin() + (left.empty() && !marked.empty() ? 1 : 0),
+                marked.end());
     if (left.empty() || left.front().empty()) throw CLI::RequiredError("PROGRAM");
     return left;
 }
@@ -289,13 +313,14 @@ std::vector<std::string> program_of(std::vector<std::string> left, const std::ve
 std::string version_text() {
     const std::string hdf5 = CLDIST_HDF5;
 #ifdef OPEN_MPI
-    const std::string mpi =
-        fmt::format("Open MPI {}.{}.{}", OMPI_MAJOR_VERSION, OMPI_MINOR_VERSION, OMPI_RELEASE_VERSION);
+    const std::string mpi = fmt::format("Open MPI {}.{}.{}", OMPI_MAJOR_VERSION, OMPI_MINOR_VERSION,
+                                        OMPI_RELEASE_VERSION);
 #else
     const std::string mpi = fmt::format("MPICH {}", MPICH_VERSION);
 #endif
-    return fmt::format("cldist {}, built with {}, OpenCL {}, {}, wire version {}\n", CLDIST_VERSION, mpi, CLDIST_OPENCL,
-                       hdf5 == "none" ? "no HDF5" : "HDF5 " + hdf5, cldist::wire_version);
+    return fmt::format("cldist {}, built with {}, OpenCL {}, {}, wire version {}\n", CLDIST_VERSION,
+                       mpi, CLDIST_OPENCL, hdf5 == "none" ? "no HDF5" : "HDF5 " + hdf5,
+                       cldist::wire_version);
 }
 
 // Handles a first argument that is no command. Returns whether it was one.
@@ -306,8 +331,8 @@ bool complain_of_command(const CLI::App &app, const std::string &word) {
         if (command->get_name() == word) return false;
         if (!command->get_group().empty()) names.push_back(command->get_name());
     }
-    const auto nearest =
-        std::ranges::min_element(names, {}, [&](const std::string &name) { return cldist::edit_distance(word, name); });
+    const auto nearest = std::ranges::min_element(
+        names, {}, [&](const std::string &name) { return cldist::edit_distance(word, name); });
     const std::string hint = cldist::edit_distance(word, *nearest) <= 2
                                  ? fmt::format("did you mean {}?", *nearest)
                                  : fmt::format("the commands are {}", fmt::join(names, ", "));
@@ -319,8 +344,9 @@ bool complain_of_command(const CLI::App &app, const std::string &word) {
 // arguments.
 bool complain_of_option(const CLI::App &app, const std::vector<std::string> &words) {
     const std::vector<const CLI::App *> commands = app.get_subcommands(nullptr);
-    const auto found = std::ranges::find_if(
-        commands, [&](const CLI::App *command) { return !words.empty() && command->get_name() == words.front(); });
+    const auto found = std::ranges::find_if(commands, [&](const CLI::App *command) {
+        return !words.empty() && command->get_name() == words.front();
+    });
     if (found == commands.end()) return false;
     const CLI::App *const command = *found;
     for (std::size_t i = 1; i < words.size(); ++i) {
@@ -328,15 +354,19 @@ bool complain_of_option(const CLI::App &app, const std::vector<std::string> &wor
             if (command->get_prefix_command()) return false;  // the rest belongs to PROGRAM
             continue;
         }
-        if (const std::string count = words[i].substr(0, words[i].find('=')); count == "-np" || count == "--np") {
+        if (const std::string count = words[i].substr(0, words[i].find('='));
+            count == "-np" || count == "--np") {
             std::fprintf(stderr,
-                         "cldist %s: unknown option %s; did you mean -n?\nRun with --help for more information.\n",
+                         "cldist %s: unknown option %s; did you mean -n?\nRun with --help for more "
+                         "information.\n",
                          words.front().c_str(), count.c_str());
             return true;
         }
         const bool is_long = words[i].starts_with("--");
-        const std::string name = is_long ? words[i].substr(0, words[i].find('=')) : words[i].substr(0, 2);
-        if (const CLI::Option *const option = command->get_option_no_throw(name); option != nullptr) {
+        const std::string name =
+            is_long ? words[i].substr(0, words[i].find('=')) : words[i].substr(0, 2);
+        if (const CLI::Option *const option = command->get_option_no_throw(name);
+            option != nullptr) {
             // the option's value
             if (option->get_items_expected_max() > 0 && name == words[i]) ++i;
             continue;
@@ -347,7 +377,8 @@ bool complain_of_option(const CLI::App &app, const std::vector<std::string> &wor
             for (const std::string &known : option->get_lnames())
                 if (!option->get_group().empty() && cldist::edit_distance(name, "--" + known) <= 2)
                     hint = fmt::format("; did you mean --{}?", known);
-        std::fprintf(stderr, "cldist %s: unknown option %s%s\nRun with --help for more information.\n",
+        std::fprintf(stderr,
+                     "cldist %s: unknown option %s%s\nRun with --help for more information.\n",
                      words.front().c_str(), name.c_str(), hint.c_str());
         return true;
     }
@@ -356,7 +387,8 @@ bool complain_of_option(const CLI::App &app, const std::vector<std::string> &wor
 
 std::vector<std::string_view> environment_entries() {
     std::vector<std::string_view> entries;
-    for (char **entry = environ; entry != nullptr && *entry != nullptr; ++entry) entries.emplace_back(*entry);
+    for (char **entry = environ; entry != nullptr && *entry != nullptr; ++entry)
+        entries.emplace_back(*entry);
     return entries;
 }
 
@@ -365,28 +397,34 @@ std::vector<std::string_view> environment_entries() {
 namespace {
 
 int run_command(int argc, char **argv) {
-    CLI::App app("Tools for programs that use cldist. `cldist COMMAND --help` describes a command.", "cldist");
+    CLI::App app("Tools for programs that use cldist. `cldist COMMAND --help` describes a command.",
+                 "cldist");
     app.require_subcommand(1);
     set_usage(&app, "COMMAND");
     bool version = false;
-    app.add_flag("--version", version, "Print the version, and the MPI, OpenCL and HDF5 versions of the build");
+    app.add_flag("--version", version,
+                 "Print the version, and the MPI, OpenCL and HDF5 versions of the build");
 
     bool json = false;
-    CLI::App *const doctor = app.add_subcommand("doctor", "Checks this system and reports problems");
+    CLI::App *const doctor =
+        app.add_subcommand("doctor", "Checks this system and reports problems");
     doctor->footer(doctor_help);
     std::string examined_program;
     set_usage(doctor, "[PROGRAM]");
-    doctor->add_option("PROGRAM", examined_program, "A program that is linked with cldist")->check(CLI::ExistingFile);
+    doctor->add_option("PROGRAM", examined_program, "A program that is linked with cldist")
+        ->check(CLI::ExistingFile);
     doctor->add_flag("--json", json, "Print a JSON object instead of lines");
 
     TraceOptions options;
-    CLI::App *const trace =
-        app.add_subcommand("trace", "Merges the traces of all ranks, and prints how long commands took");
+    CLI::App *const trace = app.add_subcommand(
+        "trace", "Merges the traces of all ranks, and prints how long commands took");
     trace->footer(trace_help);
     set_usage(trace, "FOLDER");
     trace->add_option("FOLDER", options.folder, "The folder of CLDIST_TRACE")->required();
-    trace->add_option("-o,--output", options.output, "The merged trace (default: FOLDER/merged.json)");
-    trace->add_option("--html", options.html, "Also write a page with the time line and the table, for any browser");
+    trace->add_option("-o,--output", options.output,
+                      "The merged trace (default: FOLDER/merged.json)");
+    trace->add_option("--html", options.html,
+                      "Also write a page with the time line and the table, for any browser");
     trace->add_flag("--per-rank", options.per_rank, "Also print a table for each rank");
     trace->add_flag("--partial", options.partial, "Continue if traces are missing or damaged");
 
@@ -398,21 +436,21 @@ int run_command(int argc, char **argv) {
     CLI::App *const run = add_run(app, run_options, is_rank);
 
     RunOptions devices_options;
-    CLI::App *const devices =
-        app.add_subcommand("devices", "Lists the devices that a program under `cldist run` would find");
+    CLI::App *const devices = app.add_subcommand(
+        "devices", "Lists the devices that a program under `cldist run` would find");
     devices->footer(devices_help);
     set_usage(devices, "");
     add_job_options(devices, devices_options);
 
     std::vector<std::string> explained;  // a program and its build options
-    CLI::App *const explain =
-        app.add_subcommand("explain", "Prints which bytes of their arguments the kernels of a program access");
+    CLI::App *const explain = app.add_subcommand(
+        "explain", "Prints which bytes of their arguments the kernels of a program access");
     explain->footer(explain_help);
     set_usage(explain, "PROGRAM [BUILD OPTIONS]");
     explain->prefix_command();
 
-    CLI::App *const settings =
-        app.add_subcommand("config", "Prints all settings, their values and the sources of the values");
+    CLI::App *const settings = app.add_subcommand(
+        "config", "Prints all settings, their values and the sources of the values");
     settings->footer(config_help);
     set_usage(settings, "");
 
@@ -445,15 +483,18 @@ int run_command(int argc, char **argv) {
     }
     if (!tune_options.profile.empty() && !tune_options.explain && tune_options.plot.empty()) {
         std::fprintf(stderr,
-                     "cldist tune: --profile needs --explain or --plot\nRun with --help for more information.\n");
+                     "cldist tune: --profile needs --explain or --plot\nRun with --help for more "
+                     "information.\n");
         return wrong_usage;
     }
     try {
-        if (probe->parsed()) return question == "devices" ? list_devices() : run_probe(question, place);
+        if (probe->parsed())
+            return question == "devices" ? list_devices() : run_probe(question, place);
         if (worker->parsed()) return run_worker();
         if (settings->parsed()) return print_settings(environment_entries());
         if (devices->parsed()) return run_devices(devices_options);
-        if (explain->parsed()) return run_explain(explained.front(), {explained.begin() + 1, explained.end()});
+        if (explain->parsed())
+            return run_explain(explained.front(), {explained.begin() + 1, explained.end()});
         if (tune->parsed()) return run_tune(tune_options);
         if (run->parsed()) return is_rank ? run_rank(run_options) : run_job(run_options);
         return doctor->parsed() ? run_doctor(json, examined_program) : run_trace(options);
@@ -466,7 +507,8 @@ int run_command(int argc, char **argv) {
 }  // namespace
 
 int main(int argc, char **argv) {
-    // mpirun never ends if it starts without standard input. The lowest free descriptor becomes the file's.
+    // mpirun never ends if it starts without standard input. The lowest free descriptor becomes the
+    // file's.
     if (fcntl(STDIN_FILENO, F_GETFD) < 0) static_cast<void>(open("/dev/null", O_RDONLY));
     const int status = run_command(argc, argv);
     if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return status;

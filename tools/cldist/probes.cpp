@@ -33,7 +33,9 @@ constexpr std::chrono::seconds child_limit{20};
 // An action that has not happened after this time is not expected any more.
 constexpr std::chrono::milliseconds patience{500};
 
-double milliseconds(Clock::duration duration) { return std::chrono::duration<double, std::milli>(duration).count(); }
+double milliseconds(Clock::duration duration) {
+    return std::chrono::duration<double, std::milli>(duration).count();
+}
 
 struct Bench {
     explicit Bench(cl_device_id the_device) : device(the_device) {
@@ -51,7 +53,8 @@ struct Bench {
 
     [[nodiscard]] Mem buffer(std::size_t size) const {
         cl_int code = CL_SUCCESS;
-        Mem buffer = Mem::adopt(clCreateBuffer(context.get(), CL_MEM_READ_WRITE, size, nullptr, &code));
+        Mem buffer =
+            Mem::adopt(clCreateBuffer(context.get(), CL_MEM_READ_WRITE, size, nullptr, &code));
         check(code, "clCreateBuffer");
         return buffer;
     }
@@ -70,8 +73,9 @@ struct Bench {
 Event fill(const Queue &queue, const Mem &buffer, cl_event wait) {
     const cl_int zero = 0;
     Event event;
-    check(clEnqueueFillBuffer(queue.get(), buffer.get(), &zero, sizeof zero, 0, 64, wait == nullptr ? 0 : 1,
-                              wait == nullptr ? nullptr : &wait, event.out()),
+    check(clEnqueueFillBuffer(queue.get(), buffer.get(), &zero, sizeof zero, 0, 64,
+                              wait == nullptr ? 0 : 1, wait == nullptr ? nullptr : &wait,
+                              event.out()),
           "clEnqueueFillBuffer");
     check(clFlush(queue.get()), "clFlush");
     return event;
@@ -102,7 +106,8 @@ bool runs_beside(const Bench &bench, const Queue &held, const Queue &other) {
 Json probe_user_event(cl_device_id device) {
     const Bench bench(device);
     Json answer{{"other_queue", runs_beside(bench, bench.queue(), bench.queue())}};
-    const auto properties = query<cl_command_queue_properties>(device, CL_DEVICE_QUEUE_PROPERTIES).value_or(0);
+    const auto properties =
+        query<cl_command_queue_properties>(device, CL_DEVICE_QUEUE_PROPERTIES).value_or(0);
     if ((properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE) != 0) {
         const Queue queue = bench.queue(CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE);
         answer["same_queue"] = runs_beside(bench, queue, queue);
@@ -133,10 +138,12 @@ Json probe_pageable_copy(cl_device_id device) {
         }
     };
     measure("write", [&] {
-        return clEnqueueWriteBuffer(queue.get(), buffer.get(), CL_FALSE, 0, size, memory.data(), 0, nullptr, nullptr);
+        return clEnqueueWriteBuffer(queue.get(), buffer.get(), CL_FALSE, 0, size, memory.data(), 0,
+                                    nullptr, nullptr);
     });
     measure("read", [&] {
-        return clEnqueueReadBuffer(queue.get(), buffer.get(), CL_FALSE, 0, size, memory.data(), 0, nullptr, nullptr);
+        return clEnqueueReadBuffer(queue.get(), buffer.get(), CL_FALSE, 0, size, memory.data(), 0,
+                                   nullptr, nullptr);
     });
     return answer;
 }
@@ -184,7 +191,8 @@ Json probe_profiling(cl_device_id device) {
     check(clWaitForEvents(1, &waited), "clWaitForEvents");
     cl_ulong start = 0;
     cl_ulong end = 0;
-    check(clGetEventProfilingInfo(event.get(), CL_PROFILING_COMMAND_START, sizeof start, &start, nullptr),
+    check(clGetEventProfilingInfo(event.get(), CL_PROFILING_COMMAND_START, sizeof start, &start,
+                                  nullptr),
           "clGetEventProfilingInfo");
     check(clGetEventProfilingInfo(event.get(), CL_PROFILING_COMMAND_END, sizeof end, &end, nullptr),
           "clGetEventProfilingInfo");
@@ -200,14 +208,17 @@ Json probe_mpi() {
     return {{"multiple", level == MPI_THREAD_MULTIPLE}};
 }
 
-cl_device_id device_at(DevicePlace place) { return all_devices(all_platforms().at(place.platform)).at(place.device); }
+cl_device_id device_at(DevicePlace place) {
+    return all_devices(all_platforms().at(place.platform)).at(place.device);
+}
 
 Json answer_to(const std::string &question, DevicePlace place) {
-    static const std::map<std::string, Json (*)(cl_device_id)> probes{{"user-event", &probe_user_event},
-                                                                      {"pageable-copy", &probe_pageable_copy},
-                                                                      {"error-code", &probe_error_code},
-                                                                      {"failed-event", &probe_failed_event},
-                                                                      {"profiling", &probe_profiling}};
+    static const std::map<std::string, Json (*)(cl_device_id)> probes{
+        {"user-event", &probe_user_event},
+        {"pageable-copy", &probe_pageable_copy},
+        {"error-code", &probe_error_code},
+        {"failed-event", &probe_failed_event},
+        {"profiling", &probe_profiling}};
     if (question == "mpi") return probe_mpi();
     if (question == "cluster") return look_as_process(place.platform, place.device);
     return probes.at(question)(device_at(place));
@@ -247,15 +258,18 @@ int run_probe(const std::string &question, DevicePlace place) {
 
 Answer ask(const std::string &question, DevicePlace place, std::vector<std::string> variables) {
     const std::string self = std::filesystem::read_symlink("/proc/self/exe").string();
-    const ChildEnd end =
-        run_child({self, "probe", question, fmt::format("{}", place.platform), fmt::format("{}", place.device)},
-                  child_limit, std::move(variables));
-    if (end.error != 0) return {{}, fmt::format("could not be started: {}", std::strerror(end.error))};
+    const ChildEnd end = run_child({self, "probe", question, fmt::format("{}", place.platform),
+                                    fmt::format("{}", place.device)},
+                                   child_limit, std::move(variables));
+    if (end.error != 0)
+        return {{}, fmt::format("could not be started: {}", std::strerror(end.error))};
     if (end.timed_out) return {{}, fmt::format("had not ended after {} s", child_limit.count())};
     if (end.signal == SIGALRM) return {{}, "hung"};
-    if (end.signal != 0) return {{}, fmt::format("died of signal {} ({})", end.signal, strsignal(end.signal))};
+    if (end.signal != 0)
+        return {{}, fmt::format("died of signal {} ({})", end.signal, strsignal(end.signal))};
     const Json value = Json::parse(end.output, nullptr, false);
-    if (end.status != 0 || !value.is_object()) return {{}, fmt::format("ended with status {}", end.status)};
+    if (end.status != 0 || !value.is_object())
+        return {{}, fmt::format("ended with status {}", end.status)};
     if (value.contains("error")) return {{}, value["error"].get<std::string>()};
     return {value, {}};
 }

@@ -35,6 +35,7 @@ struct Answer {
 
 /// Runs a query in a child process, which is killed after 20 seconds. `variables` ("NAME=VALUE")
 /// replace the child's environment.
-[[nodiscard]] Answer ask(const std::string &question, DevicePlace place = {}, std::vector<std::string> variables = {});
+[[nodiscard]] Answer ask(const std::string &question, DevicePlace place = {},
+                         std::vector<std::string> variables = {});
 
 }  // namespace cldist::tool

@@ -73,7 +73,8 @@ public:
         signal(SIGCHLD, SIG_DFL);
         sigset_t taken;
         sigemptyset(&taken);
-        for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGCHLD}) sigaddset(&taken, number);
+        for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGCHLD})
+            sigaddset(&taken, number);
         if (also != 0) sigaddset(&taken, also);
         sigset_t blocked = taken;
         sigaddset(&blocked, SIGPIPE);  // a failed write returns an error instead
@@ -106,8 +107,9 @@ std::vector<char *> pointers_to(std::vector<std::string> &texts) {
 }
 
 // Runs in the child. Returns, with errno set, only if the program can't be executed.
-void become(const Program &program, const std::vector<char *> &arguments, const std::vector<char *> &environment,
-            pid_t parent, int output, int errors, sigset_t mask) {
+void become(const Program &program, const std::vector<char *> &arguments,
+            const std::vector<char *> &environment, pid_t parent, int output, int errors,
+            sigset_t mask) {
     if (program.own_group) setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, program.death_signal);
     if (getppid() != parent) _exit(1);  // the parent died before the prctl call
@@ -121,17 +123,20 @@ void become(const Program &program, const std::vector<char *> &arguments, const 
 }
 
 // Returns the child's id; empty on failure, with errno in `error`.
-std::optional<pid_t> start(const Program &program, int output, int errors, const Signals &signals, int &error) {
+std::optional<pid_t> start(const Program &program, int output, int errors, const Signals &signals,
+                           int &error) {
     std::vector<std::string> arguments = program.arguments;
     std::vector<std::string> entries;
-    for (const auto &[name, value] : program.environment) entries.push_back(fmt::format("{}={}", name, value));
+    for (const auto &[name, value] : program.environment)
+        entries.push_back(fmt::format("{}={}", name, value));
     const std::vector<char *> argument_pointers = pointers_to(arguments);
     const std::vector<char *> entry_pointers = pointers_to(entries);
     Pipe failure;
     const pid_t parent = getpid();
     const pid_t child = checked(fork(), "fork");
     if (child == 0) {
-        become(program, argument_pointers, entry_pointers, parent, output, errors, signals.mask_before());
+        become(program, argument_pointers, entry_pointers, parent, output, errors,
+               signals.mask_before());
         const int code = errno;
         _exit(write(failure.in.get(), &code, sizeof code) == sizeof code ? 0 : 1);
     }
@@ -187,7 +192,8 @@ public:
         if (pipe_) {
             int size = 0;
             ioctl(pipe_->out.get(), FIONREAD, &size);
-            for (std::string part = "x"; size > 0 && !part.empty(); size -= static_cast<int>(part.size()))
+            for (std::string part = "x"; size > 0 && !part.empty();
+                 size -= static_cast<int>(part.size()))
                 add(part = take(pipe_->out.get()));
             end();
         }
@@ -275,14 +281,16 @@ struct Running {
             return;
         }
         if (is_stopping(number)) end.stopped_by = number;
-        const bool to_group = info.ssi_code == SI_KERNEL || (program.parent_signals_group && from_parent);
+        const bool to_group =
+            info.ssi_code == SI_KERNEL || (program.parent_signals_group && from_parent);
         if (program.own_group || !to_group) kill(process, number);
     }
 };
 
 std::string executable_of(pid_t process) {
     std::array<char, PATH_MAX> path{};
-    const ssize_t size = readlink(fmt::format("/proc/{}/exe", process).c_str(), path.data(), path.size());
+    const ssize_t size =
+        readlink(fmt::format("/proc/{}/exe", process).c_str(), path.data(), path.size());
     return {path.data(), size > 0 ? static_cast<std::size_t>(size) : 0};
 }
 
@@ -336,14 +344,16 @@ ProgramEnd run_program(const Program &program) {
     if (program.may_leave_daemon) prctl(PR_SET_CHILD_SUBREAPER, 1);
     Running running{program, 0, 0, {}};
     ProgramEnd &end = running.end;
-    const std::optional<pid_t> child = start(program, output.program_end(), errors.program_end(), signals, end.error);
+    const std::optional<pid_t> child =
+        start(program, output.program_end(), errors.program_end(), signals, end.error);
     if (!child) return end;
     running.process = *child;
     const std::string executable = executable_of(*child);
     output.has_started();
     errors.has_started();
     for (bool ended = false; !ended;) {
-        std::array<pollfd, 3> ready{{{signals.descriptor(), POLLIN, 0}, output.awaits(), errors.awaits()}};
+        std::array<pollfd, 3> ready{
+            {{signals.descriptor(), POLLIN, 0}, output.awaits(), errors.awaits()}};
         if (poll(ready.data(), ready.size(), -1) < 0) continue;
         if (ready[1].revents != 0) output.step();
         if (ready[2].revents != 0) errors.step();
@@ -370,7 +380,8 @@ ProgramEnd run_program(const Program &program) {
     pollfd more{signals.descriptor(), POLLIN, 0};
     if (WIFSIGNALED(end.wait_status) && is_stopping(WTERMSIG(end.wait_status)))
         while (end.stopped_by == 0 && poll(&more, 1, group_ms) > 0)
-            if (const auto info = signals.next(); info && is_stopping(static_cast<int>(info->ssi_signo)))
+            if (const auto info = signals.next();
+                info && is_stopping(static_cast<int>(info->ssi_signo)))
                 end.stopped_by = static_cast<int>(info->ssi_signo);
     return end;
 }

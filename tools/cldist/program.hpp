@@ -30,13 +30,15 @@ struct Program {
     /// its name, looked up in PATH like in a shell, and its arguments
     std::vector<std::string> arguments;
     Environment environment;
-    bool own_group = false;             ///< it gets its own process group
-    bool parent_signals_group = false;  ///< this process's parent sends signals to whole groups, as MPI launchers do
-    int death_signal = 0;               ///< the signal that it gets when this process dies
-    bool no_input = false;              ///< its standard input is empty
+    bool own_group = false;  ///< it gets its own process group
+    /// This process's parent sends signals to whole groups, as MPI launchers do.
+    bool parent_signals_group = false;
+    int death_signal = 0;   ///< the signal that it gets when this process dies
+    bool no_input = false;  ///< its standard input is empty
     Output output = Output::own;
-    Filter passed;         ///< if set, the passed-on output becomes what the filter returns
-    Filter errors;         ///< if set, its standard error is a pipe, and this process copies what the filter returns
+    Filter passed;  ///< if set, the passed-on output becomes what the filter returns
+    /// If set, its standard error is a pipe, and this process copies what the filter returns.
+    Filter errors;
     int interrupt_as = 0;  ///< if set, it gets this signal for each SIGINT, never SIGINT itself
     /// if set, this signal from the parent interrupts this process's group
     int interrupted_by = 0;

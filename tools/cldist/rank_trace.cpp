@@ -26,7 +26,9 @@ constexpr std::string_view suffix = ".json";
 const std::set<std::string, std::less<>> stage_names{"wait", "match", "device", "message", "file"};
 
 std::optional<int> rank_of_file(std::string_view name) {
-    if (!name.starts_with(prefix) || !name.ends_with(suffix) || name.size() <= prefix.size() + suffix.size()) return {};
+    if (!name.starts_with(prefix) || !name.ends_with(suffix) ||
+        name.size() <= prefix.size() + suffix.size())
+        return {};
     name = name.substr(prefix.size(), name.size() - prefix.size() - suffix.size());
     int rank = 0;
     const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), rank);
@@ -38,11 +40,13 @@ std::map<int, fs::path> files_in(const fs::path &folder) {
     std::error_code error;
     std::map<int, fs::path> files;
     for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error))
-        if (const auto rank = rank_of_file(at->path().filename().string())) files[*rank] = at->path();
+        if (const auto rank = rank_of_file(at->path().filename().string()))
+            files[*rank] = at->path();
     if (error) throw TraceError(fmt::format("{}: {}", folder.string(), error.message()));
     if (files.empty())
-        throw TraceError(fmt::format("{} contains no cldist-trace-<rank>.json; run the program with CLDIST_TRACE={}",
-                                     folder.string(), folder.string()));
+        throw TraceError(fmt::format(
+            "{} contains no cldist-trace-<rank>.json; run the program with CLDIST_TRACE={}",
+            folder.string(), folder.string()));
     return files;
 }
 
@@ -54,7 +58,8 @@ RankTrace read_file(const fs::path &path, int rank) {
     RankTrace trace = parse_trace(text);
     // Reads the commands to find errors while the file's name is known.
     [[maybe_unused]] const std::vector<Command> commands = commands_of(trace);
-    if (trace.rank != rank) throw TraceError(fmt::format("contains the trace of rank {}", trace.rank));
+    if (trace.rank != rank)
+        throw TraceError(fmt::format("contains the trace of rank {}", trace.rank));
     return trace;
 }
 
@@ -87,15 +92,16 @@ Found read_all(const fs::path &folder) {
     const int ranks = found.traces.front().ranks;
     for (int rank = 0; rank < ranks; ++rank)
         if (!files.contains(rank))
-            found.complaints.push_back(fmt::format("{} is missing; the run had {} ranks",
-                                                   (folder / fmt::format("{}{}{}", prefix, rank, suffix)).string(),
-                                                   ranks));
+            found.complaints.push_back(fmt::format(
+                "{} is missing; the run had {} ranks",
+                (folder / fmt::format("{}{}{}", prefix, rank, suffix)).string(), ranks));
     std::erase_if(found.traces, [&](const RankTrace &trace) {
         if (trace.ranks == ranks && trace.rank < ranks) return false;
-        found.complaints.push_back(
-            fmt::format("{} is from a run of {} ranks, but the trace of rank {} is from a run of {} ranks; the folder "
-                        "contains several runs",
-                        files.at(trace.rank).string(), trace.ranks, found.traces.front().rank, ranks));
+        found.complaints.push_back(fmt::format(
+            "{} is from a run of {} ranks, but the trace of rank {} is from a run of {} ranks; the "
+            "folder "
+            "contains several runs",
+            files.at(trace.rank).string(), trace.ranks, found.traces.front().rank, ranks));
         return true;
     });
     return found;
@@ -126,12 +132,15 @@ public:
         for (const auto &[key, begins] : open_) {
             for (const Json &begin : begins) {
                 if (stage_names.contains(key.second))
-                    throw TraceError(fmt::format("\"{}\" with id {} has no end", key.second, key.first));
-                add(key.first, key.second + ", not ended", {begin.at("ts").get<double>(), last_}, 0);
+                    throw TraceError(
+                        fmt::format("\"{}\" with id {} has no end", key.second, key.first));
+                add(key.first, key.second + ", not ended", {begin.at("ts").get<double>(), last_},
+                    0);
             }
         }
         if (!stages_.empty())
-            throw TraceError(fmt::format("stages with id {} have no command", stages_.begin()->first));
+            throw TraceError(
+                fmt::format("stages with id {} have no command", stages_.begin()->first));
         return std::move(commands_);
     }
 
@@ -144,14 +153,18 @@ private:
 
     void take_kernel(const Json &event) {
         const double start = event.at("ts").get<double>();
-        commands_.push_back(
-            {"kernel " + event.at("name").get<std::string>(), {start, start + event.at("dur").get<double>()}, 0, {}});
+        commands_.push_back({"kernel " + event.at("name").get<std::string>(),
+                             {start, start + event.at("dur").get<double>()},
+                             0,
+                             {}});
     }
 
     void take_end(const Json &event) {
         const Key key = key_of(event);
         std::vector<Json> &begins = open_[key];
-        if (begins.empty()) throw TraceError(fmt::format("\"{}\" with id {} has no beginning", key.second, key.first));
+        if (begins.empty())
+            throw TraceError(
+                fmt::format("\"{}\" with id {} has no beginning", key.second, key.first));
         const Json begin = std::move(begins.back());
         begins.pop_back();
         const Interval time{begin.at("ts").get<double>(), event.at("ts").get<double>()};
@@ -159,7 +172,8 @@ private:
             stages_[key.first].push_back({key.second, time});
             return;
         }
-        add(key.first, key.second, time, event.contains("args") ? event["args"].value("bytes", 0.0) : 0.0);
+        add(key.first, key.second, time,
+            event.contains("args") ? event["args"].value("bytes", 0.0) : 0.0);
     }
 
     void add(std::uint64_t id, const std::string &kind, Interval time, double bytes) {
@@ -182,7 +196,8 @@ RankTrace parse_trace(const std::string &text) {
     try {
         Json whole = Json::parse(text);
         RankTrace trace;
-        if (!whole.at("traceEvents").is_array()) throw TraceError("\"traceEvents\" is not an array");
+        if (!whole.at("traceEvents").is_array())
+            throw TraceError("\"traceEvents\" is not an array");
         trace.events = std::move(whole["traceEvents"]);
         const Json &other = whole.at("otherData");
         other.at("rank").get_to(trace.rank);
@@ -190,15 +205,18 @@ RankTrace parse_trace(const std::string &text) {
         other.at("host").get_to(trace.host);
         other.at("boot").get_to(trace.boot);
         for (const Json &sample : other.at("clock"))
-            trace.clock.push_back({sample.at("at_ns").get<std::uint64_t>(), sample.at("offset_ns").get<std::int64_t>(),
+            trace.clock.push_back({sample.at("at_ns").get<std::uint64_t>(),
+                                   sample.at("offset_ns").get<std::int64_t>(),
                                    sample.at("uncertainty_ns").get<std::uint64_t>()});
         return trace;
     } catch (const Json::exception &error) {
-        throw TraceError(fmt::format("is damaged, or not a trace of this version: {}", error.what()));
+        throw TraceError(
+            fmt::format("is damaged, or not a trace of this version: {}", error.what()));
     }
 }
 
-std::vector<RankTrace> read_traces(const fs::path &folder, bool partial, std::vector<std::string> &left_out) {
+std::vector<RankTrace> read_traces(const fs::path &folder, bool partial,
+                                   std::vector<std::string> &left_out) {
     Found found = read_all(folder);
     if (!found.complaints.empty() && (!partial || found.traces.empty()))
         throw TraceError(fmt::format("{}", fmt::join(found.complaints, "\n")));

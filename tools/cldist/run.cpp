@@ -62,7 +62,8 @@ constexpr int starts_again = 211;
 
 int say_not_started(const std::string &program, int error) {
     std::error_code ignored;
-    const bool there = error == ENOENT && program.find('/') != std::string::npos && fs::exists(program, ignored);
+    const bool there =
+        error == ENOENT && program.find('/') != std::string::npos && fs::exists(program, ignored);
     std::fprintf(stderr, "cldist run: cannot start %s: %s\n", program.c_str(),
                  there ? "its interpreter does not exist" : std::strerror(error));
     return error == ENOENT ? not_found : not_executable;
@@ -90,7 +91,8 @@ std::vector<Processor> processors_of(pid_t process) {
     for (std::size_t number = 0; number < most; ++number) {
         if (!CPU_ISSET_S(number, size, mask.data())) continue;
         const fs::path topology = fmt::format("/sys/devices/system/cpu/cpu{}/topology", number);
-        Processor processor{static_cast<int>(number), 0, first_line(topology / "thread_siblings_list")};
+        Processor processor{static_cast<int>(number), 0,
+                            first_line(topology / "thread_siblings_list")};
         if (processor.core.empty()) processor.core = std::to_string(number);
         std::ifstream(topology / "physical_package_id") >> processor.package;
         processors.push_back(processor);
@@ -108,7 +110,8 @@ int allowed_processors() {
         const std::size_t second = line.find(':', first + 1);
         if (second == std::string::npos) continue;
         const std::string controllers = line.substr(first + 1, second - first - 1);
-        if (!controllers.empty() && (',' + controllers + ',').find(",cpu,") == std::string::npos) continue;
+        if (!controllers.empty() && (',' + controllers + ',').find(",cpu,") == std::string::npos)
+            continue;
         const fs::path root = controllers.empty() ? "/sys/fs/cgroup" : "/sys/fs/cgroup/cpu";
         // A container may see its own group as the root, or its path from outside.
         for (fs::path folder = line.substr(second + 1);; folder = folder.parent_path()) {
@@ -137,11 +140,14 @@ bool has_room_for(int ranks) {
 }
 
 void bind_to(const std::vector<int> &processors) {
-    std::vector<cpu_set_t> mask(1 + static_cast<std::size_t>(*std::ranges::max_element(processors)) / CPU_SETSIZE);
+    std::vector<cpu_set_t> mask(
+        1 + static_cast<std::size_t>(*std::ranges::max_element(processors)) / CPU_SETSIZE);
     const std::size_t size = mask.size() * sizeof(cpu_set_t);
-    for (const int processor : processors) CPU_SET_S(static_cast<std::size_t>(processor), size, mask.data());
+    for (const int processor : processors)
+        CPU_SET_S(static_cast<std::size_t>(processor), size, mask.data());
     if (sched_setaffinity(0, size, mask.data()) != 0)
-        std::fprintf(stderr, "cldist run: cannot bind a rank to its cores: %s\n", std::strerror(errno));
+        std::fprintf(stderr, "cldist run: cannot bind a rank to its cores: %s\n",
+                     std::strerror(errno));
 }
 
 // Sends MPI_Abort's message of the PMI protocol to MPICH's mpirun. Otherwise mpirun would wait for
@@ -151,7 +157,8 @@ void abort_job(const Environment &environment, int status) {
     if (open_mpi || connection == environment.end()) return;
     // mpirun drops unread output.
     for (const int output : {STDOUT_FILENO, STDERR_FILENO})
-        for (int i = 0, left = 0; i < drain_ms && ioctl(output, FIONREAD, &left) == 0 && left > 0; ++i)
+        for (int i = 0, left = 0; i < drain_ms && ioctl(output, FIONREAD, &left) == 0 && left > 0;
+             ++i)
             poll(nullptr, 0, 1);
     const std::string text = fmt::format("cmd=abort exitcode={}\n", status);
     // After MPI_Finalize no process reads this message.
@@ -177,10 +184,13 @@ int end_as(int wait_status) {
 // Checks the choice of devices for errors. Returns the exit status.
 int check_choice(const Environment &environment, const std::string &devices) {
     std::vector<std::string> entries;
-    for (const auto &[name, value] : environment) entries.push_back(fmt::format("{}={}", name, value));
+    for (const auto &[name, value] : environment)
+        entries.push_back(fmt::format("{}={}", name, value));
     std::vector<std::string> complaints;
     const Config config = read_config({entries.begin(), entries.end()}, complaints);
-    std::erase_if(complaints, [](const std::string &text) { return text.find("CLDIST_DEVICES") == std::string::npos; });
+    std::erase_if(complaints, [](const std::string &text) {
+        return text.find("CLDIST_DEVICES") == std::string::npos;
+    });
     try {
         const std::string &choice = devices.empty() ? config.devices : devices;
         if (choice != "auto") cluster::parse_device_choice(choice);
@@ -195,9 +205,11 @@ int check_choice(const Environment &environment, const std::string &devices) {
 // Checks whether a program on this host would see the platform with the requested devices. Returns
 // the exit status.
 int check_cluster(const std::string &where, const RankPlace &place, const std::string &devices) {
-    const Refusal refusal = refusal_of(ask_cluster(static_cast<std::size_t>(place.local_rank),
-                                                   static_cast<std::size_t>(std::max(place.local_size, 1)), devices));
-    if (!refusal.text.empty()) std::fprintf(stderr, "cldist run: %s%s\n", where.c_str(), refusal.text.c_str());
+    const Refusal refusal =
+        refusal_of(ask_cluster(static_cast<std::size_t>(place.local_rank),
+                               static_cast<std::size_t>(std::max(place.local_size, 1)), devices));
+    if (!refusal.text.empty())
+        std::fprintf(stderr, "cldist run: %s%s\n", where.c_str(), refusal.text.c_str());
     return refusal.status;
 }
 
@@ -207,7 +219,8 @@ std::vector<std::string> hosts_of(const RunOptions &options) {
     if (options.hostfile.empty()) return hosts;
     std::ifstream file(options.hostfile);
     for (std::string line; std::getline(file, line);) {
-        const std::vector<std::string> first = host_names(line.substr(0, line.find_first_of(" \t#")), '\n');
+        const std::vector<std::string> first =
+            host_names(line.substr(0, line.find_first_of(" \t#")), '\n');
         hosts.insert(hosts.end(), first.begin(), first.end());
     }
     return hosts;
@@ -238,7 +251,8 @@ public:
     explicit ProgramCount(int file) : file_(file) {
         if (file_ < 0) return;
         if (ftruncate(file_, sizeof(Word)) != 0) return;
-        void *const memory = mmap(nullptr, sizeof(Word), PROT_READ | PROT_WRITE, MAP_SHARED, file_, 0);
+        void *const memory =
+            mmap(nullptr, sizeof(Word), PROT_READ | PROT_WRITE, MAP_SHARED, file_, 0);
         if (memory != MAP_FAILED) word_ = static_cast<Word *>(memory);
     }
     ProgramCount(const ProgramCount &) = delete;
@@ -247,13 +261,16 @@ public:
         if (word_ != nullptr) munmap(word_, sizeof(Word));
         if (file_ >= 0) close(file_);
     }
-    [[nodiscard]] std::string path() const { return fmt::format("/proc/{}/fd/{}", getpid(), file_); }
+    [[nodiscard]] std::string path() const {
+        return fmt::format("/proc/{}/fd/{}", getpid(), file_);
+    }
     /// Waits for another program after the first `before`, or for the end of rank 0's programs.
     /// Returns whether a program has joined.
     [[nodiscard]] bool wait_for_another(std::uint32_t before) const {
         if (word_ == nullptr) return false;
         std::uint32_t now = 0;
-        while ((now = word_->load()) <= before && pending_stop() == 0) host::sleep_on(*word_, now, 200);
+        while ((now = word_->load()) <= before && pending_stop() == 0)
+            host::sleep_on(*word_, now, 200);
         return now > before && now != over;
     }
     void end() const {
@@ -269,8 +286,8 @@ private:
     Word *word_ = nullptr;
 };
 
-// Memory in which the rank writes why it ends the job, or that the job starts again. This process prints it, because the
-// rank's standard error may be redirected.
+// Memory in which the rank writes why it ends the job, or that the job starts again. This process
+// prints it, because the rank's standard error may be redirected.
 class RankReport {
 public:
     RankReport() : file_(memfd_create("cldist-report", MFD_CLOEXEC)) {}
@@ -279,11 +296,14 @@ public:
     ~RankReport() {
         if (file_ >= 0) close(file_);
     }
-    [[nodiscard]] std::string path() const { return fmt::format("/proc/{}/fd/{}", getpid(), file_); }
+    [[nodiscard]] std::string path() const {
+        return fmt::format("/proc/{}/fd/{}", getpid(), file_);
+    }
     [[nodiscard]] std::string text() const {
         std::array<char, 4096> text{};
         const ssize_t size = pread(file_, text.data(), text.size(), 0);
-        const std::string_view all(text.data(), static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
+        const std::string_view all(text.data(),
+                                   static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
         return std::string(all.substr(std::min(all.find_first_not_of('\0'), all.size())));
     }
     /// Whether a program of the rank has joined the other ranks: each program writes a leading 0.
@@ -311,13 +331,16 @@ int run_simulated(const RunOptions &options, const Environment &environment) {
     // checked with the arguments
     const auto simulation = parse_simulation(options.simulate).value();
     if (is_central(environment) && simulation.rank != 0) {
-        std::fprintf(stderr, "cldist run: --simulate %s: with --host-mode central, only rank 0 can be simulated\n",
-                     options.simulate.c_str());
+        std::fprintf(
+            stderr,
+            "cldist run: --simulate %s: with --host-mode central, only rank 0 can be simulated\n",
+            options.simulate.c_str());
         return wrong_usage;
     }
     const auto number = static_cast<int>(simulation.rank % simulation.per_host);
     const auto count = static_cast<int>(std::min(simulation.per_host, simulation.processes));
-    if (const int status = check_cluster("", {0, number, count}, options.devices); status != 0) return status;
+    if (const int status = check_cluster("", {0, number, count}, options.devices); status != 0)
+        return status;
     Program program;
     program.arguments = options.program;
     program.environment = rank_environment(environment, vendors(), options.devices, nullptr);
@@ -338,21 +361,25 @@ namespace {
 /// How often mpirun may start the job: once, or again after the first run has announced it.
 enum class Start { only, first, second };
 
-/// What the job shows passes through `output` and `error_output`. Returns the exit status; empty if the job starts again.
-std::optional<int> run_once(const RunOptions &options, Environment environment, Start start, Shown &output,
-                            Shown &error_output) {
+/// What the job shows passes through `output` and `error_output`. Returns the exit status; empty if
+/// the job starts again.
+std::optional<int> run_once(const RunOptions &options, Environment environment, Start start,
+                            Shown &output, Shown &error_output) {
     std::optional<HostChannel> channel;
     std::optional<HostHub> hub;
     if (on_other_hosts(options, environment))
         environment["CLDIST_HOST_PRESENCE"] = hub.emplace(hosts_of(options)).place();
     std::optional<ProgramCount> programs;
     if (is_central(environment) && !on_other_hosts(options, environment))
-        environment[ProgramCount::variable] = programs.emplace(memfd_create("cldist-programs", MFD_CLOEXEC)).path();
+        environment[ProgramCount::variable] =
+            programs.emplace(memfd_create("cldist-programs", MFD_CLOEXEC)).path();
     // With a central host only one process runs the program.
-    if (const std::string wrap = host_wrap(environment);
-        wrap != "off" && options.ranks != 1 && !is_central(environment) && !host_library().empty()) {
+    if (const std::string wrap = host_wrap(environment); wrap != "off" && options.ranks != 1 &&
+                                                         !is_central(environment) &&
+                                                         !host_library().empty()) {
         if (const std::string word = wrong_group(wrap); !word.empty()) {
-            std::fprintf(stderr, "cldist run: CLDIST_HOST_WRAP=%s: \"%s\" is invalid; expected %s or off\n",
+            std::fprintf(stderr,
+                         "cldist run: CLDIST_HOST_WRAP=%s: \"%s\" is invalid; expected %s or off\n",
                          wrap.c_str(), word.c_str(), host_wrap({}).c_str());
             return wrong_usage;
         }
@@ -360,13 +387,14 @@ std::optional<int> run_once(const RunOptions &options, Environment environment, 
             environment["CLDIST_HOST_HUB"] = hub->place();
         } else if (static_cast<std::size_t>(options.ranks) <= host::Channel::most_readers) {
             channel.emplace();
-            (*channel)->readers = (*channel)->barriers = static_cast<std::uint32_t>(options.ranks - 1);
+            (*channel)->readers = (*channel)->barriers =
+                static_cast<std::uint32_t>(options.ranks - 1);
             environment["CLDIST_HOST_CHANNEL"] = channel->path();
         }
     }
     Program mpirun;
-    mpirun.arguments =
-        mpirun_command(options, open_mpi, CLDIST_MPIRUN, fs::read_symlink("/proc/self/exe").string(), environment);
+    mpirun.arguments = mpirun_command(options, open_mpi, CLDIST_MPIRUN,
+                                      fs::read_symlink("/proc/self/exe").string(), environment);
     mpirun.environment = mpirun_environment(options, open_mpi, environment);
     // In a terminal that it reads from, mpirun must be in the foreground group. Otherwise only this
     // process may send it signals: on a second signal Open MPI's mpirun abandons its ranks.
@@ -375,7 +403,8 @@ std::optional<int> run_once(const RunOptions &options, Environment environment, 
     if (open_mpi) mpirun.interrupt_as = interrupt_carrier;
     // mpirun crashes if it can't write.
     const bool is_open = fcntl(STDOUT_FILENO, F_GETFD) >= 0;
-    if (is_pipe(STDOUT_FILENO) || (start != Start::only && is_open)) mpirun.output = Program::Output::passed_on;
+    if (is_pipe(STDOUT_FILENO) || (start != Start::only && is_open))
+        mpirun.output = Program::Output::passed_on;
     LauncherText errors(CLDIST_MPIRUN);
     const auto show = [start](Shown &shown, std::string_view text) {
         if (start == Start::second) return shown.new_in(text);
@@ -390,7 +419,8 @@ std::optional<int> run_once(const RunOptions &options, Environment environment, 
     const ProgramEnd end = run_program(mpirun);
     if (end.error != 0) return say_not_started(CLDIST_MPIRUN, end.error);
     if (end.cut_off) return 128 + SIGPIPE;
-    if (start == Start::first && error_output.announces_new_start() && exit_status(end.wait_status) == starts_again) {
+    if (start == Start::first && error_output.announces_new_start() &&
+        exit_status(end.wait_status) == starts_again) {
         if (end.stopped_by == 0 && !end.interrupted) return std::nullopt;
         return 128 + (end.stopped_by != 0 ? end.stopped_by : SIGINT);
     }
@@ -398,7 +428,8 @@ std::optional<int> run_once(const RunOptions &options, Environment environment, 
     // ssh also ends when its host is lost.
     if (lost.empty() && hub && !errors.launch_failure().empty() && !hub->lost_host().empty())
         lost.push_back(hub->lost_host());
-    if (const std::string report = hosts_report(lost, errors.unreachable_hosts()); !report.empty()) {
+    if (const std::string report = hosts_report(lost, errors.unreachable_hosts());
+        !report.empty()) {
         std::fputs(report.c_str(), stderr);
         return job_failed;
     }
@@ -429,12 +460,14 @@ int run_job(RunOptions options) {
     }
     if (options.ranks == 0 && !on_other_hosts(options, environment)) {
         std::fprintf(stderr,
-                     "-n is required, because neither --hosts, --hostfile nor a batch system provides hosts\nRun with "
+                     "-n is required, because neither --hosts, --hostfile nor a batch system "
+                     "provides hosts\nRun with "
                      "--help for more information.\n");
         return wrong_usage;
     }
     std::string refusal = refusal_under_launcher(open_mpi, environment);
-    if (refusal.empty() && open_mpi && geteuid() == 0) refusal = refusal_of_root(options, environment);
+    if (refusal.empty() && open_mpi && geteuid() == 0)
+        refusal = refusal_of_root(options, environment);
     if (!refusal.empty()) {
         std::fprintf(stderr, "cldist run: %s\n", refusal.c_str());
         return wrong_usage;
@@ -442,7 +475,9 @@ int run_job(RunOptions options) {
     if (const int status = check_choice(environment, options.devices); status != 0) return status;
     // If ranks are on other hosts, the ranks check their hosts.
     if (!on_other_hosts(options, environment))
-        if (const int status = check_cluster("", {0, 0, options.ranks}, options.devices); status != 0) return status;
+        if (const int status = check_cluster("", {0, 0, options.ranks}, options.devices);
+            status != 0)
+            return status;
     if (!options.stage.empty()) environment["CLDIST_HOST_STAGE"] = options.stage;
     options.no_terminal = isatty(STDOUT_FILENO) != 1;
     Shown output;
@@ -451,7 +486,8 @@ int run_job(RunOptions options) {
         return run_once(options, environment, Start::only, output, error_output).value();
     if (const std::string reason = why_not_again(options, environment); !reason.empty())
         environment["CLDIST_HOST_STAY"] = reason;
-    if (const auto status = run_once(options, environment, Start::first, output, error_output)) return *status;
+    if (const auto status = run_once(options, environment, Start::first, output, error_output))
+        return *status;
     if (const int number = pending_stop(); number != 0) return 128 + number;
     environment["CLDIST_HOST_MODE"] = "central";
     return run_once(options, environment, Start::second, output, error_output).value();
@@ -490,16 +526,18 @@ int run_worker() {
     if (clGetPlatformIDs(1, &platform, nullptr) == CL_SUCCESS)
         function = clGetExtensionFunctionAddressForPlatform(platform, "cldistFollowHost");
     if (function == nullptr) {
-        std::fprintf(stderr,
-                     "cldist worker: the first OpenCL platform is not the cluster platform; use `cldist run "
-                     "--host-mode central` to start workers\n");
+        std::fprintf(
+            stderr,
+            "cldist worker: the first OpenCL platform is not the cluster platform; use `cldist run "
+            "--host-mode central` to start workers\n");
         return 1;
     }
     const cl_int code = reinterpret_cast<cl_int(CL_API_CALL *)()>(function)();
     if (code == CL_SUCCESS) return 0;
     if (code == CL_INVALID_OPERATION)
         std::fprintf(stderr,
-                     "cldist worker: this process must be rank 1 or higher of a job with CLDIST_HOST_MODE=central\n");
+                     "cldist worker: this process must be rank 1 or higher of a job with "
+                     "CLDIST_HOST_MODE=central\n");
     return 1;
 }
 
@@ -515,8 +553,8 @@ int run_rank(const RunOptions &options) {
     // Created before the host can fail, and ended last.
     const std::string hub = std::exchange(environment["CLDIST_HOST_PRESENCE"], {});
     environment.erase("CLDIST_HOST_PRESENCE");
-    std::optional<HostPresence> presence(std::in_place, place.local_rank == 0 ? hub : "", place.rank,
-                                         ranks_of(environment), host_name());
+    std::optional<HostPresence> presence(std::in_place, place.local_rank == 0 ? hub : "",
+                                         place.rank, ranks_of(environment), host_name());
     if (options.look && place.local_rank == 0) {
         const std::string where = fmt::format("rank {} (host {}): ", place.rank, host_name());
         if (const int status = check_cluster(where, place, options.devices); status != 0) {
@@ -524,14 +562,16 @@ int run_rank(const RunOptions &options) {
             return status;
         }
     }
-    if (const std::string missing = place.rank == 0 ? missing_to_stage(environment) : ""; !missing.empty()) {
-        std::fprintf(stderr, "cldist run: rank 0 (host %s): --stage %s: no such file or folder\n", host_name().c_str(),
-                     missing.c_str());
+    if (const std::string missing = place.rank == 0 ? missing_to_stage(environment) : "";
+        !missing.empty()) {
+        std::fprintf(stderr, "cldist run: rank 0 (host %s): --stage %s: no such file or folder\n",
+                     host_name().c_str(), missing.c_str());
         abort_job(environment, wrong_usage);
         return wrong_usage;
     }
     std::optional<CoreShare> share;
-    if (const std::vector<Processor> usable = processors_of(0); place.local_size > 0 && !usable.empty()) {
+    if (const std::vector<Processor> usable = processors_of(0);
+        place.local_size > 0 && !usable.empty()) {
         const int of_launcher = static_cast<int>(processors_of(getppid()).size());
         const bool bind = !options.no_bind && has_room_for(place.local_size);
         share = share_of(usable, of_launcher, place, bind, allowed_processors());
@@ -540,15 +580,18 @@ int run_rank(const RunOptions &options) {
     Program program;
     const std::string self = fs::read_symlink("/proc/self/exe").string();
     program.arguments = rank_program(options, environment, place.rank, self);
-    const bool is_host = place.rank == 0 && rank_program(options, environment, 1, self) != program.arguments;
-    program.environment = rank_environment(environment, vendors(), options.devices, share ? &*share : nullptr);
+    const bool is_host =
+        place.rank == 0 && rank_program(options, environment, 1, self) != program.arguments;
+    program.environment =
+        rank_environment(environment, vendors(), options.devices, share ? &*share : nullptr);
     const RankReport report;
-    program.environment["CLDIST_REPORT"] = program.environment["CLDIST_HOST_RANK_FILE"] = report.path();
+    program.environment["CLDIST_REPORT"] = program.environment["CLDIST_HOST_RANK_FILE"] =
+        report.path();
     if (const auto launcher = environment.find("PMI_FD"); launcher != environment.end())
         if (struct stat state{}; fstat(std::atoi(launcher->second.c_str()), &state) == 0)
             program.environment["CLDIST_HOST_PMI_INODE"] = std::to_string(state.st_ino);
-    std::optional<HostRank> answers(std::in_place, program.environment, place, ranks_of(environment),
-                                    options.all_output);
+    std::optional<HostRank> answers(std::in_place, program.environment, place,
+                                    ranks_of(environment), options.all_output);
     program.parent_signals_group = true;
     program.death_signal = SIGKILL;
     // MPICH's mpirun leaves standard input open forever.
@@ -564,12 +607,14 @@ int run_rank(const RunOptions &options) {
     // A daemon may join before this process notices its parent's end.
     program.may_leave_daemon = [&report] { return !report.has_joined() || report.is_joined(); };
     std::optional<ProgramCount> programs;
-    if (const auto path = program.environment.find(ProgramCount::variable); path != program.environment.end())
+    if (const auto path = program.environment.find(ProgramCount::variable);
+        path != program.environment.end())
         programs.emplace(open(path->second.c_str(), O_RDWR | O_CLOEXEC));
     ProgramEnd end = run_program(program);
     const bool is_worker = place.rank != 0 && is_central(environment);
-    for (std::uint32_t followed = 1; programs && is_worker && end.error == 0 && end.wait_status == 0 &&
-                                     end.stopped_by == 0 && programs->wait_for_another(followed);
+    for (std::uint32_t followed = 1;
+         programs && is_worker && end.error == 0 && end.wait_status == 0 && end.stopped_by == 0 &&
+         programs->wait_for_another(followed);
          ++followed)
         end = run_program(program);
     answers.reset();
@@ -597,7 +642,8 @@ int run_rank(const RunOptions &options) {
     if (programs && place.rank == 0) programs->end();
     // A rank that was stopped on request has not failed.
     if (exit_status(end.wait_status) != 0 && end.stopped_by == 0) {
-        const std::string failure = failure_report(place.rank, host_name(), end.wait_status, end.output);
+        const std::string failure =
+            failure_report(place.rank, host_name(), end.wait_status, end.output);
         std::fwrite(failure.data(), 1, failure.size(), stderr);
         abort_job(environment, exit_status(end.wait_status));
     }

@@ -61,7 +61,8 @@ std::vector<std::vector<int>> cores_of(std::vector<Processor> processors) {
     std::vector<std::vector<int>> cores;
     std::map<std::pair<int, std::string>, std::size_t> known;
     for (const Processor &processor : processors) {
-        const auto [entry, is_new] = known.try_emplace({processor.package, processor.core}, cores.size());
+        const auto [entry, is_new] =
+            known.try_emplace({processor.package, processor.core}, cores.size());
         if (is_new) cores.emplace_back();
         cores[entry->second].push_back(processor.number);
     }
@@ -76,7 +77,8 @@ bool has_allocation(const Environment &environment) {
 }
 
 void take_node_file(RunOptions &options, const Environment &environment) {
-    if (options.hosts.empty() && options.hostfile.empty()) options.hostfile = value_of(environment, "PBS_NODEFILE");
+    if (options.hosts.empty() && options.hostfile.empty())
+        options.hostfile = value_of(environment, "PBS_NODEFILE");
 }
 
 bool on_other_hosts(const RunOptions &options, const Environment &environment) {
@@ -88,15 +90,19 @@ std::vector<std::string> host_names(std::string_view list, char separator) {
     while (!list.empty()) {
         const std::string_view entry = list.substr(0, list.find(separator));
         list.remove_prefix(std::min(list.size(), entry.size() + 1));
-        if (const std::string_view name = entry.substr(0, entry.find(':')); !name.empty()) names.emplace_back(name);
+        if (const std::string_view name = entry.substr(0, entry.find(':')); !name.empty())
+            names.emplace_back(name);
     }
     return names;
 }
 
-std::vector<std::string> mpirun_command(const RunOptions &options, bool open_mpi, const std::string &mpirun,
-                                        const std::string &self, const Environment &environment) {
+std::vector<std::string> mpirun_command(const RunOptions &options, bool open_mpi,
+                                        const std::string &mpirun, const std::string &self,
+                                        const Environment &environment) {
     std::vector<std::string> command{mpirun};
-    const auto add = [&](std::initializer_list<std::string> more) { command.insert(command.end(), more); };
+    const auto add = [&](std::initializer_list<std::string> more) {
+        command.insert(command.end(), more);
+    };
     if (options.ranks > 0) add({"-n", std::to_string(options.ranks)});
     if (!options.hostfile.empty()) add({open_mpi ? "--hostfile" : "-f", options.hostfile});
     if (!options.hosts.empty()) add({open_mpi ? "--host" : "-hosts", options.hosts});
@@ -191,7 +197,8 @@ int running_besides(const std::vector<std::string> &looks) {
         const std::size_t slash = line.find('/');
         if (slash == std::string::npos) return 0;
         const std::size_t space = line.rfind(' ', slash);
-        fewest = std::min(fewest, std::atoi(line.c_str() + (space == std::string::npos ? 0 : space)) - 1);
+        fewest = std::min(fewest,
+                          std::atoi(line.c_str() + (space == std::string::npos ? 0 : space)) - 1);
     }
     return looks.empty() ? 0 : std::max(fewest, 0);
 }
@@ -202,7 +209,8 @@ int processors_by_quota(const std::string &quota, const std::string &period) {
     return of <= 0 || by <= 0 ? INT_MAX : static_cast<int>(std::clamp<long>(of / by, 1, INT_MAX));
 }
 
-CoreShare share_of(std::vector<Processor> usable, int launcher_processors, RankPlace place, bool bind, int allowed) {
+CoreShare share_of(std::vector<Processor> usable, int launcher_processors, RankPlace place,
+                   bool bind, int allowed) {
     const int processors = static_cast<int>(usable.size());
     const std::vector<std::vector<int>> cores = cores_of(std::move(usable));
     const auto size = static_cast<std::size_t>(place.local_size);
@@ -216,7 +224,8 @@ CoreShare share_of(std::vector<Processor> usable, int launcher_processors, RankP
     share.threads = std::max(1, std::min(processors, allowed) / place.local_size);
     if (share.crowded || !bind || allowed < processors) return share;
     const auto rank = static_cast<std::size_t>(place.local_rank);
-    for (std::size_t core = rank * cores.size() / size; core < (rank + 1) * cores.size() / size; ++core)
+    for (std::size_t core = rank * cores.size() / size; core < (rank + 1) * cores.size() / size;
+         ++core)
         share.processors.insert(share.processors.end(), cores[core].begin(), cores[core].end());
     share.threads = static_cast<int>(share.processors.size());
     return share;
@@ -231,11 +240,12 @@ FormerOption take_host(RunOptions &options) {
             return {fmt::format("--host {0} is now --host-mode {0}", mode), ""};
         }
         std::string lower = value;
-        std::ranges::transform(lower, lower.begin(), [](unsigned char letter) { return std::tolower(letter); });
+        std::ranges::transform(lower, lower.begin(),
+                               [](unsigned char letter) { return std::tolower(letter); });
         if (value.find_first_of(":,.") == std::string::npos && edit_distance(lower, mode) <= 2)
-            return {"", fmt::format(
-                            "--host {0}: did you mean --host-mode {1}? For a machine with that name, use --hosts {0}",
-                            value, mode)};
+            return {"", fmt::format("--host {0}: did you mean --host-mode {1}? For a machine with "
+                                    "that name, use --hosts {0}",
+                                    value, mode)};
     }
     options.hosts = value;
     return {fmt::format("--host {0} is now --hosts {0}", value), ""};
@@ -246,8 +256,11 @@ std::string refusal_of_root(const RunOptions &options, const Environment &enviro
         if (value_of(environment, (prefix + "_ALLOW_RUN_AS_ROOT").c_str()) == "1" &&
             value_of(environment, (prefix + "_ALLOW_RUN_AS_ROOT_CONFIRM").c_str()) == "1")
             return {};
-    if (std::ranges::find(options.mpirun_options, "--allow-run-as-root") != options.mpirun_options.end()) return {};
-    return "Open MPI does not run as root unless OMPI_ALLOW_RUN_AS_ROOT=1 and OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 are "
+    if (std::ranges::find(options.mpirun_options, "--allow-run-as-root") !=
+        options.mpirun_options.end())
+        return {};
+    return "Open MPI does not run as root unless OMPI_ALLOW_RUN_AS_ROOT=1 and "
+           "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 are "
            "set; "
            "set both, as in a container, or run as another user";
 }
@@ -256,7 +269,8 @@ std::string refusal_under_launcher(bool open_mpi, const Environment &environment
     // The mpirun of each task would use the whole allocation and wait for the tasks' end.
     if (const int tasks = number_of(environment, "SLURM_STEP_NUM_TASKS").value_or(1); tasks > 1)
         return fmt::format(
-            "srun has started it {} times; start it once, without srun, in a job of sbatch or salloc; or let srun "
+            "srun has started it {} times; start it once, without srun, in a job of sbatch or "
+            "salloc; or let srun "
             "start the program: see docs/cluster.md#without-cldist-run",
             tasks);
     if (open_mpi && environment.contains("OMPI_COMM_WORLD_RANK"))
@@ -275,10 +289,12 @@ void Shown::add(std::string_view part) {
 std::string Shown::new_in(std::string_view part) {
     if (differs_ || at_ == size_) return std::string(part);
     const std::string_view rest = std::string_view(kept_).substr(std::min(at_, kept_.size()));
-    const auto equal = static_cast<std::size_t>(std::ranges::mismatch(part, rest).in1 - part.begin());
+    const auto equal =
+        static_cast<std::size_t>(std::ranges::mismatch(part, rest).in1 - part.begin());
     if (equal < std::min(part.size(), rest.size())) {
         differs_ = true;
-        const std::size_t line = at_ + equal == 0 ? std::string::npos : kept_.rfind('\n', at_ + equal - 1);
+        const std::size_t line =
+            at_ + equal == 0 ? std::string::npos : kept_.rfind('\n', at_ + equal - 1);
         const std::size_t begin = line == std::string::npos ? 0 : line + 1;
         return kept_.substr(begin, at_ + equal - begin).append(part.substr(equal));
     }
@@ -299,16 +315,18 @@ std::string why_not_again(const RunOptions &options, const Environment &environm
     return {};
 }
 
-bool is_central(const Environment &environment) { return value_of(environment, "CLDIST_HOST_MODE") == "central"; }
+bool is_central(const Environment &environment) {
+    return value_of(environment, "CLDIST_HOST_MODE") == "central";
+}
 
-std::vector<std::string> rank_program(const RunOptions &options, const Environment &environment, int rank,
-                                      const std::string &self) {
+std::vector<std::string> rank_program(const RunOptions &options, const Environment &environment,
+                                      int rank, const std::string &self) {
     if (is_central(environment) && rank != 0) return {self, "worker"};
     return options.program;
 }
 
-Environment rank_environment(Environment environment, const std::string &vendors, const std::string &devices,
-                             const CoreShare *share) {
+Environment rank_environment(Environment environment, const std::string &vendors,
+                             const std::string &devices, const CoreShare *share) {
     if (!environment.contains(native_icds)) {
         // The rules of OpenCL loaders: the libraries of OCL_ICD_FILENAMES come first, and a folder
         // variable replaces the standard folder.
@@ -351,25 +369,30 @@ int job_status(int wait_status, int stopped_by) {
     return stopped_by != 0 ? 128 + stopped_by : exit_status(wait_status);
 }
 
-std::string hosts_report(const std::vector<std::string> &lost, const std::vector<std::string> &unreachable) {
+std::string hosts_report(const std::vector<std::string> &lost,
+                         const std::vector<std::string> &unreachable) {
     std::string report;
     for (const std::string &host : lost)
         report += fmt::format(
-            "cldist run: host {} is lost: the connection to it has ended, so the job has ended; check the host and its "
+            "cldist run: host {} is lost: the connection to it has ended, so the job has ended; "
+            "check the host and its "
             "network\n",
             host);
     for (const std::string &host : unreachable)
         report += fmt::format(
-            "cldist run: host {0} cannot be reached: no process started there; check that `ssh {0} true` works without "
+            "cldist run: host {0} cannot be reached: no process started there; check that `ssh {0} "
+            "true` works without "
             "a password\n",
             host);
     return report;
 }
 
-std::string failure_report(int rank, const std::string &host, int wait_status, const std::string &tail) {
+std::string failure_report(int rank, const std::string &host, int wait_status,
+                           const std::string &tail) {
     std::string report = fmt::format("cldist run: rank {} (host {}) ", rank, host);
-    report += WIFSIGNALED(wait_status) ? fmt::format("was killed by {}\n", signal_name(WTERMSIG(wait_status)))
-                                       : fmt::format("exited with status {}\n", WEXITSTATUS(wait_status));
+    report += WIFSIGNALED(wait_status)
+                  ? fmt::format("was killed by {}\n", signal_name(WTERMSIG(wait_status)))
+                  : fmt::format("exited with status {}\n", WEXITSTATUS(wait_status));
     if (tail.empty()) return report;
     report += "its last output:\n" + tail;
     if (report.back() != '\n') report += '\n';

@@ -40,8 +40,8 @@ struct RunOptions {
 /// Whether a batch system known to mpirun has allocated hosts to this process.
 [[nodiscard]] bool has_allocation(const Environment &environment);
 
-/// Uses PBS's list of hosts as the host file, unless the user listed hosts. Otherwise an mpirun without
-/// PBS's library would start all ranks on this host.
+/// Uses PBS's list of hosts as the host file, unless the user listed hosts. Otherwise an mpirun
+/// without PBS's library would start all ranks on this host.
 void take_node_file(RunOptions &options, const Environment &environment);
 
 /// Whether ranks may be on hosts other than this one.
@@ -52,12 +52,14 @@ void take_node_file(RunOptions &options, const Environment &environment);
 
 /// The command that starts the ranks. `self` is the path of cldist on every host.
 [[nodiscard]] std::vector<std::string> mpirun_command(const RunOptions &options, bool open_mpi,
-                                                      const std::string &mpirun, const std::string &self,
+                                                      const std::string &mpirun,
+                                                      const std::string &self,
                                                       const Environment &environment);
 
 /// The environment of mpirun: ranks are not bound, any number of ranks may run on this host unless
 /// hosts are given, and mpirun loads no OpenCL platform. The user's own settings take precedence.
-[[nodiscard]] Environment mpirun_environment(const RunOptions &options, bool open_mpi, Environment environment);
+[[nodiscard]] Environment mpirun_environment(const RunOptions &options, bool open_mpi,
+                                             Environment environment);
 
 /// A rank's place, from the variables of mpirun or Slurm.
 struct RankPlace {
@@ -96,8 +98,8 @@ struct CoreShare {
 /// `launcher_processors` is the number in the mask of the starting process. If that is larger, the
 /// rank is already bound. `place` has a local size. `allowed` is the CPU time limit of the host's
 /// ranks in processors. If there is a limit, ranks are not bound.
-[[nodiscard]] CoreShare share_of(std::vector<Processor> usable, int launcher_processors, RankPlace place, bool bind,
-                                 int allowed = INT_MAX);
+[[nodiscard]] CoreShare share_of(std::vector<Processor> usable, int launcher_processors,
+                                 RankPlace place, bool bind, int allowed = INT_MAX);
 
 /// The number of threads, except the sampling one, that ran at each of several samples of
 /// /proc/loadavg.
@@ -117,19 +119,22 @@ struct FormerOption {
 [[nodiscard]] FormerOption take_host(RunOptions &options);
 
 /// The reason why Open MPI would refuse to run as root, with advice; empty if it would not.
-[[nodiscard]] std::string refusal_of_root(const RunOptions &options, const Environment &environment);
+[[nodiscard]] std::string refusal_of_root(const RunOptions &options,
+                                          const Environment &environment);
 
-/// The reason why `cldist run` cannot start mpirun in a process that another launcher has started, with
-/// advice; empty if it can.
+/// The reason why `cldist run` cannot start mpirun in a process that another launcher has started,
+/// with advice; empty if it can.
 [[nodiscard]] std::string refusal_under_launcher(bool open_mpi, const Environment &environment);
 
-/// The text that one run of a job has shown on one of its outputs. The next run repeats the text, and only new text is shown.
+/// The text that one run of a job has shown on one of its outputs. The next run repeats the text,
+/// and only new text is shown.
 class Shown {
 public:
     /// The text up to here is kept. The rest is taken to be repeated unchanged.
     static constexpr std::size_t limit = std::size_t{16} << 20U;
     void add(std::string_view part);
-    /// The new text in the next part of the next run's output: everything from the first line that differs on.
+    /// The new text in the next part of the next run's output: everything from the first line that
+    /// differs on.
     [[nodiscard]] std::string new_in(std::string_view part);
     /// Whether it contains the announcement of a new start.
     [[nodiscard]] bool announces_new_start() const { return announced_; }
@@ -143,9 +148,11 @@ private:
     bool differs_ = false;
 };
 
-/// Whether the job starts again with a central host if its processes' calls differ (CLDIST_HOST_MODE).
+/// Whether the job starts again with a central host if its processes' calls differ
+/// (CLDIST_HOST_MODE).
 [[nodiscard]] bool may_start_again(const Environment &environment);
-/// If a new start would not repeat the job, the reason, which continues "the program ..."; otherwise empty.
+/// If a new start would not repeat the job, the reason, which continues "the program ...";
+/// otherwise empty.
 [[nodiscard]] std::string why_not_again(const RunOptions &options, const Environment &environment);
 
 /// Whether only rank 0 runs the program (CLDIST_HOST_MODE).
@@ -153,7 +160,8 @@ private:
 
 /// The command that a rank runs: the program or, on other ranks of a central host, the worker.
 /// `self` is the path of cldist.
-[[nodiscard]] std::vector<std::string> rank_program(const RunOptions &options, const Environment &environment, int rank,
+[[nodiscard]] std::vector<std::string> rank_program(const RunOptions &options,
+                                                    const Environment &environment, int rank,
                                                     const std::string &self);
 
 /// The environment of the program: it sees only the cluster platform in the folder `vendors`, which
@@ -189,6 +197,7 @@ private:
                                        const std::vector<std::string> &unreachable);
 
 /// The report of a failed rank.
-[[nodiscard]] std::string failure_report(int rank, const std::string &host, int wait_status, const std::string &tail);
+[[nodiscard]] std::string failure_report(int rank, const std::string &host, int wait_status,
+                                         const std::string &tail);
 
 }  // namespace cldist::tool

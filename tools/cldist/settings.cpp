@@ -28,10 +28,11 @@ int print_settings(const std::vector<std::string_view> &environment) {
                                    : set   ? "environment"
                                            : "default";
         const std::string text = fmt::format("{}={}", setting.name, setting.value);
-        fmt::print("{}{:{}}  {}\n", coloured(text, set && !refused ? Colour::bold : Colour::none), "",
-                   widest - text.size(), origin);
+        fmt::print("{}{:{}}  {}\n", coloured(text, set && !refused ? Colour::bold : Colour::none),
+                   "", widest - text.size(), origin);
     }
-    for (const std::string &complaint : complaints) fmt::print("{}: {}\n", coloured("PROBLEM", Colour::red), complaint);
+    for (const std::string &complaint : complaints)
+        fmt::print("{}: {}\n", coloured("PROBLEM", Colour::red), complaint);
     return complaints.empty() ? 0 : 1;
 }
 

@@ -24,7 +24,10 @@ bool shows_colours() {
 
 std::string coloured(std::string_view text, Colour colour) {
     if (colour == Colour::none || !shows_colours()) return std::string(text);
-    const int code = colour == Colour::green ? 32 : colour == Colour::yellow ? 33 : colour == Colour::red ? 31 : 1;
+    const int code = colour == Colour::green    ? 32
+                     : colour == Colour::yellow ? 33
+                     : colour == Colour::red    ? 31
+                                                : 1;
     return fmt::format("\033[{}m{}\033[0m", code, text);
 }
 

@@ -18,21 +18,25 @@ namespace {
 void write_file(const std::filesystem::path &path, const std::string &text) {
     std::ofstream out(path, std::ios::binary);
     if (out) out << text << std::flush;
-    if (!out) throw TraceError(fmt::format("cannot write {}: {}", path.string(), std::strerror(errno)));
+    if (!out)
+        throw TraceError(fmt::format("cannot write {}: {}", path.string(), std::strerror(errno)));
 }
 
 // Returns false if the traces are empty.
-bool print_tables(const std::vector<RankTrace> &traces, const std::vector<std::vector<Command>> &ranks, bool per_rank) {
+bool print_tables(const std::vector<RankTrace> &traces,
+                  const std::vector<std::vector<Command>> &ranks, bool per_rank) {
     const std::vector<Row> rows = summarise(ranks);
     if (rows.empty()) return false;
     if (per_rank) {
         for (std::size_t i = 0; i < traces.size(); ++i)
-            fmt::print("\nrank {} ({})\n{}", traces[i].rank, traces[i].host, format_table(summarise({ranks[i]})));
+            fmt::print("\nrank {} ({})\n{}", traces[i].rank, traces[i].host,
+                       format_table(summarise({ranks[i]})));
         if (ranks.size() > 1) fmt::print("\nall ranks\n{}", format_table(rows));
     } else {
         fmt::print("\n{}", format_table(rows));
     }
-    if (!rows.back().kernel) fmt::print("\nNo kernels are in these traces: clTraceEvent(event, name) records them.\n");
+    if (!rows.back().kernel)
+        fmt::print("\nNo kernels are in these traces: clTraceEvent(event, name) records them.\n");
     return true;
 }
 
@@ -54,8 +58,9 @@ void print_traces(const TraceOptions &options) {
     }
     const bool anything = print_tables(traces, ranks, options.per_rank);
     if (!anything) fmt::print("Nothing was recorded.\n");
-    const std::filesystem::path output = options.output.empty() ? std::filesystem::path(options.folder) / "merged.json"
-                                                                : std::filesystem::path(options.output);
+    const std::filesystem::path output = options.output.empty()
+                                             ? std::filesystem::path(options.folder) / "merged.json"
+                                             : std::filesystem::path(options.output);
     const nlohmann::json all = merged(traces);
     write_file(output, all.dump() + '\n');
     fmt::print("\nThe merged trace is in {}\n", output.string());

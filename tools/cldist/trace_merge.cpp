@@ -25,7 +25,8 @@ std::string text_of(const ClockSample &sample) {
 }
 
 bool may_be_zero(const ClockSample &sample) {
-    return std::abs(static_cast<double>(sample.offset_ns)) <= static_cast<double>(sample.uncertainty_ns);
+    return std::abs(static_cast<double>(sample.offset_ns)) <=
+           static_cast<double>(sample.uncertainty_ns);
 }
 
 struct Slice {
@@ -34,13 +35,15 @@ struct Slice {
     std::vector<Json *> events{};
 };
 
-// Assigns slices to the first lanes in which they do not overlap an earlier slice, and calls `move` for those of lane 1 and
-// higher. With `nested`, a slice may lie within another one.
+// Assigns slices to the first lanes in which they do not overlap an earlier slice, and calls `move`
+// for those of lane 1 and higher. With `nested`, a slice may lie within another one.
 template <typename Move>
 void separate(std::vector<Slice> &slices, bool nested, Move &&move) {
-    std::sort(slices.begin(), slices.end(),
-              [](const Slice &a, const Slice &b) { return std::pair(a.begin, -a.end) < std::pair(b.begin, -b.end); });
-    std::vector<std::vector<double>> lanes;  // the ends of the slices that are open, the innermost last
+    std::sort(slices.begin(), slices.end(), [](const Slice &a, const Slice &b) {
+        return std::pair(a.begin, -a.end) < std::pair(b.begin, -b.end);
+    });
+    // The ends of the slices that are open, the innermost last.
+    std::vector<std::vector<double>> lanes;
     for (const Slice &slice : slices) {
         std::size_t lane = 0;
         for (; lane < lanes.size(); ++lane) {
@@ -55,8 +58,9 @@ void separate(std::vector<Slice> &slices, bool nested, Move &&move) {
     }
 }
 
-// Perfetto cuts slices that overlap in one track unless one is within the other. A track is an id or a thread. So stages
-// that overlap get the ids "ID/1", "ID/2", and kernels that overlap get other threads.
+// Perfetto cuts slices that overlap in one track unless one is within the other. A track is an id
+// or a thread. So stages that overlap get the ids "ID/1", "ID/2", and kernels that overlap get
+// other threads.
 void separate_tracks(std::vector<Json> &events) {
     std::map<std::string, std::vector<Slice>> commands;
     std::map<std::pair<std::string, std::string>, std::vector<std::size_t>> open;
@@ -70,7 +74,8 @@ void separate_tracks(std::vector<Json> &events) {
         threads = std::max(threads, thread + 1);
         if (phase == "M" && name == "thread_name" && event.contains("args")) {
             const Json &given = event["args"];
-            if (given.contains("name") && given["name"].is_string()) names[thread] = given["name"].get<std::string>();
+            if (given.contains("name") && given["name"].is_string())
+                names[thread] = given["name"].get<std::string>();
         }
         if (phase == "X") {
             const double begin = event["ts"].get<double>();
@@ -90,8 +95,9 @@ void separate_tracks(std::vector<Json> &events) {
         }
     }
     for (auto &[id, slices] : commands)
-        separate(slices, true,
-                 [&, of = id](Json &event, std::size_t lane) { event["id"] = fmt::format("{}/{}", of, lane); });
+        separate(slices, true, [&, of = id](Json &event, std::size_t lane) {
+            event["id"] = fmt::format("{}/{}", of, lane);
+        });
     std::vector<Json> added;
     for (auto &[thread, slices] : kernels) {
         std::map<std::size_t, std::uint64_t> threads_of_lanes;
@@ -122,26 +128,31 @@ ClockCorrection::ClockCorrection(const std::vector<ClockSample> &samples) {
     if (last.at_ns > first.at_ns)
         drift_ = (static_cast<double>(last.offset_ns) - static_cast<double>(first.offset_ns)) /
                  static_cast<double>(last.at_ns - first.at_ns);
-    uncertainty_us_ = microseconds(static_cast<double>(std::max(first.uncertainty_ns, last.uncertainty_ns)));
+    uncertainty_us_ =
+        microseconds(static_cast<double>(std::max(first.uncertainty_ns, last.uncertainty_ns)));
 }
 
 ClockChoice choose_clock(const RankTrace &trace, const RankTrace *first) {
     if (trace.rank == 0) return {};
     const auto &samples = trace.clock;
     const bool same_kernel = first != nullptr && !trace.boot.empty() && trace.boot == first->boot;
-    std::string measured = samples.empty() ? "not measured" : text_of(samples.front()) + " at the start";
+    std::string measured =
+        samples.empty() ? "not measured" : text_of(samples.front()) + " at the start";
     if (samples.size() > 1) measured += ", " + text_of(samples.back()) + " at the end";
-    const std::string who = fmt::format("clock of rank {} (host {}): {}", trace.rank, trace.host, measured);
+    const std::string who =
+        fmt::format("clock of rank {} (host {}): {}", trace.rank, trace.host, measured);
     // Times of one clock need no correction, which could only add errors. But even on one kernel a
     // container may have its own clock.
     if (same_kernel && std::all_of(samples.begin(), samples.end(), may_be_zero))
         return {ClockCorrection(), who + "; the times of all ranks are on this clock"};
-    if (samples.empty()) return {ClockCorrection(), who + "; ITS TIMES CANNOT BE COMPARED with those of other ranks"};
+    if (samples.empty())
+        return {ClockCorrection(),
+                who + "; ITS TIMES CANNOT BE COMPARED with those of other ranks"};
     const ClockCorrection correction(samples);
     if (samples.size() == 1)
-        return {
-            correction,
-            who + "; corrected by this difference. There is no measurement at MPI_Finalize, so drift is not corrected"};
+        return {correction, who +
+                                "; corrected by this difference. There is no measurement at "
+                                "MPI_Finalize, so drift is not corrected"};
     return {correction, fmt::format("{}; corrected, drift {:+.3f} ppm, to within {:.1f} us", who,
                                     correction.drift_ppm(), correction.uncertainty_us())};
 }
@@ -150,7 +161,8 @@ void correct(RankTrace &trace, const ClockCorrection &clock) {
     for (Json &event : trace.events) {
         if (!event.contains("ts")) continue;
         const double start = event["ts"].get<double>();
-        if (event.contains("dur")) event["dur"] = clock.apply(start + event["dur"].get<double>()) - clock.apply(start);
+        if (event.contains("dur"))
+            event["dur"] = clock.apply(start + event["dur"].get<double>()) - clock.apply(start);
         event["ts"] = clock.apply(start);
     }
 }
@@ -165,17 +177,22 @@ Json merged(const std::vector<RankTrace> &traces) {
         std::vector<Json> of_rank;
         for (Json event : trace.events) {
             event["pid"] = trace.rank;
-            if (event.contains("ts")) event["ts"] = std::round((event["ts"].get<double>() - begin) * 1000) / 1000;
-            if (event.contains("dur")) event["dur"] = std::round(event["dur"].get<double>() * 1000) / 1000;
-            if (event.contains("id")) event["id"] = fmt::format("{}.{}", trace.rank, event["id"].dump());
+            if (event.contains("ts"))
+                event["ts"] = std::round((event["ts"].get<double>() - begin) * 1000) / 1000;
+            if (event.contains("dur"))
+                event["dur"] = std::round(event["dur"].get<double>() * 1000) / 1000;
+            if (event.contains("id"))
+                event["id"] = fmt::format("{}.{}", trace.rank, event["id"].dump());
             if (event.value("ph", "") == "M" && event.value("name", "") == "process_name")
                 event["args"]["name"] = fmt::format("rank {} ({})", trace.rank, trace.host);
             of_rank.push_back(std::move(event));
         }
         separate_tracks(of_rank);
         std::move(of_rank.begin(), of_rank.end(), std::back_inserter(events));
-        events.push_back(
-            {{"ph", "M"}, {"name", "process_sort_index"}, {"pid", trace.rank}, {"args", {{"sort_index", trace.rank}}}});
+        events.push_back({{"ph", "M"},
+                          {"name", "process_sort_index"},
+                          {"pid", trace.rank},
+                          {"args", {{"sort_index", trace.rank}}}});
     }
     return {{"displayTimeUnit", "ms"}, {"traceEvents", std::move(events)}};
 }

@@ -45,8 +45,9 @@ struct ClockChoice {
 /// Converts the times of all events to rank 0's clock.
 void correct(RankTrace &trace, const ClockCorrection &clock);
 
-/// One Chrome trace of all ranks that begins at the first event. Ids are made unique as "RANK.ID". Stages of a command
-/// that overlap and do not nest get ids "RANK.ID/1" and higher, and kernels that overlap get other threads.
+/// One Chrome trace of all ranks that begins at the first event. Ids are made unique as "RANK.ID".
+/// Stages of a command that overlap and do not nest get ids "RANK.ID/1" and higher, and kernels
+/// that overlap get other threads.
 [[nodiscard]] nlohmann::json merged(const std::vector<RankTrace> &traces);
 
 }  // namespace cldist::tool

@@ -49,7 +49,8 @@ void add_rank(const std::vector<Command> &commands, std::map<Key, Sum> &sums) {
         times[whole].push_back(command.time);
         if (command.is_kernel()) kernels.push_back(command.time);
         for (const Command::Stage &stage : command.stages) {
-            const auto place = std::find(stage_order.begin(), stage_order.end(), stage.name) - stage_order.begin();
+            const auto place =
+                std::find(stage_order.begin(), stage_order.end(), stage.name) - stage_order.begin();
             times[{false, command.kind, place}].push_back(stage.time);
         }
     }
@@ -64,7 +65,8 @@ void add_rank(const std::vector<Command> &commands, std::map<Key, Sum> &sums) {
 }
 
 std::string rate_of(const Row &row) {
-    return row.bytes > 0 && row.busy_us > 0 ? fmt::format("{:.3f}", row.bytes / row.busy_us / 1e3) : "-";
+    return row.bytes > 0 && row.busy_us > 0 ? fmt::format("{:.3f}", row.bytes / row.busy_us / 1e3)
+                                            : "-";
 }
 
 }  // namespace
@@ -90,19 +92,22 @@ std::vector<Row> summarise(const std::vector<std::vector<Command>> &ranks) {
 }
 
 std::string format_table(const std::vector<Row> &rows) {
-    const bool computes = std::any_of(rows.begin(), rows.end(), [](const Row &row) { return row.kernel; });
+    const bool computes =
+        std::any_of(rows.begin(), rows.end(), [](const Row &row) { return row.kernel; });
     std::size_t width = 16;
     for (const Row &row : rows) width = std::max(width, row.kind.size());
-    std::string text = fmt::format("{:<{}} {:>9} {:>15} {:>11} {:>11} {:>11} {:>8} {:>13}\n", "kind", width, "count",
-                                   "bytes", "total ms", "median us", "busy ms", "GB/s", "under kernels");
+    std::string text =
+        fmt::format("{:<{}} {:>9} {:>15} {:>11} {:>11} {:>11} {:>8} {:>13}\n", "kind", width,
+                    "count", "bytes", "total ms", "median us", "busy ms", "GB/s", "under kernels");
     for (const Row &row : rows) {
         const bool whole = row.stage.empty();
-        text += fmt::format(
-            "{:<{}} {:>9} {:>15} {:>11.3f} {:>11.1f} {:>11.3f} {:>8} {:>13}\n", whole ? row.kind : "  " + row.stage,
-            width, row.count, whole && !row.kernel ? fmt::format("{:.0f}", row.bytes) : "-", row.total_us / 1e3,
-            row.median_us, row.busy_us / 1e3, rate_of(row),
-            row.kernel || !computes || row.busy_us <= 0 ? "-"
-                                                        : fmt::format("{:.1f} %", 100 * row.under_us / row.busy_us));
+        text += fmt::format("{:<{}} {:>9} {:>15} {:>11.3f} {:>11.1f} {:>11.3f} {:>8} {:>13}\n",
+                            whole ? row.kind : "  " + row.stage, width, row.count,
+                            whole && !row.kernel ? fmt::format("{:.0f}", row.bytes) : "-",
+                            row.total_us / 1e3, row.median_us, row.busy_us / 1e3, rate_of(row),
+                            row.kernel || !computes || row.busy_us <= 0
+                                ? "-"
+                                : fmt::format("{:.1f} %", 100 * row.under_us / row.busy_us));
     }
     return text;
 }

@@ -11,8 +11,8 @@
 
 namespace cldist::cluster {
 
-/// Where an answer goes: the last three arguments of every clGet…Info. Where this process follows another one's calls there
-/// is nobody who wants it.
+/// Where an answer goes: the last three arguments of every clGet…Info. Where this process follows
+/// another one's calls there is nobody who wants it.
 struct Answer {
     std::size_t size;
     void *value;
@@ -20,7 +20,9 @@ struct Answer {
 
     void bytes(const void *data, std::size_t bytes) const {
         if (value != nullptr) {
-            if (size < bytes) fail(CL_INVALID_VALUE, "param_value_size is {}, but the value has {} bytes", size, bytes);
+            if (size < bytes)
+                fail(CL_INVALID_VALUE, "param_value_size is {}, but the value has {} bytes", size,
+                     bytes);
             if (bytes > 0 && objects_by_number == nullptr) std::memcpy(value, data, bytes);
         }
         if (size_ret != nullptr) *size_ret = bytes;
@@ -39,6 +41,8 @@ struct Answer {
     }
 };
 
-[[noreturn]] inline void no_such_param(cl_uint param) { fail(CL_INVALID_VALUE, "unknown param_name {:#x}", param); }
+[[noreturn]] inline void no_such_param(cl_uint param) {
+    fail(CL_INVALID_VALUE, "unknown param_name {:#x}", param);
+}
 
 }  // namespace cldist::cluster

@@ -11,7 +11,8 @@ namespace {
 
 using Word = std::uint64_t;
 
-static_assert(sizeof(cl_context_properties) == sizeof(Word) && sizeof(cl_device_partition_property) == sizeof(Word) &&
+static_assert(sizeof(cl_context_properties) == sizeof(Word) &&
+                  sizeof(cl_device_partition_property) == sizeof(Word) &&
                   sizeof(std::size_t) == sizeof(Word) && sizeof(void *) == sizeof(Word),
               "elements of lists are words");
 
@@ -55,7 +56,9 @@ struct Arg {
         return reinterpret_cast<const T *>(word());
     }
     /// The argument that this one names; 0 if it names none.
-    [[nodiscard]] Word of() const { return what().of_place != Argument::none ? all.words[what().of_place] : 0; }
+    [[nodiscard]] Word of() const {
+        return what().of_place != Argument::none ? all.words[what().of_place] : 0;
+    }
     [[nodiscard]] const std::size_t *lengths() const {
         return what().lengths_place != Argument::none
                    ? reinterpret_cast<const std::size_t *>(all.words[what().lengths_place])
@@ -75,16 +78,18 @@ struct Row {
     Word (*compared)(const Arg &arg);
     void (*put)(RecordWriter &writer, const Arg &arg);
     Word (*take)(const Taking &from);
-    /// How many elements, or bytes, the call reads where the argument points that is not NULL. Null if it reads nothing
-    /// there.
+    /// How many elements, or bytes, the call reads where the argument points that is not NULL. Null
+    /// if it reads nothing there.
     std::size_t (*elements)(const Arg &arg) = nullptr;
 };
 
-// ---- Single words ----------------------------------------------------------------------------------------------------
+// ---- Single words
+// ----------------------------------------------------------------------------------------------------
 
 /// A row of a kind of which `number` is compared and recorded.
 template <auto number, auto made = nullptr>
-constexpr Row word_row{number, [](RecordWriter &writer, const Arg &arg) { writer.number(number(arg)); },
+constexpr Row word_row{number,
+                       [](RecordWriter &writer, const Arg &arg) { writer.number(number(arg)); },
                        [](const Taking &from) {
                            const Word taken = from.reader.number();
                            if constexpr (made == nullptr)
@@ -95,7 +100,9 @@ constexpr Row word_row{number, [](RecordWriter &writer, const Arg &arg) { writer
 
 Word word(const Arg &arg) { return arg.word(); }
 // The sign goes behind the other bits, so that a small negative code is a small number.
-Word signed_word(const Arg &arg) { return arg.word() << 1U ^ (arg.word() >> 63U != 0 ? ~Word{0} : 0); }
+Word signed_word(const Arg &arg) {
+    return arg.word() << 1U ^ (arg.word() >> 63U != 0 ? ~Word{0} : 0);
+}
 Word with_sign(const Taking &, Word number) { return number >> 1U ^ (~(number & 1U) + 1); }
 Word capacity_if_used(const Arg &arg) { return arg.of() != 0 ? arg.word() : 0; }
 Word object_number(const Arg &arg) { return number_of(arg.pointer<Head>()); }
@@ -123,7 +130,8 @@ Word made_address(const Taking &from, Word given) {
     return from.arg.what().name == "param_value" ? zeros() : nowhere();
 }
 
-// ---- Lists of words --------------------------------------------------------------------------------------------------
+// ---- Lists of words
+// --------------------------------------------------------------------------------------------------
 
 /// A number for a list: that of its only element, or a hash.
 template <typename Element>
@@ -148,16 +156,19 @@ Word *take_words(const Taking &from) {
 
 std::size_t as_many_as_named(const Arg &arg) { return arg.of(); }
 
-/// A row of a kind that is a list of `count` elements. `element` is compared and recorded. `made` changes what is taken.
+/// A row of a kind that is a list of `count` elements. `element` is compared and recorded. `made`
+/// changes what is taken.
 template <auto count, auto element, auto made = nullptr>
 constexpr Row list_row{[](const Arg &arg) {
                            if (arg.is_null()) return count == as_many_as_named ? arg.of() : 0;
-                           return number_of_list(count(arg), [&](std::size_t i) { return element(arg, i); });
+                           return number_of_list(count(arg),
+                                                 [&](std::size_t i) { return element(arg, i); });
                        },
                        [](RecordWriter &writer, const Arg &arg) {
                            const std::size_t elements = arg.is_null() ? 0 : count(arg);
                            writer.number(arg.is_null() ? 0 : elements + 1);
-                           for (std::size_t i = 0; i < elements; ++i) writer.number(element(arg, i));
+                           for (std::size_t i = 0; i < elements; ++i)
+                               writer.number(element(arg, i));
                        },
                        [](const Taking &from) {
                            Word *const words = take_words(from);
@@ -180,7 +191,8 @@ Word element(const Arg &arg, std::size_t i) { return arg.pointer<Word>()[i]; }
 
 Word object_at(const Arg &arg, std::size_t i) { return number_of(arg.pointer<const Head *>()[i]); }
 Word made_objects(const Taking &from, Word *words) {
-    for (std::size_t i = 0; i < from.memory.elements[from.arg.at]; ++i) words[i] = object_with(words[i]);
+    for (std::size_t i = 0; i < from.memory.elements[from.arg.at]; ++i)
+        words[i] = object_with(words[i]);
     return reinterpret_cast<Word>(words);
 }
 
@@ -189,7 +201,9 @@ std::size_t pairs_read(const Arg &arg) { return elements_read(arg.pointer<void>(
 bool is_platform_value(const Arg &arg, std::size_t i) {
     return i % 2 == 1 && element(arg, i - 1) == CL_CONTEXT_PLATFORM;
 }
-Word compared_of_pairs(const Arg &arg, std::size_t i) { return is_platform_value(arg, i) ? 0 : element(arg, i); }
+Word compared_of_pairs(const Arg &arg, std::size_t i) {
+    return is_platform_value(arg, i) ? 0 : element(arg, i);
+}
 Word recorded_of_pairs(const Arg &arg, std::size_t i) {
     return is_platform_value(arg, i) ? Word{is_platform(element(arg, i))} : element(arg, i);
 }
@@ -199,12 +213,13 @@ Word made_pairs(const Taking &, Word *words) {
     return reinterpret_cast<Word>(words);
 }
 
-constexpr std::array image_sizes{&cl_image_desc::image_width,     &cl_image_desc::image_height,
-                                 &cl_image_desc::image_depth,     &cl_image_desc::image_array_size,
-                                 &cl_image_desc::image_row_pitch, &cl_image_desc::image_slice_pitch};
+constexpr std::array image_sizes{
+    &cl_image_desc::image_width,     &cl_image_desc::image_height,
+    &cl_image_desc::image_depth,     &cl_image_desc::image_array_size,
+    &cl_image_desc::image_row_pitch, &cl_image_desc::image_slice_pitch};
 std::size_t parts_of_desc(const Arg &) { return image_sizes.size() + 4; }
-// What a call reads of an image's descriptor. The last part is the number of the memory object of which the image is made
-// and 1; 1 if it can't be made of that; or 0.
+// What a call reads of an image's descriptor. The last part is the number of the memory object of
+// which the image is made and 1; 1 if it can't be made of that; or 0.
 Word part_of_desc(const Arg &arg, std::size_t i) {
     const cl_image_desc desc = as_read(*arg.pointer<cl_image_desc>());
     if (i == 0) return desc.image_type;
@@ -229,7 +244,8 @@ Word made_desc(const Taking &from, Word *words) {
     return reinterpret_cast<Word>(desc);
 }
 
-// ---- Texts and bytes -------------------------------------------------------------------------------------------------
+// ---- Texts and bytes
+// -------------------------------------------------------------------------------------------------
 
 void put_bytes(RecordWriter &writer, std::string_view bytes, bool is_null) {
     writer.number(is_null ? 0 : bytes.size() + 1);
@@ -249,11 +265,12 @@ Word take_bytes(const Taking &from, std::size_t &size) {
 
 /// A row of a kind of which a record has `size` bytes.
 template <auto size, auto compared>
-constexpr Row bytes_row{compared,
-                        [](RecordWriter &writer, const Arg &arg) {
-                            put_bytes(writer, {arg.pointer<char>(), arg.is_null() ? 0 : size(arg)}, arg.is_null());
-                        },
-                        [](const Taking &from) { return take_bytes(from, from.memory.elements[from.arg.at]); }, size};
+constexpr Row bytes_row{
+    compared,
+    [](RecordWriter &writer, const Arg &arg) {
+        put_bytes(writer, {arg.pointer<char>(), arg.is_null() ? 0 : size(arg)}, arg.is_null());
+    },
+    [](const Taking &from) { return take_bytes(from, from.memory.elements[from.arg.at]); }, size};
 
 std::size_t length(const Arg &arg) { return std::strlen(arg.pointer<char>()); }
 Word text_hash(const Arg &arg) { return arg.is_null() ? 0 : hash_of(arg.pointer<char>()); }
@@ -281,7 +298,8 @@ std::size_t color_size(const Arg &arg) {
 // A pattern whose size the call refuses has no bytes.
 std::size_t pattern_bytes(const Arg &arg) { return is_pattern_size(arg.of()) ? arg.of() : 0; }
 
-// ---- What few calls have ---------------------------------------------------------------------------------------------
+// ---- What few calls have
+// ---------------------------------------------------------------------------------------------
 
 /// One of several texts or blobs; no bytes if it is NULL. A text without a length ends with its 0.
 std::string_view text_at(const Arg &arg, std::size_t i) {
@@ -291,40 +309,43 @@ std::string_view text_at(const Arg &arg, std::size_t i) {
     const bool to_its_end = length == 0 && arg.what().kind == Argument::Kind::texts;
     return to_its_end ? std::string_view(bytes) : std::string_view(bytes, length);
 }
-constexpr Row texts{[](const Arg &arg) {
-                        if (arg.is_null()) return arg.of();
-                        return number_of_list(arg.of(), [&](std::size_t i) {
-                            return arg.pointer<const char *>()[i] != nullptr ? hash_of(text_at(arg, i)) : 0;
-                        });
-                    },
-                    [](RecordWriter &writer, const Arg &arg) {
-                        writer.number(arg.is_null() ? 0 : arg.of() + 1);
-                        for (std::size_t i = 0; !arg.is_null() && i < arg.of(); ++i)
-                            put_bytes(writer, text_at(arg, i), arg.pointer<const char *>()[i] == nullptr);
-                    },
-                    [](const Taking &from) {
-                        const auto there = from.reader.elements();
-                        if (!there) return Word{0};
-                        from.memory.elements[from.arg.at] = *there;
-                        from.memory.sizes.assign(*there, 0);
-                        Word *const all = from.memory.make<Word>(*there);
-                        for (std::size_t i = 0; i < *there; ++i) all[i] = take_bytes(from, from.memory.sizes[i]);
-                        return reinterpret_cast<Word>(all);
-                    },
-                    as_many_as_named};
+constexpr Row texts{
+    [](const Arg &arg) {
+        if (arg.is_null()) return arg.of();
+        return number_of_list(arg.of(), [&](std::size_t i) {
+            return arg.pointer<const char *>()[i] != nullptr ? hash_of(text_at(arg, i)) : 0;
+        });
+    },
+    [](RecordWriter &writer, const Arg &arg) {
+        writer.number(arg.is_null() ? 0 : arg.of() + 1);
+        for (std::size_t i = 0; !arg.is_null() && i < arg.of(); ++i)
+            put_bytes(writer, text_at(arg, i), arg.pointer<const char *>()[i] == nullptr);
+    },
+    [](const Taking &from) {
+        const auto there = from.reader.elements();
+        if (!there) return Word{0};
+        from.memory.elements[from.arg.at] = *there;
+        from.memory.sizes.assign(*there, 0);
+        Word *const all = from.memory.make<Word>(*there);
+        for (std::size_t i = 0; i < *there; ++i) all[i] = take_bytes(from, from.memory.sizes[i]);
+        return reinterpret_cast<Word>(all);
+    },
+    as_many_as_named};
 
 // The arguments of clSetKernelArg: the kernel, the index, the size, the value.
 constexpr Row kernel_argument{
     [](const Arg &arg) {
-        return argument_hash(typed<cl_kernel>(arg.all.words[0]), static_cast<cl_uint>(arg.all.words[1]), arg.of(),
-                             arg.pointer<void>());
+        return argument_hash(typed<cl_kernel>(arg.all.words[0]),
+                             static_cast<cl_uint>(arg.all.words[1]), arg.of(), arg.pointer<void>());
     },
     [](RecordWriter &writer, const Arg &arg) {
-        const RecordedValue recorded = recorded_value(
-            typed<cl_kernel>(arg.all.words[0]), static_cast<cl_uint>(arg.all.words[1]), arg.of(), arg.pointer<void>());
+        const RecordedValue recorded =
+            recorded_value(typed<cl_kernel>(arg.all.words[0]),
+                           static_cast<cl_uint>(arg.all.words[1]), arg.of(), arg.pointer<void>());
         writer.number(static_cast<Word>(recorded.form));
         if (recorded.form == RecordedValue::Form::object) writer.number(recorded.number);
-        if (recorded.form == RecordedValue::Form::bytes) writer.bytes(arg.pointer<void>(), arg.of());
+        if (recorded.form == RecordedValue::Form::bytes)
+            writer.bytes(arg.pointer<void>(), arg.of());
     },
     [](const Taking &from) {
         using Form = RecordedValue::Form;
@@ -338,24 +359,35 @@ constexpr Row kernel_argument{
         }
         if (form == Form::bytes) {
             const auto taken = from.reader.bytes(size);
-            return reinterpret_cast<Word>(std::copy(taken.begin(), taken.end(), from.memory.bytes(size)) - size);
+            return reinterpret_cast<Word>(
+                std::copy(taken.begin(), taken.end(), from.memory.bytes(size)) - size);
         }
         if (size > nowhere_size) throw std::out_of_range("a record lacks a kernel's argument");
         return nowhere();
     }};
 
-// Mappings of one range may have one address in a process and several in another: which of them ends is all the same.
+// Mappings of one range may have one address in a process and several in another: which of them
+// ends is all the same.
 Word mapped_range(const Arg &arg) {
     const Mapped *const mapped = mapping_of(arg);
     if (mapped == nullptr) return 0;
     const auto &[x, y, z] = mapped->origin;
     const auto &[width, height, depth] = mapped->region;
-    const std::array<Word, 10> parts{
-        mapped->device_memory, mapped->begin, mapped->end, mapped->flags, x, y, z, width, height, depth};
+    const std::array<Word, 10> parts{mapped->device_memory,
+                                     mapped->begin,
+                                     mapped->end,
+                                     mapped->flags,
+                                     x,
+                                     y,
+                                     z,
+                                     width,
+                                     height,
+                                     depth};
     return number_of_list(parts.size(), [&](std::size_t i) { return parts[i]; });
 }
 
-// ---- The table -------------------------------------------------------------------------------------------------------
+// ---- The table
+// -------------------------------------------------------------------------------------------------------
 
 constexpr Row numbers = word_row<word>;
 constexpr Row objects = list_row<as_many_as_named, object_at, made_objects>;
@@ -373,39 +405,42 @@ constexpr std::array rows{
     objects,                        // wait_list
     list_row<dimensions, element>,  // range
     list_row<three, element>,       // triple
-    bytes_row<length, text_hash>,
-    texts,
+    bytes_row<length, text_hash>, texts,
     texts,  // blobs
-    Row{list_row<pairs_read, compared_of_pairs>.compared, list_row<pairs_read, recorded_of_pairs>.put,
+    Row{list_row<pairs_read, compared_of_pairs>.compared,
+        list_row<pairs_read, recorded_of_pairs>.put,
         list_row<pairs_read, recorded_of_pairs, made_pairs>.take, pairs_read},
     list_row<up_to_zero, element>,  // list
     list_row<one, element>,         // first
-    bytes_row<region_size, region_number>,
-    bytes_row<format_size, format_number>,
-    list_row<parts_of_desc, part_of_desc, made_desc>,
-    kernel_argument,
+    bytes_row<region_size, region_number>, bytes_row<format_size, format_number>,
+    list_row<parts_of_desc, part_of_desc, made_desc>, kernel_argument,
     Row{mapped_range, word_row<mapping_number>.put, word_row<mapping_number>.take},
-    address,                                                                                     // bytes
-    bytes_row<pattern_bytes, null_bit>,                                                          // pattern
-    address,                                                                                     // box
-    address,                                                                                     // pixels
-    bytes_row<color_size, null_bit>,                                                             // color
-    address,                                                                                     // callback
-    address,                                                                                     // user_data
-    address,                                                                                     // out
-    Row{nullptr, [](RecordWriter &, const Arg &) {}, [](const Taking &) { return nowhere(); }},  // code
+    // Bytes.
+    address, bytes_row<pattern_bytes, null_bit>,  // pattern
+    address,                                      // box
+    // Pixels.
+    address, bytes_row<color_size, null_bit>,  // color
+    // Callback.
+    address,
+    // user_data.
+    address,
+    address,  // out
+    Row{nullptr, [](RecordWriter &, const Arg &) {},
+        [](const Taking &) { return nowhere(); }},  // code
 };
 static_assert(rows.size() == std::size_t(Argument::Kind::code) + 1);
 
-const Row &row_of(const Argument &argument) { return rows[static_cast<std::size_t>(argument.kind)]; }
+const Row &row_of(const Argument &argument) {
+    return rows[static_cast<std::size_t>(argument.kind)];
+}
 
 }  // namespace
 
 std::size_t elements_read(const void *list) {
     const auto is_known = [](Word name) {
-        constexpr std::array<Word, 6> known{CL_CONTEXT_PLATFORM,        CL_CONTEXT_INTEROP_USER_SYNC,
-                                            CL_QUEUE_PROPERTIES,        CL_SAMPLER_NORMALIZED_COORDS,
-                                            CL_SAMPLER_ADDRESSING_MODE, CL_SAMPLER_FILTER_MODE};
+        constexpr std::array<Word, 6> known{
+            CL_CONTEXT_PLATFORM,          CL_CONTEXT_INTEROP_USER_SYNC, CL_QUEUE_PROPERTIES,
+            CL_SAMPLER_NORMALIZED_COORDS, CL_SAMPLER_ADDRESSING_MODE,   CL_SAMPLER_FILTER_MODE};
         return std::find(known.begin(), known.end(), name) != known.end();
     };
     const auto *const words = static_cast<const Word *>(list);
@@ -425,13 +460,15 @@ std::uint64_t compared(const CallArguments &arguments, std::size_t at) {
 }
 
 ComparedValues::ComparedValues(const CallArguments &arguments) : count(arguments.call.value_count) {
-    for (std::size_t i = 0; i < count; ++i) values[i] = compared(arguments, arguments.call.values[i]);
+    for (std::size_t i = 0; i < count; ++i)
+        values[i] = compared(arguments, arguments.call.values[i]);
 }
 
 void put_call(RecordWriter &writer, const CallArguments &arguments) {
     const Call &call = arguments.call;
     writer.number(static_cast<Word>(call.number));
-    for (std::size_t i = 0; i < call.count; ++i) row_of(call.arguments[i]).put(writer, {arguments, i});
+    for (std::size_t i = 0; i < call.count; ++i)
+        row_of(call.arguments[i]).put(writer, {arguments, i});
 }
 
 CallArguments take_call(const Call &call, RecordReader &reader, ArgumentMemory &memory) {
@@ -443,8 +480,10 @@ CallArguments take_call(const Call &call, RecordReader &reader, ArgumentMemory &
         const Row &row = row_of(arg.what());
         if (row.elements == nullptr || arg.is_null()) continue;
         bool there = memory.elements[i] == row.elements(arg);
-        for (std::size_t each = 0; arg.lengths() != nullptr && there && each < memory.sizes.size(); ++each)
-            there = arg.pointer<const void *>()[each] == nullptr || arg.lengths()[each] <= memory.sizes[each];
+        for (std::size_t each = 0; arg.lengths() != nullptr && there && each < memory.sizes.size();
+             ++each)
+            there = arg.pointer<const void *>()[each] == nullptr ||
+                    arg.lengths()[each] <= memory.sizes[each];
         if (!there) throw std::out_of_range("a record has another number of elements than it says");
     }
     return arguments;

@@ -1,8 +1,9 @@
-/// The arguments of a call: what all processes compare, and the record that a central host sends to the processes that
-/// follow its calls. One table (call_arguments.cpp) has a row for each kind of argument in calls.def.
+/// The arguments of a call: what all processes compare, and the record that a central host sends to
+/// the processes that follow its calls. One table (call_arguments.cpp) has a row for each kind of
+/// argument in calls.def.
 ///
-/// A record contains the numbers of objects. It only shows whether functions, addresses and places for results are NULL.
-/// The executor transfers the program's memory that commands read.
+/// A record contains the numbers of objects. It only shows whether functions, addresses and places
+/// for results are NULL. The executor transfers the program's memory that commands read.
 #pragma once
 
 #include <array>
@@ -23,7 +24,8 @@ namespace cldist::cluster {
 /// The arguments of a call as 64-bit words: numbers with their signs, and addresses.
 struct CallArguments {
     template <typename... T>
-    explicit CallArguments(const Call &call_in, const T &...arguments) : call(call_in), words{word_of(arguments)...} {}
+    explicit CallArguments(const Call &call_in, const T &...arguments)
+        : call(call_in), words{word_of(arguments)...} {}
 
     template <typename T>
     [[nodiscard]] T as(std::size_t at) const {
@@ -52,8 +54,9 @@ RecordedValue recorded_value(cl_kernel kernel, cl_uint index, std::size_t size, 
 /// What is compared of the value of a kernel's argument.
 std::uint64_t argument_hash(cl_kernel kernel, cl_uint index, std::size_t size, const void *value);
 
-/// How many elements of a property list of names and values a call reads: up to the name that ends it. Values of
-/// unknown names and what is behind them are not read, because they may be addresses or of another number.
+/// How many elements of a property list of names and values a call reads: up to the name that ends
+/// it. Values of unknown names and what is behind them are not read, because they may be addresses
+/// or of another number.
 std::size_t elements_read(const void *list);
 
 /// The number that is compared for an argument.
@@ -68,7 +71,8 @@ struct ComparedValues {
     std::size_t count;
 };
 
-/// The same without the table for most arguments, for commands that a process leaves out: nothing else costs as much.
+/// The same without the table for most arguments, for commands that a process leaves out: nothing
+/// else costs as much.
 template <const Call &call, std::size_t place>
 [[gnu::always_inline]] inline std::uint64_t quickly_compared(const CallArguments &arguments) {
     using Kind = Argument::Kind;
@@ -77,7 +81,8 @@ template <const Call &call, std::size_t place>
     if constexpr (place == Call::addresses) {
         std::uint64_t nulls = 0;
         for (std::size_t i = 0; i < call.count; ++i)
-            if (call.arguments[i].is_address()) nulls |= std::uint64_t{arguments.words[i] == 0} << i;
+            if (call.arguments[i].is_address())
+                nulls |= std::uint64_t{arguments.words[i] == 0} << i;
         return nulls;
     } else if constexpr (argument.kind == Kind::object) {
         return number_of(arguments.as<const Head *>(place));
@@ -95,7 +100,8 @@ template <const Call &call, std::size_t place>
 template <const Call &call>
 [[gnu::always_inline]] inline auto quickly_compared_values(const CallArguments &arguments) {
     return [&]<std::size_t... i>(std::index_sequence<i...>) {
-        return std::array<std::uint64_t, call.value_count>{quickly_compared<call, call.values[i]>(arguments)...};
+        return std::array<std::uint64_t, call.value_count>{
+            quickly_compared<call, call.values[i]>(arguments)...};
     }
     (std::make_index_sequence<call.value_count>());
 }
@@ -107,7 +113,8 @@ public:
 
     template <typename T>
     T *make(std::size_t count) {
-        return static_cast<T *>(resource_.allocate(std::max<std::size_t>(count, 1) * sizeof(T), alignof(T)));
+        return static_cast<T *>(
+            resource_.allocate(std::max<std::size_t>(count, 1) * sizeof(T), alignof(T)));
     }
     std::byte *bytes(std::size_t count) {
         return static_cast<std::byte *>(resource_.allocate(std::max<std::size_t>(count, 1)));
@@ -125,9 +132,9 @@ private:
 
 /// Appends the record of a call.
 void put_call(RecordWriter &writer, const CallArguments &arguments);
-/// Takes the arguments of a call from its record, without the call's number. Objects and lists are there as long as
-/// `memory`. A function of the program is only null or not. Throws std::out_of_range if the record lacks data that the
-/// call reads.
+/// Takes the arguments of a call from its record, without the call's number. Objects and lists are
+/// there as long as `memory`. A function of the program is only null or not. Throws
+/// std::out_of_range if the record lacks data that the call reads.
 CallArguments take_call(const Call &call, RecordReader &reader, ArgumentMemory &memory);
 
 /// Replaces a function of the program in processes without the program.

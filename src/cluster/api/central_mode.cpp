@@ -1,5 +1,5 @@
-// The program runs in rank 0 alone, which is the host. The other processes follow its calls, report the ends of
-// commands, and wait for nothing (docs/dev/decisions/0035).
+// The program runs in rank 0 alone, which is the host. The other processes follow its calls, report
+// the ends of commands, and wait for nothing (docs/dev/decisions/0035).
 #include <algorithm>
 
 #include "cluster/api/checks.hpp"
@@ -14,9 +14,10 @@ namespace {
 
 /// For clFinish, on a device of another process than the host. Returns the marker's event.
 Ref<EventObject> run_marker(const Ref<QueueObject> &queue) {
-    auto marker = executor().run({*queue, CL_COMMAND_MARKER, {}, {}}, true, [&](Enqueued &, const Waits &w) {
-        return clEnqueueMarkerWithWaitList(queue->native.get(), w.count, w.events, w.event);
-    });
+    auto marker =
+        executor().run({*queue, CL_COMMAND_MARKER, {}, {}}, true, [&](Enqueued &, const Waits &w) {
+            return clEnqueueMarkerWithWaitList(queue->native.get(), w.count, w.events, w.event);
+        });
     queue->used = false;
     return marker;
 }
@@ -29,16 +30,17 @@ const DeviceObject *first_device_to_hold(const ContextObject &context) {
 
 /// The bytes go from the host to the process of the first holder. Returns them there.
 Blob bring_contents(const ContextObject &context, Blob bytes) {
-    return World::get().agreement().from_to(World::get().calls().last(), 0, first_device_to_hold(context)->process,
-                                            std::move(bytes));
+    return World::get().agreement().from_to(
+        World::get().calls().last(), 0, first_device_to_hold(context)->process, std::move(bytes));
 }
 
 class CentralMode final : public HostMode {
 public:
-    std::optional<cl_int> wait(const CallHash &, std::span<const Ref<EventObject>> events) const override {
+    std::optional<cl_int> wait(const CallHash &,
+                               std::span<const Ref<EventObject>> events) const override {
         // The other processes only get the call if the host does not know some end.
-        const bool some_unknown =
-            std::any_of(events.begin(), events.end(), [](const auto &event) { return !event->known_here(); });
+        const bool some_unknown = std::any_of(
+            events.begin(), events.end(), [](const auto &event) { return !event->known_here(); });
         for (const auto &event : events) {
             if (event->native) flush_if_needed(event->queue->native.get());
             if (some_unknown && !event->is_user()) tell_end(*event);
@@ -50,7 +52,9 @@ public:
         return first_failure_of(events);
     }
 
-    bool gets_result(const EventObject &event) const override { return event.scheduled.told_all || event.known_here(); }
+    bool gets_result(const EventObject &event) const override {
+        return event.scheduled.told_all || event.known_here();
+    }
 
     cl_int status(EventObject &event) const override {
         if (event.is_user()) return event.status_here();
@@ -60,7 +64,8 @@ public:
 
     Times times(EventObject &event) const override {
         ask_if_needed(event);
-        return event.known_here() && event.visible_status() == CL_COMPLETE ? event.times_here() : Times{};
+        return event.known_here() && event.visible_status() == CL_COMPLETE ? event.times_here()
+                                                                           : Times{};
     }
 
     void finish(const Ref<QueueObject> &queue) const override {
@@ -102,7 +107,9 @@ public:
     }
     bool keeps_results(const QueueObject &queue) const override { return queue.is_native(); }
     bool tracks_results() const override { return true; }
-    bool maps_natively(const ContextObject &context) const override { return context.has_one_memory; }
+    bool maps_natively(const ContextObject &context) const override {
+        return context.has_one_memory;
+    }
     bool keeps_mapped_memory() const override { return true; }
     void give_memory(QueueObject &queue, MemObject &object, Mapped &mapped) const override {
         executor().memory().give_memory(queue, object, mapped);
@@ -111,7 +118,8 @@ public:
     void note_build() const override { World::get().note_build(); }
 
 private:
-    /// Asks the event's process for the command's state, unless the host knows that the command has ended.
+    /// Asks the event's process for the command's state, unless the host knows that the command has
+    /// ended.
     static void ask_if_needed(EventObject &event) {
         if (!must_ask(event)) return;
         World &world = World::get();
@@ -154,7 +162,8 @@ class FollowerMode final : public HostMode {
 public:
     bool has_program() const override { return false; }
 
-    std::optional<cl_int> wait(const CallHash &, std::span<const Ref<EventObject>> events) const override {
+    std::optional<cl_int> wait(const CallHash &,
+                               std::span<const Ref<EventObject>> events) const override {
         for (const auto &event : events) {
             if (event->native) flush_if_needed(event->queue->native.get());
             if (!event->is_user()) tell_end(*event);
@@ -199,7 +208,8 @@ public:
         if (host_ptr == nullptr) return {flags, nullptr, nullptr, false};
         Blob bytes = bring_contents(context, {});
         flags &= ~cl_mem_flags{CL_MEM_USE_HOST_PTR | CL_MEM_COPY_HOST_PTR};
-        if (first_device_to_hold(context)->process != World::get().self()) return {flags, nullptr, nullptr, false};
+        if (first_device_to_hold(context)->process != World::get().self())
+            return {flags, nullptr, nullptr, false};
         void *const brought = bytes.data();
         return {flags | CL_MEM_COPY_HOST_PTR, brought, nullptr, true, std::move(bytes)};
     }
@@ -221,7 +231,10 @@ private:
         Blob said;
         if (is_mine(event)) {
             const cl_int status = event.status_here();
-            said = Packer().put(status).put(status == CL_COMPLETE ? event.times_here() : Times{}).take();
+            said = Packer()
+                       .put(status)
+                       .put(status == CL_COMPLETE ? event.times_here() : Times{})
+                       .take();
         }
         const Unlocked unlocked;
         world.agreement().from_to(call, owner_of(event), 0, std::move(said));

@@ -16,7 +16,8 @@ inline void check_context(const QueueObject &queue, const MemObject &memory) {
 }
 inline void check_host_access(const MemObject &memory, cl_mem_flags forbidden) {
     require((memory.flags & (CL_MEM_HOST_NO_ACCESS | forbidden)) == 0, CL_INVALID_OPERATION,
-            "the memory object was created with flags ({:#x}) that forbid this access by the host", memory.flags);
+            "the memory object was created with flags ({:#x}) that forbid this access by the host",
+            memory.flags);
 }
 
 /// Throws an Error unless the flags of a new memory object go together.
@@ -31,7 +32,9 @@ cl_mem_flags with_device_access(cl_mem_flags flags);
 void check_some_device_has_images(const ContextObject &context);
 
 /// Whether a buffer can be filled with patterns of so many bytes.
-constexpr bool is_pattern_size(std::size_t size) { return std::has_single_bit(size) && size <= 128; }
+constexpr bool is_pattern_size(std::size_t size) {
+    return std::has_single_bit(size) && size <= 128;
+}
 
 /// Throws an Error unless map flags go together and the object allows the host that access.
 void check_map_flags(const MemObject &object, cl_map_flags flags);
@@ -41,7 +44,9 @@ void check_range(const MemObject &buffer, std::size_t offset, std::size_t size);
 void check_alignment(const QueueObject &queue, const MemObject &memory);
 
 /// An address behind a pointer that the program gave.
-inline std::byte *at(void *pointer, std::size_t offset) { return static_cast<std::byte *>(pointer) + offset; }
+inline std::byte *at(void *pointer, std::size_t offset) {
+    return static_cast<std::byte *>(pointer) + offset;
+}
 inline const std::byte *at(const void *pointer, std::size_t offset) {
     return static_cast<const std::byte *>(pointer) + offset;
 }

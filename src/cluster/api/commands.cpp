@@ -22,22 +22,32 @@ struct Box {
     std::size_t slice_pitch;
 
     /// Throws an Error if pitches or region are wrong.
-    static Box checked(const size_t *origin, const size_t *region, std::size_t row_pitch, std::size_t slice_pitch) {
+    static Box checked(const size_t *origin, const size_t *region, std::size_t row_pitch,
+                       std::size_t slice_pitch) {
         require(origin != nullptr && region != nullptr, CL_INVALID_VALUE,
                 "origin or region is NULL; expected arrays of three elements");
-        Box box{{origin[0], origin[1], origin[2]}, {region[0], region[1], region[2]}, row_pitch, slice_pitch};
+        Box box{{origin[0], origin[1], origin[2]},
+                {region[0], region[1], region[2]},
+                row_pitch,
+                slice_pitch};
         require(region[0] != 0 && region[1] != 0 && region[2] != 0, CL_INVALID_VALUE,
-                "region is {{{}, {}, {}}}; every element must be at least 1", region[0], region[1], region[2]);
+                "region is {{{}, {}, {}}}; every element must be at least 1", region[0], region[1],
+                region[2]);
         if (box.row_pitch == 0) box.row_pitch = region[0];
         if (box.slice_pitch == 0) box.slice_pitch = region[1] * box.row_pitch;
         require(box.row_pitch >= region[0], CL_INVALID_VALUE,
-                "the row pitch is {}; expected 0 or at least region[0] ({})", box.row_pitch, region[0]);
-        require(box.slice_pitch >= region[1] * box.row_pitch && box.slice_pitch % box.row_pitch == 0, CL_INVALID_VALUE,
-                "the slice pitch is {}; expected 0 or a multiple of the row pitch ({}) of at least {}", box.slice_pitch,
-                box.row_pitch, region[1] * box.row_pitch);
+                "the row pitch is {}; expected 0 or at least region[0] ({})", box.row_pitch,
+                region[0]);
+        require(
+            box.slice_pitch >= region[1] * box.row_pitch && box.slice_pitch % box.row_pitch == 0,
+            CL_INVALID_VALUE,
+            "the slice pitch is {}; expected 0 or a multiple of the row pitch ({}) of at least {}",
+            box.slice_pitch, box.row_pitch, region[1] * box.row_pitch);
         return box;
     }
-    [[nodiscard]] std::size_t begin() const { return origin[2] * slice_pitch + origin[1] * row_pitch + origin[0]; }
+    [[nodiscard]] std::size_t begin() const {
+        return origin[2] * slice_pitch + origin[1] * row_pitch + origin[0];
+    }
     [[nodiscard]] std::size_t end() const {
         return begin() + (region[2] - 1) * slice_pitch + (region[1] - 1) * row_pitch + region[0];
     }
@@ -49,12 +59,15 @@ struct Box {
 };
 
 void check_box(const MemObject &buffer, const Box &box) {
-    require(!buffer.is_image(), CL_INVALID_MEM_OBJECT, "the memory object is an image; expected a buffer");
+    require(!buffer.is_image(), CL_INVALID_MEM_OBJECT,
+            "the memory object is an image; expected a buffer");
     if (box.end() > buffer.size)
-        fail(CL_INVALID_VALUE, "the region ends at byte {}, but the buffer has {} bytes", box.end(), buffer.size);
+        fail(CL_INVALID_VALUE, "the region ends at byte {}, but the buffer has {} bytes", box.end(),
+             buffer.size);
 }
 
-// ---- On an aggregate device ----------------------------------------------------------------------------------------
+// ---- On an aggregate device
+// ----------------------------------------------------------------------------------------
 
 // One device alone executes a command with more pieces.
 constexpr std::size_t most_pieces = 64;
@@ -76,7 +89,8 @@ void read_parts(QueueObject &queue, MemObject &buffer, Piece range, std::byte *t
         QueueObject *lane = nullptr;
         if (!piece.everywhere)
             lane = before != nullptr && piece.holders.count() > 0 &&
-                           piece.holders.contains(executor().schedule().topology().place_of(before->device->memory))
+                           piece.holders.contains(
+                               executor().schedule().topology().place_of(before->device->memory))
                        ? before
                        : &lane_of(queue, piece.holders);
         if (!parts.empty() && parts.back().lane == lane)
@@ -86,7 +100,8 @@ void read_parts(QueueObject &queue, MemObject &buffer, Piece range, std::byte *t
         before = lane;
     }
     if (parts.size() > most_pieces)
-        parts = {{begin, buffer.origin + range.end, &lane_for(queue, buffer, range.begin, range.end)}};
+        parts = {
+            {begin, buffer.origin + range.end, &lane_for(queue, buffer, range.begin, range.end)}};
     Joint joint(queue, CL_COMMAND_READ_BUFFER, waits, event != nullptr || blocking);
     const CallHash call = World::get().calls().last();
     bool told_all = true;
@@ -95,13 +110,18 @@ void read_parts(QueueObject &queue, MemObject &buffer, Piece range, std::byte *t
         const std::size_t size = part.end - part.begin;
         std::byte *const memory = to + (part.begin - begin);
         QueueObject &lane = part.lane != nullptr ? *part.lane : *queue.own_lanes.front();
-        Enqueued command = with_host_memory(
-            memory, {lane, CL_COMMAND_READ_BUFFER, accesses, {}, {memory, size, {}}, blocking && parts.size() == 1});
+        Enqueued command = with_host_memory(memory, {lane,
+                                                     CL_COMMAND_READ_BUFFER,
+                                                     accesses,
+                                                     {},
+                                                     {memory, size, {}},
+                                                     blocking && parts.size() == 1});
         command.is_part = part.lane == nullptr;
         told_all = told_all && !command.is_part;
         executor().memory().stage(command, memory, size);
         joint.run(std::move(command), [&](Enqueued &enqueued, const Waits &w) {
-            return executor().memory().read(enqueued, {root.native(*lane.space), part.begin, size}, memory, w);
+            return executor().memory().read(enqueued, {root.native(*lane.space), part.begin, size},
+                                            memory, w);
         });
     }
     conclude(joint.end(told_all), event, blocking, call);
@@ -111,13 +131,15 @@ void read_parts(QueueObject &queue, MemObject &buffer, Piece range, std::byte *t
 /// which has what was there before.
 bool writes_in_all(const QueueObject &queue, std::span<EventObject *const> waits) {
     if (!queue.is_aggregate()) return false;
-    return !user_events_before(queue, queue.place_of(CL_COMMAND_WRITE_BUFFER, !waits.empty()), waits).any();
+    return !user_events_before(queue, queue.place_of(CL_COMMAND_WRITE_BUFFER, !waits.empty()),
+                               waits)
+                .any();
 }
 
 /// `begin(lane, command)` gives what enqueues it natively.
 template <typename Begin>
-void write_everywhere(QueueObject &queue, Joint &joint, const Access &access, bool from_host, Begin &&begin,
-                      bool blocking = false) {
+void write_everywhere(QueueObject &queue, Joint &joint, const Access &access, bool from_host,
+                      Begin &&begin, bool blocking = false) {
     if (!executor().decides_nothing(*queue.context)) executor().schedule().write_everywhere(access);
     for_each_memory_here(queue, [&](QueueObject &lane) {
         const std::array accesses{access};
@@ -131,8 +153,8 @@ void write_everywhere(QueueObject &queue, Joint &joint, const Access &access, bo
 }
 
 /// Each device copies what it has. Returns false, and does nothing, if that are too many pieces.
-bool copy_in_place(QueueObject &queue, MemObject &source, const Access &from, MemObject &target, const Access &to,
-                   std::span<EventObject *const> waits, cl_event *event) {
+bool copy_in_place(QueueObject &queue, MemObject &source, const Access &from, MemObject &target,
+                   const Access &to, std::span<EventObject *const> waits, cl_event *event) {
     const auto pieces = pieces_of(queue, source.root(), from.begin, from.end);
     if (pieces.size() > most_pieces || executor().decides_nothing(*queue.context)) return false;
     Schedule &schedule = executor().schedule();
@@ -150,8 +172,8 @@ bool copy_in_place(QueueObject &queue, MemObject &source, const Access &from, Me
             command.is_part = true;
             joint.run(std::move(command), [&](Enqueued &, const Waits &w) {
                 return clEnqueueCopyBuffer(lane.native.get(), source.root().native(*lane.space),
-                                           target.root().native(*lane.space), piece.begin, at, size, w.count, w.events,
-                                           w.event);
+                                           target.root().native(*lane.space), piece.begin, at, size,
+                                           w.count, w.events, w.event);
             });
         }
     });
@@ -159,28 +181,36 @@ bool copy_in_place(QueueObject &queue, MemObject &source, const Access &from, Me
     return true;
 }
 
-AccessMode written(const Box &box) { return box.is_whole() ? AccessMode::write : AccessMode::read_write; }
+AccessMode written(const Box &box) {
+    return box.is_whole() ? AccessMode::write : AccessMode::read_write;
+}
 
 }  // namespace
 
 void check_range(const MemObject &buffer, std::size_t offset, std::size_t size) {
-    require(!buffer.is_image(), CL_INVALID_MEM_OBJECT, "the memory object is an image; expected a buffer");
+    require(!buffer.is_image(), CL_INVALID_MEM_OBJECT,
+            "the memory object is an image; expected a buffer");
     if (offset > buffer.size || size > buffer.size - offset)
-        fail(CL_INVALID_VALUE, "offset {1} and size {0} exceed the buffer of {2} bytes", size, offset, buffer.size);
+        fail(CL_INVALID_VALUE, "offset {1} and size {0} exceed the buffer of {2} bytes", size,
+             offset, buffer.size);
 }
 
 void check_alignment(const QueueObject &queue, const MemObject &memory) {
     if (!memory.parent || memory.is_image()) return;
-    require(memory.origin % queue.device->sub_buffer_alignment == 0, CL_MISALIGNED_SUB_BUFFER_OFFSET,
-            "the sub-buffer begins at byte {} of its buffer; expected a multiple of {}, the alignment of the queue's "
+    require(memory.origin % queue.device->sub_buffer_alignment == 0,
+            CL_MISALIGNED_SUB_BUFFER_OFFSET,
+            "the sub-buffer begins at byte {} of its buffer; expected a multiple of {}, the "
+            "alignment of the queue's "
             "device",
             memory.origin, queue.device->sub_buffer_alignment);
 }
 
-// ---- Reading and writing -------------------------------------------------------------------------------------------
+// ---- Reading and writing
+// -------------------------------------------------------------------------------------------
 
-void enqueue_read_buffer(cl_command_queue queue_handle, cl_mem buffer_handle, cl_bool blocking, size_t offset,
-                         size_t size, void *ptr, cl_uint num_events, const cl_event *wait_list, cl_event *event) {
+void enqueue_read_buffer(cl_command_queue queue_handle, cl_mem buffer_handle, cl_bool blocking,
+                         size_t offset, size_t size, void *ptr, cl_uint num_events,
+                         const cl_event *wait_list, cl_event *event) {
     QueueObject &queue = queue_of(queue_handle);
     MemObject &buffer = memory_of(buffer_handle);
     check_context(queue, buffer);
@@ -190,11 +220,12 @@ void enqueue_read_buffer(cl_command_queue queue_handle, cl_mem buffer_handle, cl
     check_alignment(queue, buffer);
     check_host_access(buffer, CL_MEM_HOST_WRITE_ONLY);
     if (queue.is_aggregate())
-        return read_parts(queue, buffer, {offset, offset + size}, at(ptr, 0), blocking != CL_FALSE, waits, event);
+        return read_parts(queue, buffer, {offset, offset + size}, at(ptr, 0), blocking != CL_FALSE,
+                          waits, event);
     const std::array accesses{buffer.access(offset, offset + size, AccessMode::read)};
-    Enqueued command =
-        with_host_memory(ptr, {queue, CL_COMMAND_READ_BUFFER, accesses, waits,
-                               executor().memory().result_in(plain_region(ptr, size), queue), blocking != CL_FALSE});
+    Enqueued command = with_host_memory(
+        ptr, {queue, CL_COMMAND_READ_BUFFER, accesses, waits,
+              executor().memory().result_in(plain_region(ptr, size), queue), blocking != CL_FALSE});
     executor().memory().stage(command, ptr, size);
     enqueue(std::move(command), event, [&](Enqueued &enqueued, const Waits &w) {
         const NativeRange range{buffer.root().native(*queue.space), buffer.origin + offset, size};
@@ -202,9 +233,9 @@ void enqueue_read_buffer(cl_command_queue queue_handle, cl_mem buffer_handle, cl
     });
 }
 
-void enqueue_write_buffer(Handling handling, cl_command_queue queue_handle, cl_mem buffer_handle, cl_bool blocking,
-                          size_t offset, size_t size, const void *ptr, cl_uint num_events, const cl_event *wait_list,
-                          cl_event *event) {
+void enqueue_write_buffer(Handling handling, cl_command_queue queue_handle, cl_mem buffer_handle,
+                          cl_bool blocking, size_t offset, size_t size, const void *ptr,
+                          cl_uint num_events, const cl_event *wait_list, cl_event *event) {
     QueueObject &whole = queue_of(queue_handle);
     MemObject &buffer = memory_of(buffer_handle);
     check_context(whole, buffer);
@@ -216,7 +247,8 @@ void enqueue_write_buffer(Handling handling, cl_command_queue queue_handle, cl_m
     if (handling == Handling::leave_out) return leave_out(whole, CL_COMMAND_WRITE_BUFFER, event);
     const std::array accesses{buffer.access(offset, offset + size, AccessMode::write)};
     if (writes_in_all(whole, waits)) {
-        Joint joint(whole, CL_COMMAND_WRITE_BUFFER, waits, event != nullptr || blocking != CL_FALSE);
+        Joint joint(whole, CL_COMMAND_WRITE_BUFFER, waits,
+                    event != nullptr || blocking != CL_FALSE);
         const CallHash call = World::get().calls().last();
         write_everywhere(
             whole, joint, accesses.front(), true,
@@ -224,8 +256,10 @@ void enqueue_write_buffer(Handling handling, cl_command_queue queue_handle, cl_m
                 command.kept = mapped_memory().keeper_of(ptr);
                 executor().memory().stage(command, ptr, size);
                 return [&](Enqueued &enqueued, const Waits &w) {
-                    const NativeRange range{buffer.root().native(*lane.space), buffer.origin + offset, size};
-                    return executor().memory().write(enqueued, range, static_cast<const std::byte *>(ptr), w);
+                    const NativeRange range{buffer.root().native(*lane.space),
+                                            buffer.origin + offset, size};
+                    return executor().memory().write(enqueued, range,
+                                                     static_cast<const std::byte *>(ptr), w);
                 };
             },
             blocking != CL_FALSE);
@@ -233,8 +267,8 @@ void enqueue_write_buffer(Handling handling, cl_command_queue queue_handle, cl_m
     }
     QueueObject &queue = lane_for(whole, buffer, offset, offset + size);
     // Only the device's process needs the program's memory.
-    Enqueued command =
-        with_host_memory(ptr, {queue, CL_COMMAND_WRITE_BUFFER, accesses, waits, {}, blocking != CL_FALSE, true});
+    Enqueued command = with_host_memory(
+        ptr, {queue, CL_COMMAND_WRITE_BUFFER, accesses, waits, {}, blocking != CL_FALSE, true});
     command.source = plain_region(ptr, size);
     executor().memory().stage(command, ptr, size);
     enqueue(std::move(command), event, [&](Enqueued &enqueued, const Waits &w) {
@@ -245,10 +279,11 @@ void enqueue_write_buffer(Handling handling, cl_command_queue queue_handle, cl_m
 }
 
 void enqueue_read_buffer_rect(cl_command_queue queue_handle, cl_mem buffer_handle, cl_bool blocking,
-                              const size_t *buffer_origin, const size_t *host_origin, const size_t *region,
-                              size_t buffer_row_pitch, size_t buffer_slice_pitch, size_t host_row_pitch,
-                              size_t host_slice_pitch, void *ptr, cl_uint num_events, const cl_event *wait_list,
-                              cl_event *event) {
+                              const size_t *buffer_origin, const size_t *host_origin,
+                              const size_t *region, size_t buffer_row_pitch,
+                              size_t buffer_slice_pitch, size_t host_row_pitch,
+                              size_t host_slice_pitch, void *ptr, cl_uint num_events,
+                              const cl_event *wait_list, cl_event *event) {
     QueueObject &whole = queue_of(queue_handle);
     MemObject &buffer = memory_of(buffer_handle);
     check_context(whole, buffer);
@@ -261,25 +296,28 @@ void enqueue_read_buffer_rect(cl_command_queue queue_handle, cl_mem buffer_handl
     check_host_access(buffer, CL_MEM_HOST_WRITE_ONLY);
     QueueObject &queue = lane_for(whole, buffer);
     const std::array accesses{buffer.access(source.begin(), source.end(), AccessMode::read)};
-    const HostRegion host{at(ptr, target.begin()), target.region, target.row_pitch, target.slice_pitch};
-    enqueue(with_host_memory(ptr, {queue, CL_COMMAND_READ_BUFFER_RECT, accesses, waits,
-                                   executor().memory().result_in(host, queue), blocking != CL_FALSE}),
-            event, [&](Enqueued &command, const Waits &w) {
-                const bool packed = command.result.packed;
-                const std::array<std::size_t, 3> start{};
-                return clEnqueueReadBufferRect(queue.native.get(), buffer.native(*queue.space), CL_FALSE, buffer_origin,
-                                               packed ? start.data() : host_origin, region, buffer_row_pitch,
-                                               buffer_slice_pitch, packed ? 0 : host_row_pitch,
-                                               packed ? 0 : host_slice_pitch, packed ? command.result.data : ptr,
-                                               w.count, w.events, w.event);
-            });
+    const HostRegion host{at(ptr, target.begin()), target.region, target.row_pitch,
+                          target.slice_pitch};
+    enqueue(
+        with_host_memory(ptr, {queue, CL_COMMAND_READ_BUFFER_RECT, accesses, waits,
+                               executor().memory().result_in(host, queue), blocking != CL_FALSE}),
+        event, [&](Enqueued &command, const Waits &w) {
+            const bool packed = command.result.packed;
+            const std::array<std::size_t, 3> start{};
+            return clEnqueueReadBufferRect(
+                queue.native.get(), buffer.native(*queue.space), CL_FALSE, buffer_origin,
+                packed ? start.data() : host_origin, region, buffer_row_pitch, buffer_slice_pitch,
+                packed ? 0 : host_row_pitch, packed ? 0 : host_slice_pitch,
+                packed ? command.result.data : ptr, w.count, w.events, w.event);
+        });
 }
 
-void enqueue_write_buffer_rect(Handling handling, cl_command_queue queue_handle, cl_mem buffer_handle, cl_bool blocking,
-                               const size_t *buffer_origin, const size_t *host_origin, const size_t *region,
-                               size_t buffer_row_pitch, size_t buffer_slice_pitch, size_t host_row_pitch,
-                               size_t host_slice_pitch, const void *ptr, cl_uint num_events, const cl_event *wait_list,
-                               cl_event *event) {
+void enqueue_write_buffer_rect(Handling handling, cl_command_queue queue_handle,
+                               cl_mem buffer_handle, cl_bool blocking, const size_t *buffer_origin,
+                               const size_t *host_origin, const size_t *region,
+                               size_t buffer_row_pitch, size_t buffer_slice_pitch,
+                               size_t host_row_pitch, size_t host_slice_pitch, const void *ptr,
+                               cl_uint num_events, const cl_event *wait_list, cl_event *event) {
     QueueObject &whole = queue_of(queue_handle);
     MemObject &buffer = memory_of(buffer_handle);
     check_context(whole, buffer);
@@ -290,38 +328,43 @@ void enqueue_write_buffer_rect(Handling handling, cl_command_queue queue_handle,
     const auto waits = wait_list_of({num_events, wait_list, event}, *whole.context);
     check_alignment(whole, buffer);
     check_host_access(buffer, CL_MEM_HOST_READ_ONLY);
-    if (handling == Handling::leave_out) return leave_out(whole, CL_COMMAND_WRITE_BUFFER_RECT, event);
+    if (handling == Handling::leave_out)
+        return leave_out(whole, CL_COMMAND_WRITE_BUFFER_RECT, event);
     QueueObject &queue = lane_for(whole, buffer);
     const std::array accesses{buffer.access(target.begin(), target.end(), written(target))};
-    Enqueued write =
-        with_host_memory(ptr, {queue, CL_COMMAND_WRITE_BUFFER_RECT, accesses, waits, {}, blocking != CL_FALSE, true});
-    write.source = HostRegion{const_cast<std::byte *>(at(ptr, source.begin())), source.region, source.row_pitch,
-                              source.slice_pitch};
+    Enqueued write = with_host_memory(
+        ptr,
+        {queue, CL_COMMAND_WRITE_BUFFER_RECT, accesses, waits, {}, blocking != CL_FALSE, true});
+    write.source = HostRegion{const_cast<std::byte *>(at(ptr, source.begin())), source.region,
+                              source.row_pitch, source.slice_pitch};
     enqueue(std::move(write), event, [&](Enqueued &command, const Waits &w) {
         const bool brought = command.brought != nullptr;
         const std::array<std::size_t, 3> start{};
-        return clEnqueueWriteBufferRect(queue.native.get(), buffer.native(*queue.space), CL_FALSE, buffer_origin,
-                                        brought ? start.data() : host_origin, region, buffer_row_pitch,
-                                        buffer_slice_pitch, brought ? 0 : host_row_pitch,
-                                        brought ? 0 : host_slice_pitch, brought ? command.brought.get() : ptr, w.count,
-                                        w.events, w.event);
+        return clEnqueueWriteBufferRect(
+            queue.native.get(), buffer.native(*queue.space), CL_FALSE, buffer_origin,
+            brought ? start.data() : host_origin, region, buffer_row_pitch, buffer_slice_pitch,
+            brought ? 0 : host_row_pitch, brought ? 0 : host_slice_pitch,
+            brought ? command.brought.get() : ptr, w.count, w.events, w.event);
     });
 }
 
-// ---- Filling and copying -------------------------------------------------------------------------------------------
+// ---- Filling and copying
+// -------------------------------------------------------------------------------------------
 
-void enqueue_fill_buffer(Handling handling, cl_command_queue queue_handle, cl_mem buffer_handle, const void *pattern,
-                         size_t pattern_size, size_t offset, size_t size, cl_uint num_events, const cl_event *wait_list,
-                         cl_event *event) {
+void enqueue_fill_buffer(Handling handling, cl_command_queue queue_handle, cl_mem buffer_handle,
+                         const void *pattern, size_t pattern_size, size_t offset, size_t size,
+                         cl_uint num_events, const cl_event *wait_list, cl_event *event) {
     QueueObject &whole = queue_of(queue_handle);
     MemObject &buffer = memory_of(buffer_handle);
     check_context(whole, buffer);
     check_range(buffer, offset, size);
     if (pattern == nullptr || !is_pattern_size(pattern_size))
-        fail(CL_INVALID_VALUE, "pattern is NULL, or pattern_size ({}) is not a power of two from 1 to 128",
+        fail(CL_INVALID_VALUE,
+             "pattern is NULL, or pattern_size ({}) is not a power of two from 1 to 128",
              pattern_size);
     require(offset % pattern_size == 0 && size % pattern_size == 0, CL_INVALID_VALUE,
-            "offset {} or size {} is not a multiple of pattern_size ({})", offset, size, pattern_size);
+            "offset {} or size {} is not a multiple of pattern_size ({})", offset, size,
+            pattern_size);
     const auto waits = wait_list_of({num_events, wait_list, event}, *whole.context);
     check_alignment(whole, buffer);
     if (handling == Handling::leave_out) return leave_out(whole, CL_COMMAND_FILL_BUFFER, event);
@@ -330,22 +373,26 @@ void enqueue_fill_buffer(Handling handling, cl_command_queue queue_handle, cl_me
         Joint joint(whole, CL_COMMAND_FILL_BUFFER, waits, event != nullptr);
         write_everywhere(whole, joint, accesses.front(), false, [&](QueueObject &lane, Enqueued &) {
             return [&](Enqueued &, const Waits &w) {
-                return clEnqueueFillBuffer(lane.native.get(), buffer.root().native(*lane.space), pattern, pattern_size,
-                                           buffer.origin + offset, size, w.count, w.events, w.event);
+                return clEnqueueFillBuffer(lane.native.get(), buffer.root().native(*lane.space),
+                                           pattern, pattern_size, buffer.origin + offset, size,
+                                           w.count, w.events, w.event);
             };
         });
         return give(joint.end(), event);
     }
     QueueObject &queue = lane_for(whole, buffer, offset, offset + size);
-    enqueue({queue, CL_COMMAND_FILL_BUFFER, accesses, waits}, event, [&](Enqueued &, const Waits &w) {
-        return clEnqueueFillBuffer(queue.native.get(), buffer.root().native(*queue.space), pattern, pattern_size,
-                                   buffer.origin + offset, size, w.count, w.events, w.event);
-    });
+    enqueue({queue, CL_COMMAND_FILL_BUFFER, accesses, waits}, event,
+            [&](Enqueued &, const Waits &w) {
+                return clEnqueueFillBuffer(queue.native.get(), buffer.root().native(*queue.space),
+                                           pattern, pattern_size, buffer.origin + offset, size,
+                                           w.count, w.events, w.event);
+            });
 }
 
-void enqueue_copy_buffer(Handling handling, cl_command_queue queue_handle, cl_mem source_handle, cl_mem target_handle,
-                         size_t source_offset, size_t target_offset, size_t size, cl_uint num_events,
-                         const cl_event *wait_list, cl_event *event) {
+void enqueue_copy_buffer(Handling handling, cl_command_queue queue_handle, cl_mem source_handle,
+                         cl_mem target_handle, size_t source_offset, size_t target_offset,
+                         size_t size, cl_uint num_events, const cl_event *wait_list,
+                         cl_event *event) {
     QueueObject &queue = queue_of(queue_handle);
     MemObject &source = memory_of(source_handle);
     MemObject &target = memory_of(target_handle);
@@ -358,26 +405,33 @@ void enqueue_copy_buffer(Handling handling, cl_command_queue queue_handle, cl_me
     check_alignment(queue, target);
     const Access read = source.access(source_offset, source_offset + size, AccessMode::read);
     const Access write = target.access(target_offset, target_offset + size, AccessMode::write);
-    require(read.buffer != write.buffer || read.end <= write.begin || write.end <= read.begin, CL_MEM_COPY_OVERLAP,
-            "source and destination overlap: {} bytes from byte {} and from byte {} of one buffer", size, source_offset,
-            target_offset);
+    require(read.buffer != write.buffer || read.end <= write.begin || write.end <= read.begin,
+            CL_MEM_COPY_OVERLAP,
+            "source and destination overlap: {} bytes from byte {} and from byte {} of one buffer",
+            size, source_offset, target_offset);
     if (handling == Handling::leave_out) return leave_out(queue, CL_COMMAND_COPY_BUFFER, event);
-    if (writes_in_all(queue, waits) && copy_in_place(queue, source, read, target, write, waits, event)) return;
+    if (writes_in_all(queue, waits) &&
+        copy_in_place(queue, source, read, target, write, waits, event))
+        return;
     QueueObject &lane = lane_for(queue, source, source_offset, source_offset + size);
     const std::array accesses{read, write};
-    enqueue({lane, CL_COMMAND_COPY_BUFFER, accesses, waits}, event, [&](Enqueued &, const Waits &w) {
-        // PoCL 3.1 refuses that, which OpenCL has allowed since 2.1.
-        if (size == 0) return enqueue_marker_behind(lane, w);
-        return clEnqueueCopyBuffer(lane.native.get(), source.root().native(*lane.space),
-                                   target.root().native(*lane.space), source.origin + source_offset,
-                                   target.origin + target_offset, size, w.count, w.events, w.event);
-    });
+    enqueue(
+        {lane, CL_COMMAND_COPY_BUFFER, accesses, waits}, event, [&](Enqueued &, const Waits &w) {
+            // PoCL 3.1 refuses that, which OpenCL has allowed since 2.1.
+            if (size == 0) return enqueue_marker_behind(lane, w);
+            return clEnqueueCopyBuffer(lane.native.get(), source.root().native(*lane.space),
+                                       target.root().native(*lane.space),
+                                       source.origin + source_offset, target.origin + target_offset,
+                                       size, w.count, w.events, w.event);
+        });
 }
 
-void enqueue_copy_buffer_rect(Handling handling, cl_command_queue queue_handle, cl_mem source_handle,
-                              cl_mem target_handle, const size_t *source_origin, const size_t *target_origin,
-                              const size_t *region, size_t source_row_pitch, size_t source_slice_pitch,
-                              size_t target_row_pitch, size_t target_slice_pitch, cl_uint num_events,
+void enqueue_copy_buffer_rect(Handling handling, cl_command_queue queue_handle,
+                              cl_mem source_handle, cl_mem target_handle,
+                              const size_t *source_origin, const size_t *target_origin,
+                              const size_t *region, size_t source_row_pitch,
+                              size_t source_slice_pitch, size_t target_row_pitch,
+                              size_t target_slice_pitch, cl_uint num_events,
                               const cl_event *wait_list, cl_event *event) {
     QueueObject &whole = queue_of(queue_handle);
     MemObject &source = memory_of(source_handle);
@@ -388,34 +442,41 @@ void enqueue_copy_buffer_rect(Handling handling, cl_command_queue queue_handle, 
     const Box to = Box::checked(target_origin, region, target_row_pitch, target_slice_pitch);
     check_box(source, from);
     check_box(target, to);
-    require(&source != &target || (from.row_pitch == to.row_pitch && from.slice_pitch == to.slice_pitch),
+    require(&source != &target ||
+                (from.row_pitch == to.row_pitch && from.slice_pitch == to.slice_pitch),
             CL_INVALID_VALUE,
-            "the pitches of source ({}, {}) and destination ({}, {}) differ; within one buffer they must be equal",
+            "the pitches of source ({}, {}) and destination ({}, {}) differ; within one buffer "
+            "they must be equal",
             from.row_pitch, from.slice_pitch, to.row_pitch, to.slice_pitch);
     const auto waits = wait_list_of({num_events, wait_list, event}, *whole.context);
     check_alignment(whole, source);
     check_alignment(whole, target);
-    require(&source != &target || !boxes_overlap(from.origin, from.region, to.origin, to.region), CL_MEM_COPY_OVERLAP,
-            "the source region and the destination region overlap");
-    if (handling == Handling::leave_out) return leave_out(whole, CL_COMMAND_COPY_BUFFER_RECT, event);
+    require(&source != &target || !boxes_overlap(from.origin, from.region, to.origin, to.region),
+            CL_MEM_COPY_OVERLAP, "the source region and the destination region overlap");
+    if (handling == Handling::leave_out)
+        return leave_out(whole, CL_COMMAND_COPY_BUFFER_RECT, event);
     QueueObject &queue = lane_for(whole, target);
     const std::array accesses{source.access(from.begin(), from.end(), AccessMode::read),
                               target.access(to.begin(), to.end(), written(to))};
-    enqueue({queue, CL_COMMAND_COPY_BUFFER_RECT, accesses, waits}, event, [&](Enqueued &, const Waits &w) {
-        return clEnqueueCopyBufferRect(queue.native.get(), source.native(*queue.space), target.native(*queue.space),
-                                       source_origin, target_origin, region, source_row_pitch, source_slice_pitch,
-                                       target_row_pitch, target_slice_pitch, w.count, w.events, w.event);
-    });
+    enqueue({queue, CL_COMMAND_COPY_BUFFER_RECT, accesses, waits}, event,
+            [&](Enqueued &, const Waits &w) {
+                return clEnqueueCopyBufferRect(
+                    queue.native.get(), source.native(*queue.space), target.native(*queue.space),
+                    source_origin, target_origin, region, source_row_pitch, source_slice_pitch,
+                    target_row_pitch, target_slice_pitch, w.count, w.events, w.event);
+            });
 }
 
-// ---- Migrating -----------------------------------------------------------------------------------------------------
+// ---- Migrating
+// -----------------------------------------------------------------------------------------------------
 
 void enqueue_migrate_mem_objects(cl_command_queue queue_handle, cl_uint count, const cl_mem *list,
-                                 cl_mem_migration_flags flags, cl_uint num_events, const cl_event *wait_list,
-                                 cl_event *event) {
+                                 cl_mem_migration_flags flags, cl_uint num_events,
+                                 const cl_event *wait_list, cl_event *event) {
     QueueObject &queue = queue_of(queue_handle);
     require(count > 0 && list != nullptr, CL_INVALID_VALUE,
-            "num_mem_objects is {} or mem_objects is NULL; expected at least one memory object", count);
+            "num_mem_objects is {} or mem_objects is NULL; expected at least one memory object",
+            count);
     std::vector<Access> accesses;
     for (cl_uint i = 0; i < count; ++i) {
         MemObject &object = memory_of(list[i]);
@@ -426,25 +487,29 @@ void enqueue_migrate_mem_objects(cl_command_queue queue_handle, cl_uint count, c
         if ((flags & CL_MIGRATE_MEM_OBJECT_HOST) == 0 && !object.homes().by_program())
             accesses.push_back(object.whole(undefined ? AccessMode::write : AccessMode::read));
     }
-    require(
-        (flags & ~cl_mem_migration_flags{CL_MIGRATE_MEM_OBJECT_HOST | CL_MIGRATE_MEM_OBJECT_CONTENT_UNDEFINED}) == 0,
-        CL_INVALID_VALUE,
-        "flags is {:#x}; expected a combination of CL_MIGRATE_MEM_OBJECT_HOST and "
-        "CL_MIGRATE_MEM_OBJECT_CONTENT_UNDEFINED",
-        flags);
+    require((flags & ~cl_mem_migration_flags{CL_MIGRATE_MEM_OBJECT_HOST |
+                                             CL_MIGRATE_MEM_OBJECT_CONTENT_UNDEFINED}) == 0,
+            CL_INVALID_VALUE,
+            "flags is {:#x}; expected a combination of CL_MIGRATE_MEM_OBJECT_HOST and "
+            "CL_MIGRATE_MEM_OBJECT_CONTENT_UNDEFINED",
+            flags);
     const auto waits = wait_list_of({num_events, wait_list, event}, *queue.context);
     if (queue.is_aggregate())  // what is where is the platform's affair
-        return give(Joint(queue, CL_COMMAND_MIGRATE_MEM_OBJECTS, waits, event != nullptr).end(), event);
-    enqueue({queue, CL_COMMAND_MIGRATE_MEM_OBJECTS, accesses, waits}, event, [&](Enqueued &, const Waits &w) {
-        // If migrations wait for transfers, also for those of earlier commands in the queue,
-        // NVIDIA's driver (580) crashes in one of its threads. PoCL's migrations (3.1) wait for all
-        // commands that use their buffers.
-        const bool moves_nothing = queue.space->devices.size() == 1;
-        if (moves_nothing || w.count != 0) return enqueue_marker_behind(queue, w);
-        std::vector<cl_mem> natives;
-        for (cl_uint i = 0; i < count; ++i) natives.push_back(memory_of(list[i]).native(*queue.space));
-        return clEnqueueMigrateMemObjects(queue.native.get(), count, natives.data(), flags, w.count, w.events, w.event);
-    });
+        return give(Joint(queue, CL_COMMAND_MIGRATE_MEM_OBJECTS, waits, event != nullptr).end(),
+                    event);
+    enqueue({queue, CL_COMMAND_MIGRATE_MEM_OBJECTS, accesses, waits}, event,
+            [&](Enqueued &, const Waits &w) {
+                // If migrations wait for transfers, also for those of earlier commands in the
+                // queue, NVIDIA's driver (580) crashes in one of its threads. PoCL's migrations
+                // (3.1) wait for all commands that use their buffers.
+                const bool moves_nothing = queue.space->devices.size() == 1;
+                if (moves_nothing || w.count != 0) return enqueue_marker_behind(queue, w);
+                std::vector<cl_mem> natives;
+                for (cl_uint i = 0; i < count; ++i)
+                    natives.push_back(memory_of(list[i]).native(*queue.space));
+                return clEnqueueMigrateMemObjects(queue.native.get(), count, natives.data(), flags,
+                                                  w.count, w.events, w.event);
+            });
 }
 
 }  // namespace cldist::cluster

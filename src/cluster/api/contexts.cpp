@@ -21,7 +21,8 @@ namespace {
 template <typename Property>
 std::vector<Property> list_of(const Property *properties) {
     std::vector<Property> list(properties, properties + elements_read(properties));
-    if (!list.empty() && list.back() != 0) list.insert(list.end(), {0, 0});  // a name that nobody knows
+    // A name that nobody knows.
+    if (!list.empty() && list.back() != 0) list.insert(list.end(), {0, 0});
     return list;
 }
 
@@ -29,14 +30,16 @@ std::vector<cl_context_properties> checked_properties(const cl_context_propertie
     auto list = list_of(properties);
     std::set<cl_context_properties> seen;
     for (std::size_t i = 0; i + 1 < list.size(); i += 2) {
-        if (!seen.insert(list[i]).second) fail(CL_INVALID_PROPERTY, "context property {:#x} is given twice", list[i]);
+        if (!seen.insert(list[i]).second)
+            fail(CL_INVALID_PROPERTY, "context property {:#x} is given twice", list[i]);
         if (list[i] == CL_CONTEXT_PLATFORM) {
             const auto platform = reinterpret_cast<cl_platform_id>(list[i + 1]);
             require(platform != nullptr && platform->kind == Kind::platform, CL_INVALID_PLATFORM,
                     "CL_CONTEXT_PLATFORM is not the cluster platform");
         } else if (list[i] == CL_CONTEXT_INTEROP_USER_SYNC) {
             require(list[i + 1] == CL_TRUE || list[i + 1] == CL_FALSE, CL_INVALID_PROPERTY,
-                    "CL_CONTEXT_INTEROP_USER_SYNC is {}; expected CL_TRUE or CL_FALSE", list[i + 1]);
+                    "CL_CONTEXT_INTEROP_USER_SYNC is {}; expected CL_TRUE or CL_FALSE",
+                    list[i + 1]);
         } else {
             fail(CL_INVALID_PROPERTY, "unknown context property {:#x}", list[i]);
         }
@@ -53,7 +56,8 @@ cl_context make_context(DeviceList devices, std::vector<cl_context_properties> p
     }
     std::unique_ptr<ContextObject> context;
     in_all([&] {
-        context = std::make_unique<ContextObject>(std::move(devices), std::move(properties), std::move(aggregate));
+        context = std::make_unique<ContextObject>(std::move(devices), std::move(properties),
+                                                  std::move(aggregate));
     });
     context->keeper = &executor();
     context->set_number(World::get().next_number());
@@ -64,8 +68,9 @@ cl_sampler make_sampler(ContextObject &context, cl_bool normalized, cl_addressin
                         cl_filter_mode filter, std::vector<cl_sampler_properties> properties) {
     require(normalized == CL_TRUE || normalized == CL_FALSE, CL_INVALID_VALUE,
             "normalized_coords is {}; expected CL_TRUE or CL_FALSE", normalized);
-    require(addressing >= CL_ADDRESS_NONE && addressing <= CL_ADDRESS_MIRRORED_REPEAT, CL_INVALID_VALUE,
-            "addressing_mode {:#x} is not an addressing mode (CL_ADDRESS_...)", addressing);
+    require(addressing >= CL_ADDRESS_NONE && addressing <= CL_ADDRESS_MIRRORED_REPEAT,
+            CL_INVALID_VALUE, "addressing_mode {:#x} is not an addressing mode (CL_ADDRESS_...)",
+            addressing);
     require(filter == CL_FILTER_NEAREST || filter == CL_FILTER_LINEAR, CL_INVALID_VALUE,
             "filter_mode {:#x} is neither CL_FILTER_NEAREST nor CL_FILTER_LINEAR", filter);
     check_some_device_has_images(context);
@@ -77,12 +82,13 @@ cl_sampler make_sampler(ContextObject &context, cl_bool normalized, cl_addressin
     return sampler->handle();
 }
 
-// By the call of OpenCL 1.2, which every platform has. `more`: properties of which the program does not know.
+// By the call of OpenCL 1.2, which every platform has. `more`: properties of which the program does
+// not know.
 Queue make_native_queue(const QueueObject &queue, cl_command_queue_properties more = 0) {
     if (queue.space == nullptr) return {};
     cl_int code = CL_SUCCESS;
-    Queue native = Queue::adopt(
-        clCreateCommandQueue(queue.space->context.get(), queue.device->native, queue.properties | more, &code));
+    Queue native = Queue::adopt(clCreateCommandQueue(
+        queue.space->context.get(), queue.device->native, queue.properties | more, &code));
     check(code, "clCreateCommandQueue");
     return native;
 }
@@ -92,16 +98,19 @@ void flush_natively(const QueueObject &queue) {
     for (const QueueObject *const lane : queue.own_lanes) flush_if_needed(lane->native.get());
 }
 
-cl_command_queue make_queue(ContextObject &context, cl_device_id device_handle, cl_command_queue_properties properties,
+cl_command_queue make_queue(ContextObject &context, cl_device_id device_handle,
+                            cl_command_queue_properties properties,
                             std::vector<cl_queue_properties> list) {
     DeviceObject &device = device_of(device_handle);
     require(context.has(device), CL_INVALID_DEVICE, "the device does not belong to the context");
-    constexpr cl_command_queue_properties host = CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE | CL_QUEUE_PROFILING_ENABLE;
-    require((properties & ~(host | CL_QUEUE_ON_DEVICE | CL_QUEUE_ON_DEVICE_DEFAULT)) == 0, CL_INVALID_VALUE,
-            "properties is {:#x}, which contains unknown bits", properties);
+    constexpr cl_command_queue_properties host =
+        CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE | CL_QUEUE_PROFILING_ENABLE;
+    require((properties & ~(host | CL_QUEUE_ON_DEVICE | CL_QUEUE_ON_DEVICE_DEFAULT)) == 0,
+            CL_INVALID_VALUE, "properties is {:#x}, which contains unknown bits", properties);
     require((properties & ~host) == 0, CL_INVALID_QUEUE_PROPERTIES,
             "device queues are not supported; create a host queue");
-    const auto supported = device.info<cl_command_queue_properties>(CL_DEVICE_QUEUE_ON_HOST_PROPERTIES);
+    const auto supported =
+        device.info<cl_command_queue_properties>(CL_DEVICE_QUEUE_ON_HOST_PROPERTIES);
     require((properties & ~supported) == 0, CL_INVALID_QUEUE_PROPERTIES,
             "properties is {:#x}, but the device supports only {:#x}", properties, supported);
     auto queue = std::make_unique<QueueObject>(context, device, properties);
@@ -135,11 +144,13 @@ cl_command_queue make_queue(ContextObject &context, cl_device_id device_handle, 
 
 }  // namespace
 
-// ---- Contexts ------------------------------------------------------------------------------------------------------
+// ---- Contexts
+// ------------------------------------------------------------------------------------------------------
 
-cl_context create_context(const cl_context_properties *properties, cl_uint num_devices, const cl_device_id *devices,
-                          void(CL_CALLBACK *notify)(const char *, const void *, size_t, void *), void *user_data,
-                          cl_int *) {
+cl_context create_context(const cl_context_properties *properties, cl_uint num_devices,
+                          const cl_device_id *devices,
+                          void(CL_CALLBACK *notify)(const char *, const void *, size_t, void *),
+                          void *user_data, cl_int *) {
     auto list = checked_properties(properties);
     require(devices != nullptr && num_devices > 0, CL_INVALID_VALUE,
             "num_devices is {} or devices is NULL; expected at least one device", num_devices);
@@ -154,7 +165,8 @@ cl_context create_context(const cl_context_properties *properties, cl_uint num_d
 }
 
 cl_context create_context_from_type(const cl_context_properties *properties, cl_device_type type,
-                                    void(CL_CALLBACK *notify)(const char *, const void *, size_t, void *),
+                                    void(CL_CALLBACK *notify)(const char *, const void *, size_t,
+                                                              void *),
                                     void *user_data, cl_int *errcode_ret) {
     cl_uint count = 0;
     get_device_ids(nullptr, type, 0, nullptr, &count);
@@ -167,33 +179,38 @@ void retain_context(cl_context context) { context_of(context).retain(); }
 
 void release_context(cl_context context) { context_of(context).release(); }
 
-void get_context_info(cl_context context, cl_context_info param, size_t size, void *value, size_t *size_ret) {
+void get_context_info(cl_context context, cl_context_info param, size_t size, void *value,
+                      size_t *size_ret) {
     const ContextObject &object = context_of(context);
     const Answer answer{size, value, size_ret};
     switch (param) {
         case CL_CONTEXT_REFERENCE_COUNT: return answer.give(object.references());
-        case CL_CONTEXT_NUM_DEVICES: return answer.give(static_cast<cl_uint>(object.shown_devices().size()));
+        case CL_CONTEXT_NUM_DEVICES:
+            return answer.give(static_cast<cl_uint>(object.shown_devices().size()));
         case CL_CONTEXT_DEVICES: return answer.list(object.shown_devices());
         case CL_CONTEXT_PROPERTIES: return answer.list(object.properties);
         default: no_such_param(param);
     }
 }
 
-void set_context_destructor_callback(cl_context context, void(CL_CALLBACK *notify)(cl_context, void *),
+void set_context_destructor_callback(cl_context context,
+                                     void(CL_CALLBACK *notify)(cl_context, void *),
                                      void *user_data) {
     ContextObject &object = context_of(context);
     require(notify != nullptr, CL_INVALID_VALUE, "pfn_notify is NULL");
     object.destructor_callbacks.emplace_back(notify, user_data);
 }
 
-// ---- Samplers ------------------------------------------------------------------------------------------------------
+// ---- Samplers
+// ------------------------------------------------------------------------------------------------------
 
-cl_sampler create_sampler(cl_context context, cl_bool normalized, cl_addressing_mode addressing, cl_filter_mode filter,
-                          cl_int *) {
+cl_sampler create_sampler(cl_context context, cl_bool normalized, cl_addressing_mode addressing,
+                          cl_filter_mode filter, cl_int *) {
     return make_sampler(context_of(context), normalized, addressing, filter, {});
 }
 
-cl_sampler create_sampler_with_properties(cl_context context, const cl_sampler_properties *properties, cl_int *) {
+cl_sampler create_sampler_with_properties(cl_context context,
+                                          const cl_sampler_properties *properties, cl_int *) {
     ContextObject &object = context_of(context);
     const auto list = list_of(properties);
     cl_bool normalized = CL_TRUE;
@@ -201,8 +218,12 @@ cl_sampler create_sampler_with_properties(cl_context context, const cl_sampler_p
     cl_filter_mode filter = CL_FILTER_NEAREST;
     for (std::size_t i = 0; i + 1 < list.size(); i += 2) {
         switch (list[i]) {
-            case CL_SAMPLER_NORMALIZED_COORDS: normalized = static_cast<cl_bool>(list[i + 1]); break;
-            case CL_SAMPLER_ADDRESSING_MODE: addressing = static_cast<cl_addressing_mode>(list[i + 1]); break;
+            case CL_SAMPLER_NORMALIZED_COORDS:
+                normalized = static_cast<cl_bool>(list[i + 1]);
+                break;
+            case CL_SAMPLER_ADDRESSING_MODE:
+                addressing = static_cast<cl_addressing_mode>(list[i + 1]);
+                break;
             case CL_SAMPLER_FILTER_MODE: filter = static_cast<cl_filter_mode>(list[i + 1]); break;
             default: fail(CL_INVALID_VALUE, "unknown sampler property {:#x}", list[i]);
         }
@@ -214,7 +235,8 @@ void retain_sampler(cl_sampler sampler) { sampler_of(sampler).retain(); }
 
 void release_sampler(cl_sampler sampler) { sampler_of(sampler).release(); }
 
-void get_sampler_info(cl_sampler sampler, cl_sampler_info param, size_t size, void *value, size_t *size_ret) {
+void get_sampler_info(cl_sampler sampler, cl_sampler_info param, size_t size, void *value,
+                      size_t *size_ret) {
     const SamplerObject &object = sampler_of(sampler);
     const Answer answer{size, value, size_ret};
     switch (param) {
@@ -228,15 +250,17 @@ void get_sampler_info(cl_sampler sampler, cl_sampler_info param, size_t size, vo
     }
 }
 
-// ---- Command queues ------------------------------------------------------------------------------------------------
+// ---- Command queues
+// ------------------------------------------------------------------------------------------------
 
-cl_command_queue create_command_queue(cl_context context, cl_device_id device, cl_command_queue_properties properties,
-                                      cl_int *) {
+cl_command_queue create_command_queue(cl_context context, cl_device_id device,
+                                      cl_command_queue_properties properties, cl_int *) {
     return make_queue(context_of(context), device, properties, {});
 }
 
 cl_command_queue create_command_queue_with_properties(cl_context context, cl_device_id device,
-                                                      const cl_queue_properties *properties, cl_int *) {
+                                                      const cl_queue_properties *properties,
+                                                      cl_int *) {
     ContextObject &object = context_of(context);
     auto list = list_of(properties);
     cl_command_queue_properties bits = 0;
@@ -244,7 +268,8 @@ cl_command_queue create_command_queue_with_properties(cl_context context, cl_dev
         if (list[i] == CL_QUEUE_PROPERTIES)
             bits = list[i + 1];
         else if (list[i] == CL_QUEUE_SIZE)
-            fail(CL_INVALID_QUEUE_PROPERTIES, "device queues are not supported; create a host queue");
+            fail(CL_INVALID_QUEUE_PROPERTIES,
+                 "device queues are not supported; create a host queue");
         else
             fail(CL_INVALID_VALUE, "unknown queue property {:#x}", list[i]);
     }
@@ -259,8 +284,8 @@ void release_command_queue(cl_command_queue queue) {
     object.release();
 }
 
-void get_command_queue_info(cl_command_queue queue, cl_command_queue_info param, size_t size, void *value,
-                            size_t *size_ret) {
+void get_command_queue_info(cl_command_queue queue, cl_command_queue_info param, size_t size,
+                            void *value, size_t *size_ret) {
     const QueueObject &object = queue_of(queue);
     const Answer answer{size, value, size_ret};
     switch (param) {
@@ -283,8 +308,10 @@ void set_command_queue_property(cl_command_queue queue, cl_command_queue_propert
 }
 
 // No device supports on-device queues.
-void set_default_device_command_queue(cl_context context, cl_device_id device, cl_command_queue queue) {
-    require(context_of(context).has(device_of(device)), CL_INVALID_DEVICE, "the device does not belong to the context");
+void set_default_device_command_queue(cl_context context, cl_device_id device,
+                                      cl_command_queue queue) {
+    require(context_of(context).has(device_of(device)), CL_INVALID_DEVICE,
+            "the device does not belong to the context");
     if (queue != nullptr) queue_of(queue);
     fail(CL_INVALID_OPERATION, "the device does not support device queues");
 }
@@ -304,8 +331,10 @@ void finish(cl_command_queue queue) {
         const Unlocked unlocked;
         before->wait();  // for another thread's clFinish
     }
-    // No command waits for user events now, unless another thread has enqueued such a command meanwhile.
-    if (held->user_events_noted == noted && held->user_events.all.any()) host_mode().forget_user_events(*held);
+    // No command waits for user events now, unless another thread has enqueued such a command
+    // meanwhile.
+    if (held->user_events_noted == noted && held->user_events.all.any())
+        host_mode().forget_user_events(*held);
 }
 
 }  // namespace cldist::cluster

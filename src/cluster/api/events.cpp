@@ -15,22 +15,26 @@ namespace cldist::cluster {
 namespace {
 
 void enqueue_wait(cl_command_queue queue_handle, cl_command_type type, const WaitList &list,
-                  cl_int(CL_API_CALL *native)(cl_command_queue, cl_uint, const cl_event *, cl_event *)) {
+                  cl_int(CL_API_CALL *native)(cl_command_queue, cl_uint, const cl_event *,
+                                              cl_event *)) {
     QueueObject &queue = queue_of(queue_handle);
     const auto waits = wait_list_of(list, *queue.context);
     const auto enqueue_in = [&](QueueObject &in, const Waits &w) {
         // Events that have ended, and what other lanes wait for, are left out.
         const bool waits_for_events = !waits.empty() && (type == CL_COMMAND_MARKER || w.count == 0);
-        return waits_for_events ? enqueue_marker_behind(in, w) : native(in.native.get(), w.count, w.events, w.event);
+        return waits_for_events ? enqueue_marker_behind(in, w)
+                                : native(in.native.get(), w.count, w.events, w.event);
     };
     if (queue.is_aggregate()) {
         Joint joint(queue, type, waits, list.event != nullptr);
         for (QueueObject *const lane : queue.own_lanes)
-            joint.run({.queue = *lane, .type = type, .accesses = {}, .wait_list = {}, .is_part = true},
-                      [&](Enqueued &, const Waits &w) { return enqueue_in(*lane, w); });
+            joint.run(
+                {.queue = *lane, .type = type, .accesses = {}, .wait_list = {}, .is_part = true},
+                [&](Enqueued &, const Waits &w) { return enqueue_in(*lane, w); });
         return give(joint.end(), list.event);
     }
-    enqueue({queue, type, {}, waits}, list.event, [&](Enqueued &, const Waits &w) { return enqueue_in(queue, w); });
+    enqueue({queue, type, {}, waits}, list.event,
+            [&](Enqueued &, const Waits &w) { return enqueue_in(queue, w); });
 }
 
 }  // namespace
@@ -42,7 +46,8 @@ std::vector<EventObject *> checked_wait_list(const WaitList &list, const Context
     std::vector<EventObject *> events;
     for (cl_uint i = 0; i < list.count; ++i) {
         EventObject *const event = EventObject::from(list.events[i]);
-        require(event != nullptr, CL_INVALID_EVENT_WAIT_LIST, "an event of the wait list is not valid");
+        require(event != nullptr, CL_INVALID_EVENT_WAIT_LIST,
+                "an event of the wait list is not valid");
         require(event->context.get() == &context, CL_INVALID_CONTEXT,
                 "an event of the wait list and the queue belong to different contexts");
         events.push_back(event);
@@ -74,7 +79,8 @@ void wait_for_result(EventObject &event, const CallHash &call) {
     for (const auto &[lane, part] : event.parts) has_ended(*part);
     if (status < 0)
         fail(CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST,
-             "the command, or a command that it waited for, failed with status {}", status_text(status));
+             "the command, or a command that it waited for, failed with status {}",
+             status_text(status));
 }
 
 cl_event create_user_event(cl_context context, cl_int *) {
@@ -118,16 +124,19 @@ void wait_for_events(cl_uint num_events, const cl_event *list) {
         require(events.back()->context.get() == events.front()->context.get(), CL_INVALID_CONTEXT,
                 "the events belong to different contexts");
     }
-    const cl_int least = host_mode().wait(World::get().calls().last(), events).value_or(CL_COMPLETE);
+    const cl_int least =
+        host_mode().wait(World::get().calls().last(), events).value_or(CL_COMPLETE);
     require(least >= 0, CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST, "an event has failed");
 }
 
-void get_event_info(cl_event event, cl_event_info param, size_t size, void *value, size_t *size_ret) {
+void get_event_info(cl_event event, cl_event_info param, size_t size, void *value,
+                    size_t *size_ret) {
     const Ref<EventObject> object(&event_of(event));
     const Answer answer{size, value, size_ret};
     switch (param) {
         case CL_EVENT_COMMAND_QUEUE:
-            return answer.give(object->queue ? object->queue->handle() : static_cast<cl_command_queue>(nullptr));
+            return answer.give(object->queue ? object->queue->handle()
+                                             : static_cast<cl_command_queue>(nullptr));
         case CL_EVENT_CONTEXT: return answer.give(object->context->handle());
         case CL_EVENT_COMMAND_TYPE: return answer.give(object->type);
         case CL_EVENT_COMMAND_EXECUTION_STATUS: return answer.give(host_mode().status(*object));
@@ -136,17 +145,22 @@ void get_event_info(cl_event event, cl_event_info param, size_t size, void *valu
     }
 }
 
-void get_event_profiling_info(cl_event event, cl_profiling_info param, size_t size, void *value, size_t *size_ret) {
+void get_event_profiling_info(cl_event event, cl_profiling_info param, size_t size, void *value,
+                              size_t *size_ret) {
     const Ref<EventObject> object(&event_of(event));
-    if (param < CL_PROFILING_COMMAND_QUEUED || param > CL_PROFILING_COMMAND_COMPLETE) no_such_param(param);
-    require(!object->is_user() && (object->queue->properties & CL_QUEUE_PROFILING_ENABLE) != 0,
-            CL_PROFILING_INFO_NOT_AVAILABLE,
-            "the event is a user event, or its queue was created without CL_QUEUE_PROFILING_ENABLE");
+    if (param < CL_PROFILING_COMMAND_QUEUED || param > CL_PROFILING_COMMAND_COMPLETE)
+        no_such_param(param);
+    require(
+        !object->is_user() && (object->queue->properties & CL_QUEUE_PROFILING_ENABLE) != 0,
+        CL_PROFILING_INFO_NOT_AVAILABLE,
+        "the event is a user event, or its queue was created without CL_QUEUE_PROFILING_ENABLE");
     const Times times = host_mode().times(*object);
-    require(times.back() != 0, CL_PROFILING_INFO_NOT_AVAILABLE, "the command has not ended, or it has failed");
+    require(times.back() != 0, CL_PROFILING_INFO_NOT_AVAILABLE,
+            "the command has not ended, or it has failed");
     // CL_PROFILING_COMMAND_COMPLETE is the end of the command where nothing is enqueued on devices.
     const cl_profiling_info last = CL_PROFILING_COMMAND_END;
-    Answer{size, value, size_ret}.give(times.at(std::min(param, last) - CL_PROFILING_COMMAND_QUEUED));
+    Answer{size, value, size_ret}.give(
+        times.at(std::min(param, last) - CL_PROFILING_COMMAND_QUEUED));
 }
 
 void retain_event(cl_event event) { event_of(event).retain(); }
@@ -154,31 +168,35 @@ void retain_event(cl_event event) { event_of(event).retain(); }
 void release_event(cl_event event) { event_of(event).release(); }
 
 // Called in each process, when it knows.
-void set_event_callback(cl_event event, cl_int type, void(CL_CALLBACK *notify)(cl_event, cl_int, void *),
-                        void *user_data) {
+void set_event_callback(cl_event event, cl_int type,
+                        void(CL_CALLBACK *notify)(cl_event, cl_int, void *), void *user_data) {
     EventObject &object = event_of(event);
     require(notify != nullptr, CL_INVALID_VALUE, "pfn_event_notify is NULL");
     require(type == CL_COMPLETE || type == CL_RUNNING || type == CL_SUBMITTED, CL_INVALID_VALUE,
-            "command_exec_callback_type is {}; expected CL_SUBMITTED, CL_RUNNING or CL_COMPLETE", type);
+            "command_exec_callback_type is {}; expected CL_SUBMITTED, CL_RUNNING or CL_COMPLETE",
+            type);
     if (!object.is_user()) host_mode().tell_end(object);
     if (!host_mode().has_program()) return;
     const auto call = [notify, user_data, type, event = Ref<EventObject>(&object)](cl_int status) {
         call_elsewhere([=] { notify(event->handle(), status < 0 ? status : type, user_data); });
     };
-    executor().ends().ending_of(object)->then([call, landed = object.promise.landed](cl_int status) {
-        if (status < 0 || landed == nullptr) return call(status);
-        landed->then([call](cl_int) { call(CL_COMPLETE); });
-    });
+    executor().ends().ending_of(object)->then(
+        [call, landed = object.promise.landed](cl_int status) {
+            if (status < 0 || landed == nullptr) return call(status);
+            landed->then([call](cl_int) { call(CL_COMPLETE); });
+        });
 }
 
-void enqueue_marker_with_wait_list(cl_command_queue queue, cl_uint num_events, const cl_event *wait_list,
-                                   cl_event *event) {
-    enqueue_wait(queue, CL_COMMAND_MARKER, {num_events, wait_list, event}, &clEnqueueMarkerWithWaitList);
+void enqueue_marker_with_wait_list(cl_command_queue queue, cl_uint num_events,
+                                   const cl_event *wait_list, cl_event *event) {
+    enqueue_wait(queue, CL_COMMAND_MARKER, {num_events, wait_list, event},
+                 &clEnqueueMarkerWithWaitList);
 }
 
-void enqueue_barrier_with_wait_list(cl_command_queue queue, cl_uint num_events, const cl_event *wait_list,
-                                    cl_event *event) {
-    enqueue_wait(queue, CL_COMMAND_BARRIER, {num_events, wait_list, event}, &clEnqueueBarrierWithWaitList);
+void enqueue_barrier_with_wait_list(cl_command_queue queue, cl_uint num_events,
+                                    const cl_event *wait_list, cl_event *event) {
+    enqueue_wait(queue, CL_COMMAND_BARRIER, {num_events, wait_list, event},
+                 &clEnqueueBarrierWithWaitList);
 }
 
 void enqueue_marker(cl_command_queue queue, cl_event *event) {
@@ -186,7 +204,9 @@ void enqueue_marker(cl_command_queue queue, cl_event *event) {
     enqueue_marker_with_wait_list(queue, 0, nullptr, event);
 }
 
-void enqueue_barrier(cl_command_queue queue) { enqueue_barrier_with_wait_list(queue, 0, nullptr, nullptr); }
+void enqueue_barrier(cl_command_queue queue) {
+    enqueue_barrier_with_wait_list(queue, 0, nullptr, nullptr);
+}
 
 void enqueue_wait_for_events(cl_command_queue queue, cl_uint num_events, const cl_event *list) {
     require(num_events != 0 && list != nullptr, CL_INVALID_VALUE,

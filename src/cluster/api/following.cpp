@@ -49,7 +49,8 @@ void forget_user_events(std::uint64_t queue_number) {
     const Locked lock;
     const auto at = objects_by_number->find(queue_number);
     if (at == objects_by_number->end()) return;  // released meanwhile
-    if (auto *const queue = QueueObject::from(static_cast<cl_command_queue>(at->second))) queue->user_events = {};
+    if (auto *const queue = QueueObject::from(static_cast<cl_command_queue>(at->second)))
+        queue->user_events = {};
 }
 
 constexpr std::array calls_by_number{

@@ -19,28 +19,33 @@ bool is_compared(const CallArguments &arguments) {
     return event == nullptr || event->creator == std::this_thread::get_id();
 }
 
-/// In the host: whether this one call concerns another process. Waiting and asking for what is known here does not.
+/// In the host: whether this one call concerns another process. Waiting and asking for what is
+/// known here does not.
 bool concerns_others(const CallArguments &arguments) {
     const Call &call = arguments.call;
     if (&call == &calls::clFinish) {
         const QueueObject *const queue = QueueObject::from(arguments.as<cl_command_queue>(0));
-        return queue != nullptr && !queue->is_native() && queue->used.load(std::memory_order_relaxed);
+        return queue != nullptr && !queue->is_native() &&
+               queue->used.load(std::memory_order_relaxed);
     }
     const bool asks_times = &call == &calls::clGetEventProfilingInfo;
     if (asks_times || &call == &calls::clGetEventInfo) {
         const EventObject *const event = EventObject::from(arguments.as<cl_event>(0));
-        return event != nullptr && (asks_times || arguments.words[1] == CL_EVENT_COMMAND_EXECUTION_STATUS) &&
+        return event != nullptr &&
+               (asks_times || arguments.words[1] == CL_EVENT_COMMAND_EXECUTION_STATUS) &&
                must_ask(*event);
     }
     if (&call != &calls::clWaitForEvents) return true;
     const cl_event *const list = arguments.as<const cl_event *>(1);
     for (std::size_t i = 0; list != nullptr && i < arguments.words[0]; ++i)
-        if (const EventObject *const event = EventObject::from(list[i]); event != nullptr && !event->known_here())
+        if (const EventObject *const event = EventObject::from(list[i]);
+            event != nullptr && !event->known_here())
             return true;
     return false;
 }
 
-/// For the comparison with other processes' calls, or, of a central host, for the processes that follow.
+/// For the comparison with other processes' calls, or, of a central host, for the processes that
+/// follow.
 void note(const CallArguments &arguments) {
     const Call &call = arguments.call;
     if (call.comparison == Comparison::never && !calls_are_followed) return;
@@ -61,7 +66,8 @@ cl_int code_of_exception(std::string_view function) noexcept {
         throw;
     } catch (const Error &error) {
         const cl_int code = error.status().code;
-        const std::string text = fmt::format("{}: {}: {}", function, error.status().message, code_text(code));
+        const std::string text =
+            fmt::format("{}: {}: {}", function, error.status().message, code_text(code));
         // The program gets no device, and the code alone does not tell why.
         if (code == CL_MPI_THREAD_LEVEL_TOO_LOW)
             log_error("{}", text);
@@ -79,7 +85,8 @@ void keep_back(const CallArguments &arguments) {
     if (!arguments.call.enqueues()) return;
     QueueObject *const queue = QueueObject::from(arguments.as<cl_command_queue>(0));
     if (queue == nullptr) return;
-    const std::vector<Event> markers = World::get().executor().throttle().markers_to_wait_for(*queue);
+    const std::vector<Event> markers =
+        World::get().executor().throttle().markers_to_wait_for(*queue);
     if (markers.empty()) return;
     const Unlocked unlocked;
     for (const Event &marker : markers) wait_for(marker.get());

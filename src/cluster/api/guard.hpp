@@ -21,11 +21,13 @@ namespace cldist::cluster {
 /// In a handler: returns the code of the exception. Only this function turns errors into codes.
 cl_int code_of_exception(std::string_view function) noexcept;
 
-/// A forked child of a process that has joined the job lacks the platform's threads, and its locks may be held forever.
+/// A forked child of a process that has joined the job lacks the platform's threads, and its locks
+/// may be held forever.
 inline void check_not_forked() {
     if (in_forked_child())
         fail(CL_OUT_OF_RESOURCES,
-             "the process is a forked child of a process that uses the platform; only the parent can use it");
+             "the process is a forked child of a process that uses the platform; only the parent "
+             "can use it");
 }
 
 /// Before a command is enqueued, under the lock: waits until the device is not too far behind
@@ -37,8 +39,8 @@ void keep_back(const CallArguments &arguments);
 /// Records a call for the comparison with other processes', if there are any. Under the lock.
 void record(const CallArguments &arguments);
 
-/// At the start of a call of the program, under the lock: keep_back(), and then records the call for other processes
-/// unless record_aside() did.
+/// At the start of a call of the program, under the lock: keep_back(), and then records the call
+/// for other processes unless record_aside() did.
 void begin_call(const CallArguments &arguments, bool recorded_aside = false);
 
 /// In a central host: whether only another process knows the state of an event's command.
@@ -54,10 +56,13 @@ Homes homes_of(Handle h) {
 /// same in all processes, except that each process compares the place with its own. Without the
 /// lock.
 template <const Call &call, typename... Arguments>
-[[gnu::always_inline]] inline Home home_of_command(cl_command_queue queue, const Arguments &...arguments) {
-    if (version_of_homes.load(std::memory_order_relaxed) == 0 || calls_are_followed) return Home::none;
+[[gnu::always_inline]] inline Home home_of_command(cl_command_queue queue,
+                                                   const Arguments &...arguments) {
+    if (version_of_homes.load(std::memory_order_relaxed) == 0 || calls_are_followed)
+        return Home::none;
     Homes homes{Home::elsewhere};
-    const auto take = [&]<std::size_t at, typename T>(std::integral_constant<std::size_t, at>, const T &value) {
+    const auto take = [&]<std::size_t at, typename T>(std::integral_constant<std::size_t, at>,
+                                                      const T &value) {
         constexpr std::string_view name = call.arguments[at].name;
         if constexpr (std::is_same_v<T, cl_mem>)
             homes = homes_of_both(homes, homes_of<MemObject>(value));
@@ -74,8 +79,10 @@ template <const Call &call, typename... Arguments>
     (std::make_index_sequence<sizeof...(Arguments)>());
     const QueueObject *const object = QueueObject::from(queue);
     if (object == nullptr) return Home::none;
-    // All processes decide commands behind user events, except those on buffers that the program has attached.
-    if (!homes.by_program() && object->behind_user_events.load(std::memory_order_relaxed)) return Home::none;
+    // All processes decide commands behind user events, except those on buffers that the program
+    // has attached.
+    if (!homes.by_program() && object->behind_user_events.load(std::memory_order_relaxed))
+        return Home::none;
     return homes.for_device(object->device->memory);
 }
 
@@ -86,7 +93,8 @@ template <const Call &call>
     World &world = World::get();
     if (world.alone()) return false;
     world.calls().record_aside(call, quickly_compared_values<call>(arguments));
-    return home == Home::elsewhere && !QueueObject::from(arguments.as<cl_command_queue>(0))->is_native();
+    return home == Home::elsewhere &&
+           !QueueObject::from(arguments.as<cl_command_queue>(0))->is_native();
 }
 
 /// Calls `use` in an OpenCL function and returns the code of what it throws. Afterwards runs the
@@ -144,8 +152,8 @@ struct Entry<call, body> {
         Object *object = nullptr;
         cl_int code_of_body = CL_SUCCESS;
         // The program may pass null.
-        cl_int *const errcode_ret =
-            std::exchange(std::get<sizeof...(Arguments) - 1>(std::tie(arguments...)), &code_of_body);
+        cl_int *const errcode_ret = std::exchange(
+            std::get<sizeof...(Arguments) - 1>(std::tie(arguments...)), &code_of_body);
         const cl_int code = guarded(call, [&] {
             const Locked lock;
             begin_call(CallArguments(call, arguments...));

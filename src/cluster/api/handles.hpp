@@ -16,7 +16,8 @@ T &object_of(Handle handle, cl_int code, const char *what) {
     return *object;
 }
 inline DeviceObject &device_of(cl_device_id h) {
-    return object_of<DeviceObject>(h, CL_INVALID_DEVICE, "the device is not a device of the cluster platform");
+    return object_of<DeviceObject>(h, CL_INVALID_DEVICE,
+                                   "the device is not a device of the cluster platform");
 }
 inline ContextObject &context_of(cl_context h) {
     return object_of<ContextObject>(h, CL_INVALID_CONTEXT, "the context is not valid");

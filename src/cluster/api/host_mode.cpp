@@ -15,7 +15,9 @@ const HostMode &host_mode_of(HostRole role) {
     }
 }
 
-bool is_mine(const EventObject &event) { return event.is_user() || owner_of(event) == World::get().self(); }
+bool is_mine(const EventObject &event) {
+    return event.is_user() || owner_of(event) == World::get().self();
+}
 
 void flush_queue_of(const EventObject &event) {
     if (event.native) flush_if_needed(event.queue->native.get());

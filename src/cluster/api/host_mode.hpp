@@ -23,8 +23,8 @@ bool is_mine(const EventObject &event);
 inline Process owner_of(const EventObject &event) { return event.queue->device->process; }
 
 void flush_queue_of(const EventObject &event);
-/// For an event that ended with `status`: the program may use the memory as soon as it sees the end. A failed command
-/// promises nothing. Not under the lock.
+/// For an event that ended with `status`: the program may use the memory as soon as it sees the
+/// end. A failed command promises nothing. Not under the lock.
 void wait_for_promise(const EventObject &event, cl_int status);
 /// Transfers the result of a blocking command by the calling thread. Not under the lock.
 void drive_result(EventObject &event);

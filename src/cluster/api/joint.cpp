@@ -29,7 +29,11 @@ Ref<EventObject> Joint::end(bool told_all) {
         if (std::find(used_.begin(), used_.end(), lane) != used_.end()) continue;
         const bool waits = !waits_on(*lane).empty();
         if (in_order ? event_wanted_ || waits : event_wanted_ && waits)
-            run({.queue = *lane, .type = CL_COMMAND_MARKER, .accesses = {}, .wait_list = {}, .is_part = true},
+            run({.queue = *lane,
+                 .type = CL_COMMAND_MARKER,
+                 .accesses = {},
+                 .wait_list = {},
+                 .is_part = true},
                 [lane](Enqueued &, const Waits &w) { return enqueue_marker_behind(*lane, w); });
     }
     const Place place = queue_.place_of(type_, !wait_list_.empty());
@@ -43,14 +47,17 @@ Ref<EventObject> Joint::end(bool told_all) {
     event->user_events = user_events;
     event->scheduled.process = queue_.lanes.front()->device->process;
     // An earlier command may have failed on some lanes only.
-    event->told_by_result = event->scheduled.told_all = told_all && wait_list_.empty() && !user_events.any();
-    for (const auto &[lane, part] : parts_) event->promise = join_promises(event->promise, part->promise);
+    event->told_by_result = event->scheduled.told_all =
+        told_all && wait_list_.empty() && !user_events.any();
+    for (const auto &[lane, part] : parts_)
+        event->promise = join_promises(event->promise, part->promise);
     for (const auto &[lane, part] : parts_) part->promise = event->promise;
     event->parts = std::move(parts_);
     return held;
 }
 
-std::vector<HeldPiece> pieces_of(const QueueObject &queue, MemObject &root, std::size_t begin, std::size_t end) {
+std::vector<HeldPiece> pieces_of(const QueueObject &queue, MemObject &root, std::size_t begin,
+                                 std::size_t end) {
     std::vector<HeldPiece> pieces;
     if (executor().decides_nothing(*queue.context)) {
         pieces.push_back({begin, end, true, {}});
@@ -76,8 +83,8 @@ QueueObject &lane_of(const QueueObject &queue, const Holders &holders) {
 QueueObject &lane_for(QueueObject &queue, MemObject &memory, std::size_t begin, std::size_t end) {
     if (!queue.is_aggregate()) return queue;
     std::map<QueueObject *, std::size_t> bytes;
-    for (const HeldPiece &piece :
-         pieces_of(queue, memory.root(), memory.origin + begin, std::min(memory.origin + end, memory.root().size)))
+    for (const HeldPiece &piece : pieces_of(queue, memory.root(), memory.origin + begin,
+                                            std::min(memory.origin + end, memory.root().size)))
         bytes[&lane_of(queue, piece.holders)] += piece.end - piece.begin;
     QueueObject *most = queue.lanes.front().get();
     std::size_t best = 0;

@@ -12,7 +12,8 @@ namespace cldist::cluster {
 class Joint {
 public:
     /// All references must outlive it. `wait_list` is checked.
-    Joint(QueueObject &queue, cl_command_type type, std::span<EventObject *const> wait_list, bool event_wanted)
+    Joint(QueueObject &queue, cl_command_type type, std::span<EventObject *const> wait_list,
+          bool event_wanted)
         : queue_(queue), type_(type), wait_list_(wait_list), event_wanted_(event_wanted) {}
 
     [[nodiscard]] bool event_wanted() const { return event_wanted_; }
@@ -25,7 +26,8 @@ public:
         command.wait_list = waits;
         command.whole_wait_list = wait_list_;
         Ref<EventObject> part = World::get().executor().run(
-            std::move(command), event_wanted_ && (command.queue.is_native() || command.result.size > 0),
+            std::move(command),
+            event_wanted_ && (command.queue.is_native() || command.result.size > 0),
             std::forward<Native>(native));
         add(command.queue, part);
         return part;
@@ -51,7 +53,9 @@ private:
 /// The lane for a command that one device alone executes on bytes of a memory object: the lane
 /// whose device has most of these bytes. The queue itself if its device is no aggregate.
 QueueObject &lane_for(QueueObject &queue, MemObject &memory, std::size_t begin, std::size_t end);
-inline QueueObject &lane_for(QueueObject &queue, MemObject &memory) { return lane_for(queue, memory, 0, memory.size); }
+inline QueueObject &lane_for(QueueObject &queue, MemObject &memory) {
+    return lane_for(queue, memory, 0, memory.size);
+}
 
 /// Calls `use(lane)` for one lane of this process for each memory that it has.
 template <typename Use>
@@ -59,7 +63,8 @@ void for_each_memory_here(const QueueObject &queue, Use &&use) {
     for (std::size_t i = 0; i < queue.own_lanes.size(); ++i) {
         const MemoryId memory = queue.own_lanes[i]->device->memory;
         bool is_first = true;
-        for (std::size_t j = 0; j < i; ++j) is_first = is_first && queue.own_lanes[j]->device->memory != memory;
+        for (std::size_t j = 0; j < i; ++j)
+            is_first = is_first && queue.own_lanes[j]->device->memory != memory;
         if (is_first) use(*queue.own_lanes[i]);
     }
 }
@@ -72,7 +77,8 @@ struct HeldPiece {
     Holders holders;  ///< none: nobody does
 };
 /// In order.
-std::vector<HeldPiece> pieces_of(const QueueObject &queue, MemObject &root, std::size_t begin, std::size_t end);
+std::vector<HeldPiece> pieces_of(const QueueObject &queue, MemObject &root, std::size_t begin,
+                                 std::size_t end);
 /// The first lane whose memory belongs to a holder; the first of all lanes if there is no holder.
 QueueObject &lane_of(const QueueObject &queue, const Holders &holders);
 

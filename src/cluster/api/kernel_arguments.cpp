@@ -14,13 +14,16 @@ namespace {
 
 enum class ArgumentKind { value, memory, sampler, local };
 
-bool starts_with(const std::string &text, std::string_view with) { return text.compare(0, with.size(), with) == 0; }
+bool starts_with(const std::string &text, std::string_view with) {
+    return text.compare(0, with.size(), with) == 0;
+}
 
 ArgumentKind kind_of(const KernelInfo &info, cl_uint index, std::size_t size, const void *value) {
     if (!info.arguments.empty()) {
         const ArgumentInfo &argument = info.arguments[index];
         if (argument.address == CL_KERNEL_ARG_ADDRESS_LOCAL) return ArgumentKind::local;
-        if (argument.address != CL_KERNEL_ARG_ADDRESS_PRIVATE || argument.access != CL_KERNEL_ARG_ACCESS_NONE)
+        if (argument.address != CL_KERNEL_ARG_ADDRESS_PRIVATE ||
+            argument.access != CL_KERNEL_ARG_ACCESS_NONE)
             return ArgumentKind::memory;
         return argument.type == "sampler_t" ? ArgumentKind::sampler : ArgumentKind::value;
     }
@@ -54,14 +57,16 @@ std::size_t size_of_type(std::string type) {
         if (digits == std::string::npos) return size;
         const std::string width = type.substr(digits);
         if (width == "3") return 4 * size;
-        if (width == "2" || width == "4" || width == "8" || width == "16") return std::stoul(width) * size;
+        if (width == "2" || width == "4" || width == "8" || width == "16")
+            return std::stoul(width) * size;
     }
     return 0;
 }
 
 void check_image_argument(const ArgumentInfo &argument, const MemObject *memory) {
     const bool wants_image = argument.access != CL_KERNEL_ARG_ACCESS_NONE;
-    require(wants_image == (memory != nullptr && memory->is_image()) || (!wants_image && memory == nullptr),
+    require(wants_image == (memory != nullptr && memory->is_image()) ||
+                (!wants_image && memory == nullptr),
             CL_INVALID_MEM_OBJECT, "the argument is {}, but the memory object is {}",
             wants_image ? "an image" : "not an image", wants_image ? "not an image" : "an image");
     const bool reads = argument.access != CL_KERNEL_ARG_ACCESS_WRITE_ONLY;
@@ -81,23 +86,27 @@ KernelObject::Argument checked_argument(const KernelObject &kernel, cl_uint inde
         case ArgumentKind::local:
             require(value == nullptr, CL_INVALID_ARG_VALUE,
                     "arg_value is not NULL; expected NULL for an argument in local memory");
-            require(size != 0, CL_INVALID_ARG_SIZE, "arg_size is 0; expected the number of bytes of local memory");
+            require(size != 0, CL_INVALID_ARG_SIZE,
+                    "arg_size is 0; expected the number of bytes of local memory");
             argument.is_local = true;
             return argument;
         case ArgumentKind::memory: {
-            require(size == sizeof(cl_mem), CL_INVALID_ARG_SIZE, "arg_size is {}; expected {}, the size of a cl_mem",
-                    size, sizeof(cl_mem));
+            require(size == sizeof(cl_mem), CL_INVALID_ARG_SIZE,
+                    "arg_size is {}; expected {}, the size of a cl_mem", size, sizeof(cl_mem));
             cl_mem memory = nullptr;
             if (value != nullptr) std::memcpy(&memory, value, sizeof memory);
             argument.is_memory = true;
             if (memory != nullptr) argument.memory = Weak<MemObject>(&memory_of(memory));
-            if (!info.arguments.empty()) check_image_argument(info.arguments[index], argument.memory.get());
+            if (!info.arguments.empty())
+                check_image_argument(info.arguments[index], argument.memory.get());
             return argument;
         }
         case ArgumentKind::sampler: {
             require(size == sizeof(cl_sampler), CL_INVALID_ARG_SIZE,
-                    "arg_size is {}; expected {}, the size of a cl_sampler", size, sizeof(cl_sampler));
-            require(value != nullptr, CL_INVALID_SAMPLER, "arg_value is NULL; expected the address of a cl_sampler");
+                    "arg_size is {}; expected {}, the size of a cl_sampler", size,
+                    sizeof(cl_sampler));
+            require(value != nullptr, CL_INVALID_SAMPLER,
+                    "arg_value is NULL; expected the address of a cl_sampler");
             cl_sampler sampler = nullptr;
             std::memcpy(&sampler, value, sizeof sampler);
             argument.sampler = Weak<SamplerObject>(&sampler_of(sampler));
@@ -105,10 +114,12 @@ KernelObject::Argument checked_argument(const KernelObject &kernel, cl_uint inde
         }
         default: break;
     }
-    require(value != nullptr, CL_INVALID_ARG_VALUE, "arg_value is NULL; expected the address of the argument's value");
+    require(value != nullptr, CL_INVALID_ARG_VALUE,
+            "arg_value is NULL; expected the address of the argument's value");
     const std::size_t known = info.arguments.empty() ? 0 : size_of_type(info.arguments[index].type);
     if (size == 0 || (known != 0 && known != size))
-        fail(CL_INVALID_ARG_SIZE, "arg_size is {}, but argument {} has {} bytes", size, index, known);
+        fail(CL_INVALID_ARG_SIZE, "arg_size is {}, but argument {} has {} bytes", size, index,
+             known);
     argument.value.assign(at(value, 0), at(value, size));
     return argument;
 }
@@ -130,7 +141,8 @@ RecordedValue recorded_value(cl_kernel kernel, cl_uint index, std::size_t size, 
         return {handle != nullptr && number == 0 ? Form::no_object : Form::object, number};
     }
     const std::size_t known = info.arguments.empty() ? 0 : size_of_type(info.arguments[index].type);
-    if (kind == ArgumentKind::local || size == 0 || (known != 0 && known != size)) return {Form::wrong_size, 0};
+    if (kind == ArgumentKind::local || size == 0 || (known != 0 && known != size))
+        return {Form::wrong_size, 0};
     return {Form::bytes, 0};
 }
 
@@ -151,8 +163,8 @@ std::uint64_t argument_hash(cl_kernel kernel, cl_uint index, std::size_t size, c
 void set_kernel_arg(cl_kernel kernel, cl_uint index, size_t size, const void *value) {
     KernelObject &object = kernel_of(kernel);
     if (index >= object.arguments.size())
-        fail(CL_INVALID_ARG_INDEX, "arg_index is {}, but {} has {} arguments", index, object.info->name,
-             object.arguments.size());
+        fail(CL_INVALID_ARG_INDEX, "arg_index is {}, but {} has {} arguments", index,
+             object.info->name, object.arguments.size());
     object.set_argument(index, checked_argument(object, index, size, value));
 }
 

@@ -16,19 +16,24 @@
 namespace cldist::cluster {
 namespace {
 
-/// Why parts of a kernel's launches can't be run, whatever they read and write; nothing if they can.
+/// Why parts of a kernel's launches can't be run, whatever they read and write; nothing if they
+/// can.
 std::string why_no_parts(const ProgramObject &program, const KernelInfo &info) {
     if (program.context->devices.size() == 1) return "there is one device";
-    if (program.facts == nullptr) return "its program was not built from source with clBuildProgram";
+    if (program.facts == nullptr)
+        return "its program was not built from source with clBuildProgram";
     if (program.facts->asks_for_launch && !info.gets_launch) {
-        std::string why = "the program queries group numbers or the launch's sizes, and cannot be adapted: ";
+        std::string why =
+            "the program queries group numbers or the launch's sizes, and cannot be adapted: ";
         if (!program.facts->is_balanced)
             return why +
-                   "with the first branch of each conditional, its braces are not balanced, so cldist cannot find the "
+                   "with the first branch of each conditional, its braces are not balanced, so "
+                   "cldist cannot find the "
                    "functions";
         why += "a macro may define the kernel, or a function that makes such a query";
-        return program.facts->why_not_adapted.empty() ? why
-                                                      : why + " (the compiler: " + program.facts->why_not_adapted + ")";
+        return program.facts->why_not_adapted.empty()
+                   ? why
+                   : why + " (the compiler: " + program.facts->why_not_adapted + ")";
     }
     return {};
 }
@@ -59,8 +64,8 @@ Blob pack_reports(const ProgramObject &program, Process process) {
         try {
             const Conditionals conditionals(facts.source, facts.options);
             if (!conditionals.empty())
-                said.report = report_of_compiler(*program.context->space(device.answering_memory), device.answering,
-                                                 conditionals, facts.options);
+                said.report = report_of_compiler(*program.context->space(device.answering_memory),
+                                                 device.answering, conditionals, facts.options);
         } catch (const Error &error) {
             said = {false, said.source,
                     "cldist cannot determine how the device's compiler preprocesses the program: " +
@@ -95,14 +100,16 @@ splitting::Descriptions derived_as_compiled(const std::string &source, std::stri
     for (const Said &said : compilers) {
         if (!said.known) throw std::runtime_error(said.report);
         if (said.source != hash_of(source))
-            throw std::runtime_error("the files that the program includes differ between processes");
+            throw std::runtime_error(
+                "the files that the program includes differ between processes");
         if (const std::string what = conditionals.difference(report, said.report); !what.empty())
             throw std::runtime_error("the devices' compilers differ in " + what);
     }
     // Without -cl-std compilers choose the version, each in its way.
     if (const unsigned version = conditionals.language_version(report);
         version >= 100 && !splitting::chooses_language(options))
-        options += " -cl-std=CL" + std::to_string(version / 100) + "." + std::to_string(version / 10 % 10);
+        options +=
+            " -cl-std=CL" + std::to_string(version / 100) + "." + std::to_string(version / 10 % 10);
     return splitting::derive(conditionals.decided(report), options);
 }
 
@@ -114,7 +121,8 @@ const splitting::Descriptions &derived_of(const Exchange &exchange, const Progra
     Packer mine;
     if (World::get().agreement().speaks_for(0)) {
         try {
-            mine.put(true).put_text(text_of(derived_as_compiled(facts.source, facts.options, compilers)));
+            mine.put(true).put_text(
+                text_of(derived_as_compiled(facts.source, facts.options, compilers)));
         } catch (const std::exception &error) {
             mine = Packer();
             mine.put(false).put_text(error.what());
@@ -136,10 +144,12 @@ bool agree_on_accesses(const Exchange &exchange, const ProgramObject &program) {
     return program.facts->why_not_derived.empty();
 }
 
-std::shared_ptr<Splitting> agree_on_splitting(const Exchange &exchange, const ProgramObject &program,
+std::shared_ptr<Splitting> agree_on_splitting(const Exchange &exchange,
+                                              const ProgramObject &program,
                                               const KernelInfo &info) {
     if (!program.context->aggregate) return nullptr;
-    if (const auto known = program.answers.splittings.find(info.name); known != program.answers.splittings.end())
+    if (const auto known = program.answers.splittings.find(info.name);
+        known != program.answers.splittings.end())
         return known->second;
     const bool speaks = World::get().self() == 0 && program.context->devices.size() > 1;
     std::string why = why_no_parts(program, info);
@@ -155,27 +165,31 @@ std::shared_ptr<Splitting> agree_on_splitting(const Exchange &exchange, const Pr
             const auto found = derived.find(info.name);
             if (found != derived.end()) {
                 model = splitting::model_from_description(found->second);
-                if (speaks && config().explain == Switch::on) std::fputs(readable(found->second).c_str(), stderr);
+                if (speaks && config().explain == Switch::on)
+                    std::fputs(readable(found->second).c_str(), stderr);
             } else {
                 why = "its accesses are unknown";
-                if (!program.facts->why_not_derived.empty()) why += ": " + program.facts->why_not_derived;
+                if (!program.facts->why_not_derived.empty())
+                    why += ": " + program.facts->why_not_derived;
                 why += "; write access functions for it (clSetKernelAccessFunctions)";
             }
         }
     }
-    const bool asks_for_groups = program.facts == nullptr || !program.facts->asks_for_groups.contains(info.name) ||
+    const bool asks_for_groups = program.facts == nullptr ||
+                                 !program.facts->asks_for_groups.contains(info.name) ||
                                  program.facts->asks_for_groups.at(info.name);
     const World::Shares &shares = World::get().shares();
     std::shared_ptr<Adaptation> &adaptation = program.context->adaptation;
-    if (shares.adapts && adaptation == nullptr) adaptation = std::make_shared<Adaptation>(shares.first);
-    auto splitting = std::make_shared<Splitting>(info.name, std::move(model), std::move(why), asks_for_groups, speaks,
-                                                 shares.first, adaptation);
+    if (shares.adapts && adaptation == nullptr)
+        adaptation = std::make_shared<Adaptation>(shares.first);
+    auto splitting = std::make_shared<Splitting>(info.name, std::move(model), std::move(why),
+                                                 asks_for_groups, speaks, shares.first, adaptation);
     program.answers.splittings[info.name] = splitting;
     return splitting;
 }
 
-std::shared_ptr<Splitting> splitting_by_functions(const KernelObject &kernel,
-                                                  std::shared_ptr<const splitting::AccessModel> model) {
+std::shared_ptr<Splitting> splitting_by_functions(
+    const KernelObject &kernel, std::shared_ptr<const splitting::AccessModel> model) {
     std::string why = why_no_parts(*kernel.program, *kernel.info);
     if (why.empty()) why = why_not_by_functions(*kernel.program->facts, kernel.info->name);
     return kernel.splitting->with_model(std::move(model), std::move(why));

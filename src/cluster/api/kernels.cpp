@@ -23,14 +23,16 @@ namespace {
 template <typename T>
 T argument_value(cl_kernel kernel, cl_uint index, cl_kernel_arg_info param) {
     T value{};
-    check(clGetKernelArgInfo(kernel, index, param, sizeof value, &value, nullptr), "clGetKernelArgInfo");
+    check(clGetKernelArgInfo(kernel, index, param, sizeof value, &value, nullptr),
+          "clGetKernelArgInfo");
     return value;
 }
 std::string argument_text(cl_kernel kernel, cl_uint index, cl_kernel_arg_info param) {
     std::size_t size = 0;
     check(clGetKernelArgInfo(kernel, index, param, 0, nullptr, &size), "clGetKernelArgInfo");
     std::string text(size, '\0');
-    check(clGetKernelArgInfo(kernel, index, param, size, text.data(), nullptr), "clGetKernelArgInfo");
+    check(clGetKernelArgInfo(kernel, index, param, size, text.data(), nullptr),
+          "clGetKernelArgInfo");
     text.resize(std::strlen(text.c_str()));
     return text;
 }
@@ -44,9 +46,13 @@ void pack_arguments(Packer &packer, cl_kernel kernel) {
     Packer arguments;
     try {
         for (cl_uint i = 0; i < count; ++i) {
-            arguments.put(argument_value<cl_kernel_arg_address_qualifier>(kernel, i, CL_KERNEL_ARG_ADDRESS_QUALIFIER))
-                .put(argument_value<cl_kernel_arg_access_qualifier>(kernel, i, CL_KERNEL_ARG_ACCESS_QUALIFIER))
-                .put(argument_value<cl_kernel_arg_type_qualifier>(kernel, i, CL_KERNEL_ARG_TYPE_QUALIFIER))
+            arguments
+                .put(argument_value<cl_kernel_arg_address_qualifier>(
+                    kernel, i, CL_KERNEL_ARG_ADDRESS_QUALIFIER))
+                .put(argument_value<cl_kernel_arg_access_qualifier>(kernel, i,
+                                                                    CL_KERNEL_ARG_ACCESS_QUALIFIER))
+                .put(argument_value<cl_kernel_arg_type_qualifier>(kernel, i,
+                                                                  CL_KERNEL_ARG_TYPE_QUALIFIER))
                 .put_text(argument_text(kernel, i, CL_KERNEL_ARG_TYPE_NAME))
                 .put_text(argument_text(kernel, i, CL_KERNEL_ARG_NAME));
         }
@@ -72,7 +78,9 @@ Blob pack_kernel(const ProgramObject &program, const char *name, Process process
     Packer devices;
     for (std::size_t i = 0; i < program.devices.size(); ++i) {
         const DeviceObject &device = *program.devices[i];
-        if (program.alike()[i] != i || device.process != process || !program.has_executable_for(device)) continue;
+        if (program.alike()[i] != i || device.process != process ||
+            !program.has_executable_for(device))
+            continue;
         const auto [at, is_new] = kernels.try_emplace(device.answering_memory);
         Kernel &kernel = at->second;
         if (is_new) {
@@ -85,8 +93,10 @@ Blob pack_kernel(const ProgramObject &program, const char *name, Process process
         const cl_kernel native = kernel.get();
         devices.put(i)
             .put(on_device<std::size_t>(native, device.answering, CL_KERNEL_WORK_GROUP_SIZE))
-            .put(on_device<std::array<std::size_t, 3>>(native, device.answering, CL_KERNEL_COMPILE_WORK_GROUP_SIZE))
-            .put(on_device<std::size_t>(native, device.answering, CL_KERNEL_PREFERRED_WORK_GROUP_SIZE_MULTIPLE))
+            .put(on_device<std::array<std::size_t, 3>>(native, device.answering,
+                                                       CL_KERNEL_COMPILE_WORK_GROUP_SIZE))
+            .put(on_device<std::size_t>(native, device.answering,
+                                        CL_KERNEL_PREFERRED_WORK_GROUP_SIZE_MULTIPLE))
             .put(on_device<cl_ulong>(native, device.answering, CL_KERNEL_LOCAL_MEM_SIZE))
             .put(on_device<cl_ulong>(native, device.answering, CL_KERNEL_PRIVATE_MEM_SIZE));
     }
@@ -98,9 +108,10 @@ Blob pack_kernel(const ProgramObject &program, const char *name, Process process
     return packer.put_bytes(devices.take()).take();
 }
 
-std::shared_ptr<const KernelInfo> agree_on_kernel(const Exchange &exchange, const ProgramObject &program,
-                                                  const char *name) {
-    if (const auto known = program.answers.kernels.find(name); known != program.answers.kernels.end())
+std::shared_ptr<const KernelInfo> agree_on_kernel(const Exchange &exchange,
+                                                  const ProgramObject &program, const char *name) {
+    if (const auto known = program.answers.kernels.find(name);
+        known != program.answers.kernels.end())
         return known->second;
     auto info = std::make_shared<KernelInfo>();
     info->name = name;
@@ -141,7 +152,8 @@ std::shared_ptr<const KernelInfo> agree_on_kernel(const Exchange &exchange, cons
         info->count = count;
         info->attributes = attributes;
         info->arguments = std::move(arguments);
-        if (program.is_adapted && !info->arguments.empty() && info->arguments.back().name == whole_launch_name) {
+        if (program.is_adapted && !info->arguments.empty() &&
+            info->arguments.back().name == whole_launch_name) {
             info->gets_launch = true;
             info->arguments.pop_back();
             --info->count;
@@ -150,7 +162,8 @@ std::shared_ptr<const KernelInfo> agree_on_kernel(const Exchange &exchange, cons
     check(code, "clCreateKernel");
     require(known, CL_INVALID_PROGRAM_EXECUTABLE,
             "the program has not been built for any device; call clBuildProgram first");
-    for (std::size_t i = 0; i < info->devices.size(); ++i) info->devices[i] = info->devices[program.alike()[i]];
+    for (std::size_t i = 0; i < info->devices.size(); ++i)
+        info->devices[i] = info->devices[program.alike()[i]];
     program.answers.kernels[name] = info;
     return info;
 }
@@ -184,9 +197,11 @@ OnDevice limits_on_device(const KernelObject &kernel, const DeviceObject &device
         return of_all(*kernel.info);
     }
     const std::size_t position = kernel.program->devices.position(device);
-    require(position != DeviceList::nowhere, CL_INVALID_DEVICE, "the device does not belong to the kernel's program");
+    require(position != DeviceList::nowhere, CL_INVALID_DEVICE,
+            "the device does not belong to the kernel's program");
     const OnDevice &on = kernel.info->devices[position];
-    const bool is_parents = on.work_group_size == 0 && device.parent && kernel.program->has(*device.parent);
+    const bool is_parents =
+        on.work_group_size == 0 && device.parent && kernel.program->has(*device.parent);
     return is_parents ? limits_on_device(kernel, *device.parent) : on;
 }
 
@@ -198,14 +213,15 @@ cl_kernel create_kernel(cl_program program, const char *name, cl_int *) {
     return make_kernel(Exchange(), object, name)->handle();
 }
 
-void create_kernels_in_program(cl_program program, cl_uint num_kernels, cl_kernel *kernels, cl_uint *num_kernels_ret) {
+void create_kernels_in_program(cl_program program, cl_uint num_kernels, cl_kernel *kernels,
+                               cl_uint *num_kernels_ret) {
     const Exchange exchange;
     const Ref<ProgramObject> held(&program_of(program));
     require(!held->executables.empty(), CL_INVALID_PROGRAM_EXECUTABLE,
             "the program has not been built; call clBuildProgram first");
     const Blob told = info_of(exchange, *held, CL_PROGRAM_KERNEL_NAMES);
-    std::istringstream names(
-        std::string(reinterpret_cast<const char *>(told.data()), told.empty() ? 0 : told.size() - 1));
+    std::istringstream names(std::string(reinterpret_cast<const char *>(told.data()),
+                                         told.empty() ? 0 : told.size() - 1));
     std::vector<std::string> list;
     for (std::string name; std::getline(names, name, ';');) list.push_back(name);
     require(kernels == nullptr || num_kernels >= list.size(), CL_INVALID_VALUE,
@@ -227,7 +243,8 @@ void retain_kernel(cl_kernel kernel) { kernel_of(kernel).retain(); }
 
 void release_kernel(cl_kernel kernel) { kernel_of(kernel).release(); }
 
-void set_kernel_access_functions(cl_kernel kernel, cl_access_function is_read, cl_access_function is_written) {
+void set_kernel_access_functions(cl_kernel kernel, cl_access_function is_read,
+                                 cl_access_function is_written) {
     KernelObject &object = kernel_of(kernel);
     require((is_read == nullptr) == (is_written == nullptr), CL_INVALID_VALUE,
             "exactly one of the functions is NULL; set both, or pass NULL for both");
@@ -236,10 +253,12 @@ void set_kernel_access_functions(cl_kernel kernel, cl_access_function is_read, c
         object.splitting = object.program->answers.splittings.at(object.info->name);
         return;
     }
-    object.splitting = splitting_by_functions(object, splitting::model_from_functions(is_read, is_written));
+    object.splitting =
+        splitting_by_functions(object, splitting::model_from_functions(is_read, is_written));
 }
 
-void get_kernel_info(cl_kernel kernel, cl_kernel_info param, size_t size, void *value, size_t *size_ret) {
+void get_kernel_info(cl_kernel kernel, cl_kernel_info param, size_t size, void *value,
+                     size_t *size_ret) {
     const KernelObject &object = kernel_of(kernel);
     const Answer answer{size, value, size_ret};
     switch (param) {
@@ -253,12 +272,13 @@ void get_kernel_info(cl_kernel kernel, cl_kernel_info param, size_t size, void *
     }
 }
 
-void get_kernel_arg_info(cl_kernel kernel, cl_uint index, cl_kernel_arg_info param, size_t size, void *value,
-                         size_t *size_ret) {
+void get_kernel_arg_info(cl_kernel kernel, cl_uint index, cl_kernel_arg_info param, size_t size,
+                         void *value, size_t *size_ret) {
     const KernelObject &object = kernel_of(kernel);
-    require(index < object.info->count, CL_INVALID_ARG_INDEX, "arg_index is {}, but the kernel has {} arguments", index,
-            object.info->count);
-    require(object.program->tells_of_arguments && !object.info->arguments.empty(), CL_KERNEL_ARG_INFO_NOT_AVAILABLE,
+    require(index < object.info->count, CL_INVALID_ARG_INDEX,
+            "arg_index is {}, but the kernel has {} arguments", index, object.info->count);
+    require(object.program->tells_of_arguments && !object.info->arguments.empty(),
+            CL_KERNEL_ARG_INFO_NOT_AVAILABLE,
             "the program was not built from source with the option -cl-kernel-arg-info");
     const ArgumentInfo &argument = object.info->arguments[index];
     const Answer answer{size, value, size_ret};
@@ -272,8 +292,9 @@ void get_kernel_arg_info(cl_kernel kernel, cl_uint index, cl_kernel_arg_info par
     }
 }
 
-void get_kernel_work_group_info(cl_kernel kernel, cl_device_id device, cl_kernel_work_group_info param, size_t size,
-                                void *value, size_t *size_ret) {
+void get_kernel_work_group_info(cl_kernel kernel, cl_device_id device,
+                                cl_kernel_work_group_info param, size_t size, void *value,
+                                size_t *size_ret) {
     const KernelObject &object = kernel_of(kernel);
     require(device != nullptr || object.program->shown_devices().size() == 1, CL_INVALID_DEVICE,
             "device is NULL, but the program has several devices; pass one of them");
@@ -283,7 +304,8 @@ void get_kernel_work_group_info(cl_kernel kernel, cl_device_id device, cl_kernel
     switch (param) {
         case CL_KERNEL_WORK_GROUP_SIZE: return answer.give(on.work_group_size);
         case CL_KERNEL_COMPILE_WORK_GROUP_SIZE: return answer.give(on.compile_work_group_size);
-        case CL_KERNEL_PREFERRED_WORK_GROUP_SIZE_MULTIPLE: return answer.give(on.preferred_multiple);
+        case CL_KERNEL_PREFERRED_WORK_GROUP_SIZE_MULTIPLE:
+            return answer.give(on.preferred_multiple);
         case CL_KERNEL_PRIVATE_MEM_SIZE: return answer.give(on.private_size);
         case CL_KERNEL_LOCAL_MEM_SIZE: {
             cl_ulong bytes = on.local_size;
@@ -291,7 +313,8 @@ void get_kernel_work_group_info(cl_kernel kernel, cl_device_id device, cl_kernel
                 if (argument.is_local) bytes += argument.size;
             return answer.give(bytes);
         }
-        default: no_such_param(param);  // CL_KERNEL_GLOBAL_WORK_SIZE is for built-in kernels and custom devices
+        // CL_KERNEL_GLOBAL_WORK_SIZE is for built-in kernels and custom devices.
+        default: no_such_param(param);
     }
 }
 

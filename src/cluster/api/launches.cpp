@@ -22,7 +22,8 @@
 namespace cldist::cluster {
 namespace {
 
-// ---- Ranges --------------------------------------------------------------------------------------------------------
+// ---- Ranges
+// --------------------------------------------------------------------------------------------------------
 
 bool divides_evenly(cl_uint dimensions, const size_t *global, const size_t *local) {
     for (cl_uint i = 0; i < dimensions; ++i)
@@ -33,54 +34,62 @@ bool divides_evenly(cl_uint dimensions, const size_t *global, const size_t *loca
 constexpr cl_uint most_dimensions = 3;  // CL_DEVICE_MAX_WORK_ITEM_DIMENSIONS of any device
 
 // In the order of the specification.
-void check_range(const KernelObject &kernel, const DeviceObject &device, cl_uint dimensions, const size_t *offset,
-                 const size_t *global, const size_t *local) {
-    if (dimensions < 1 || dimensions > std::min<std::size_t>(most_dimensions, device.work_item_sizes.size()))
+void check_range(const KernelObject &kernel, const DeviceObject &device, cl_uint dimensions,
+                 const size_t *offset, const size_t *global, const size_t *local) {
+    if (dimensions < 1 ||
+        dimensions > std::min<std::size_t>(most_dimensions, device.work_item_sizes.size()))
         fail(CL_INVALID_WORK_DIMENSION, "work_dim is {}; expected 1 to {}", dimensions,
              std::min<std::size_t>(most_dimensions, device.work_item_sizes.size()), dimensions);
     for (cl_uint i = 0; offset != nullptr && i < dimensions; ++i)
         require(offset[i] <= ~std::size_t{0} - global[i], CL_INVALID_GLOBAL_OFFSET,
-                "global_work_offset[{0}] is {1} and global_work_size[{0}] is {2}; their sum exceeds size_t", i,
-                offset[i], global[i]);
+                "global_work_offset[{0}] is {1} and global_work_size[{0}] is {2}; their sum "
+                "exceeds size_t",
+                i, offset[i], global[i]);
     const OnDevice on = limits_on_device(kernel, device);
     require(on.work_group_size != 0, CL_INVALID_PROGRAM_EXECUTABLE,
             "the kernel's program was not built for the queue's device");
     const auto &required = on.compile_work_group_size;
     if (local == nullptr) {
-        require(required[0] == 0, CL_INVALID_WORK_GROUP_SIZE,
-                "local_work_size is NULL, but the kernel requires a work-group size of {} x {} x {}", required[0],
-                required[1], required[2]);
+        require(
+            required[0] == 0, CL_INVALID_WORK_GROUP_SIZE,
+            "local_work_size is NULL, but the kernel requires a work-group size of {} x {} x {}",
+            required[0], required[1], required[2]);
         return;
     }
     std::size_t items = 1;
     for (cl_uint i = 0; i < dimensions; ++i) {
         const std::size_t most = device.work_item_sizes[i];
-        require(local[i] != 0, CL_INVALID_WORK_GROUP_SIZE, "local_work_size[{}] is 0; expected at least 1", i);
+        require(local[i] != 0, CL_INVALID_WORK_GROUP_SIZE,
+                "local_work_size[{}] is 0; expected at least 1", i);
         if (local[i] > most)
-            fail(CL_INVALID_WORK_ITEM_SIZE, "local_work_size[{}] is {}, but the device has at most {}", i, local[i],
-                 most);
+            fail(CL_INVALID_WORK_ITEM_SIZE,
+                 "local_work_size[{}] is {}, but the device has at most {}", i, local[i], most);
         items *= local[i];
     }
     for (cl_uint i = 0; required[0] != 0 && i < required.size(); ++i) {
         const std::size_t given = i < dimensions ? local[i] : 1;
         if (given != required[i])
-            fail(CL_INVALID_WORK_GROUP_SIZE, "local_work_size[{}] is {}, but the kernel requires {}", i, given,
-                 required[i]);
+            fail(CL_INVALID_WORK_GROUP_SIZE,
+                 "local_work_size[{}] is {}, but the kernel requires {}", i, given, required[i]);
     }
     if (items > on.work_group_size &&
         (device.enforces_limits || items > device.info<std::size_t>(CL_DEVICE_MAX_WORK_GROUP_SIZE)))
         fail(CL_INVALID_WORK_GROUP_SIZE,
-             "local_work_size requests {} work-items, but the kernel allows at most {} on the device", items,
-             on.work_group_size);
-    require(
-        divides_evenly(dimensions, global, local) || device.non_uniform_groups, CL_INVALID_WORK_GROUP_SIZE,
-        "local_work_size does not divide global_work_size, and the device does not support non-uniform work-groups");
+             "local_work_size requests {} work-items, but the kernel allows at most {} on the "
+             "device",
+             items, on.work_group_size);
+    require(divides_evenly(dimensions, global, local) || device.non_uniform_groups,
+            CL_INVALID_WORK_GROUP_SIZE,
+            "local_work_size does not divide global_work_size, and the device does not support "
+            "non-uniform work-groups");
 }
 
-// ---- Launches on an aggregate device -----------------------------------------------------------------------------------
+// ---- Launches on an aggregate device
+// -----------------------------------------------------------------------------------
 
-splitting::Launch launch_of(const QueueObject &queue, const KernelObject &kernel, cl_uint dimensions,
-                            const size_t *offset, const size_t *global, const size_t *local) {
+splitting::Launch launch_of(const QueueObject &queue, const KernelObject &kernel,
+                            cl_uint dimensions, const size_t *offset, const size_t *global,
+                            const size_t *local) {
     splitting::Launch launch;
     launch.dimensions = dimensions;
     for (cl_uint i = 0; i < dimensions; ++i) {
@@ -108,13 +117,15 @@ cl_int launch_natively(QueueObject &lane, KernelObject &kernel, const SplitLaunc
         const WholeLaunch whole = split.whole(range);
         check(clSetKernelArg(native, kernel.info->count, sizeof whole, &whole), "clSetKernelArg");
     }
-    return clEnqueueNDRangeKernel(lane.native.get(), native, launch.dimensions, offset.data(), size.data(),
-                                  with_local ? launch.local.data() : nullptr, waits.count, waits.events, waits.event);
+    return clEnqueueNDRangeKernel(lane.native.get(), native, launch.dimensions, offset.data(),
+                                  size.data(), with_local ? launch.local.data() : nullptr,
+                                  waits.count, waits.events, waits.event);
 }
 
 double work_items_of(const splitting::SubRange &range) {
     double items = 1;
-    for (unsigned i = 0; i < most_dimensions; ++i) items *= static_cast<double>(range.end.at(i) - range.begin.at(i));
+    for (unsigned i = 0; i < most_dimensions; ++i)
+        items *= static_cast<double>(range.end.at(i) - range.begin.at(i));
     return items;
 }
 
@@ -138,14 +149,17 @@ Enqueued part_of_launch(QueueObject &lane, cl_command_type type, std::span<const
                         std::span<const MemoryId> lacking) {
     Enqueued command{lane, type, accesses, {}};
     command.is_part = true;
-    command.lacks_input = std::find(lacking.begin(), lacking.end(), lane.device->memory) != lacking.end();
+    command.lacks_input =
+        std::find(lacking.begin(), lacking.end(), lane.device->memory) != lacking.end();
     return command;
 }
 
-/// Before a launch: runs its parts on copies of what they read, once that is there. Leaves the lock.
-void try_parts(Joint &joint, const KernelObject &kernel, const SplitLaunch &split, std::span<const OwnPart> parts,
-               const OpenUserEvents &behind, bool with_local) {
-    for (const auto &[lane, part] : parts) check_contents(kernel, split, *part, executor().schedule());
+/// Before a launch: runs its parts on copies of what they read, once that is there. Leaves the
+/// lock.
+void try_parts(Joint &joint, const KernelObject &kernel, const SplitLaunch &split,
+               std::span<const OwnPart> parts, const OpenUserEvents &behind, bool with_local) {
+    for (const auto &[lane, part] : parts)
+        check_contents(kernel, split, *part, executor().schedule());
     std::vector<std::vector<Access>> reads;
     std::vector<CommandPart> all;
     for (const CommandPart &part : split.all) {
@@ -153,14 +167,17 @@ void try_parts(Joint &joint, const KernelObject &kernel, const SplitLaunch &spli
         all.push_back({part.memory, reads.back()});
     }
     KnownParts of_this_launch;
-    const std::vector<MemoryId> lacking = executor().begin_parts(all, split.buffers, of_this_launch, behind);
+    const std::vector<MemoryId> lacking =
+        executor().begin_parts(all, split.buffers, of_this_launch, behind);
     std::vector<Event> ready(parts.size());
     for (std::size_t i = 0; i < parts.size(); ++i) {
         QueueObject &lane = *parts[i].lane;
         const std::vector<Access> accesses = reads_of(parts[i].part->accesses);
-        joint.run(part_of_launch(lane, CL_COMMAND_MARKER, accesses, lacking), [&](Enqueued &, const Waits &w) {
+        joint.run(part_of_launch(lane, CL_COMMAND_MARKER, accesses, lacking), [&](Enqueued &,
+                                                                                  const Waits &w) {
             const cl_int code = enqueue_marker_behind(lane, {w.count, w.events, ready[i].out()});
-            if (code == CL_SUCCESS && w.event != nullptr) *w.event = Event::share(ready[i].get()).give();
+            if (code == CL_SUCCESS && w.event != nullptr)
+                *w.event = Event::share(ready[i].get()).give();
             return code;
         });
     }
@@ -173,8 +190,8 @@ void try_parts(Joint &joint, const KernelObject &kernel, const SplitLaunch &spli
     }
 }
 
-/// Called after a launch, when the program has its event. Waits without the lock for processes that have not made the
-/// call yet. It waits for no command.
+/// Called after a launch, when the program has its event. Waits without the lock for processes that
+/// have not made the call yet. It waits for no command.
 void adapt_shares(const Exchange &exchange, const Ref<ContextObject> &in_context) {
     const Ref<ContextObject> context = in_context;
     Adaptation &adaptation = *context->adaptation;
@@ -193,10 +210,12 @@ void adapt_shares(const Exchange &exchange, const Ref<ContextObject> &in_context
     for (std::size_t kind = 0; kind < kinds; ++kind)
         for (const auto &device : devices) {
             const auto at = std::lower_bound(processes.begin(), processes.end(), device->process);
-            rates.push_back(of_processes[static_cast<std::size_t>(at - processes.begin())].get<double>());
+            rates.push_back(
+                of_processes[static_cast<std::size_t>(at - processes.begin())].get<double>());
         }
     if (adaptation.shares.adapt(rates) && self == 0 && config().explain == Switch::on)
-        std::fputs(fmt::format("cldist: the work distribution over the devices is now {:.3f}, from measured speeds\n",
+        std::fputs(fmt::format("cldist: the work distribution over the devices is now {:.3f}, from "
+                               "measured speeds\n",
                                fmt::join(adaptation.shares.shares(), ", "))
                        .c_str(),
                    stderr);
@@ -214,8 +233,8 @@ cl_int traced(const KernelObject &kernel, const Waits &waits, Launch &&launch) {
 }
 
 /// `whole` is the command as it would be on one device, which it is where it can't be split.
-void enqueue_parts(Enqueued &&whole, KernelObject &kernel, const splitting::Launch &launch, bool has_local,
-                   cl_event *event) {
+void enqueue_parts(Enqueued &&whole, KernelObject &kernel, const splitting::Launch &launch,
+                   bool has_local, cl_event *event) {
     QueueObject &queue = whole.queue;
     const CallHash call{};
     const Exchange exchange;
@@ -227,7 +246,8 @@ void enqueue_parts(Enqueued &&whole, KernelObject &kernel, const splitting::Laun
         return conclude(run_whole(std::move(command), event != nullptr,
                                   [&](Enqueued &, const Waits &w) {
                                       return traced(kernel, w, [&](const Waits &waits) {
-                                          return launch_natively(lane, kernel, split, splitting::whole(launch),
+                                          return launch_natively(lane, kernel, split,
+                                                                 splitting::whole(launch),
                                                                  with_local, waits);
                                       });
                                   }),
@@ -237,31 +257,36 @@ void enqueue_parts(Enqueued &&whole, KernelObject &kernel, const splitting::Laun
     Adaptation *const adaptation = queue.context->adaptation.get();
     std::vector<OwnPart> own;
     for (QueueObject *const lane : queue.own_lanes) {
-        const auto part = std::lower_bound(split.parts.begin(), split.parts.end(), lane->lane,
-                                           [](const auto &each, std::size_t wanted) { return each.lane < wanted; });
+        const auto part = std::lower_bound(
+            split.parts.begin(), split.parts.end(), lane->lane,
+            [](const auto &each, std::size_t wanted) { return each.lane < wanted; });
         if (part != split.parts.end() && part->lane == lane->lane) own.push_back({lane, &*part});
     }
-    const OpenUserEvents behind =
-        user_events_before(queue, queue.place_of(whole.type, !whole.wait_list.empty()), whole.wait_list);
-    // The trial waits for what the parts read. So there is none while the program has user events to set.
+    const OpenUserEvents behind = user_events_before(
+        queue, queue.place_of(whole.type, !whole.wait_list.empty()), whole.wait_list);
+    // The trial waits for what the parts read. So there is none while the program has user events
+    // to set.
     if (config().check_access == Switch::on && queue.context->open_user_events == 0 &&
         !std::exchange(split.checked, true))
         try_parts(joint, kernel, split, own, behind, with_local);
-    // From here on the lock is kept: the schedule must know of all parts before it decides another thread's command.
+    // From here on the lock is kept: the schedule must know of all parts before it decides another
+    // thread's command.
     KnownParts of_this_launch;
-    const std::vector<MemoryId> lacking =
-        executor().begin_parts(split.all, split.buffers, behind.any() ? of_this_launch : split.known, behind);
+    const std::vector<MemoryId> lacking = executor().begin_parts(
+        split.all, split.buffers, behind.any() ? of_this_launch : split.known, behind);
     for (const OwnPart &each : own) {
         QueueObject &lane = *each.lane;
         const SplitLaunch::PartOfLaunch &part = *each.part;
-        joint.run(part_of_launch(lane, whole.type, part.accesses, lacking), [&](Enqueued &, const Waits &w) {
+        joint.run(part_of_launch(lane, whole.type, part.accesses, lacking), [&](Enqueued &,
+                                                                                const Waits &w) {
             const auto launch_part = [&](const Waits &own_waits) {
                 return traced(kernel, own_waits, [&](const Waits &waits) {
                     return launch_natively(lane, kernel, split, part.range, with_local, waits);
                 });
             };
             if (adaptation == nullptr) return launch_part(w);
-            return adaptation->times[split.kind][part.lane].measure(work_items_of(part.range), w, launch_part);
+            return adaptation->times[split.kind][part.lane].measure(work_items_of(part.range), w,
+                                                                    launch_part);
         });
     }
     executor().count_others(split.parts.size() - own.size());
@@ -271,9 +296,9 @@ void enqueue_parts(Enqueued &&whole, KernelObject &kernel, const splitting::Laun
         adapt_shares(exchange, queue.context);
 }
 
-void enqueue_kernel(Handling handling, cl_command_queue queue_handle, cl_kernel kernel_handle, cl_command_type type,
-                    cl_uint dimensions, const size_t *offset, const size_t *global, const size_t *local,
-                    const WaitList &list) {
+void enqueue_kernel(Handling handling, cl_command_queue queue_handle, cl_kernel kernel_handle,
+                    cl_command_type type, cl_uint dimensions, const size_t *offset,
+                    const size_t *global, const size_t *local, const WaitList &list) {
     QueueObject &queue = queue_of(queue_handle);
     KernelObject &kernel = kernel_of(kernel_handle);
     require(kernel.program->context.get() == queue.context.get(), CL_INVALID_CONTEXT,
@@ -290,10 +315,12 @@ void enqueue_kernel(Handling handling, cl_command_queue queue_handle, cl_kernel 
     bool of_one_context = true;
     for (cl_uint i = 0; i < kernel.arguments.size(); ++i) {
         const KernelObject::Argument &argument = kernel.arguments[i];
-        if (!argument.set) fail(CL_INVALID_KERNEL_ARGS, "argument {} is not set; call clSetKernelArg first", i);
+        if (!argument.set)
+            fail(CL_INVALID_KERNEL_ARGS, "argument {} is not set; call clSetKernelArg first", i);
         MemObject *const memory = argument.memory.get();
         if ((memory == nullptr && argument.memory.gone()) || argument.sampler.gone())
-            fail(CL_INVALID_KERNEL_ARGS, "the memory object or sampler of argument {} has been released", i);
+            fail(CL_INVALID_KERNEL_ARGS,
+                 "the memory object or sampler of argument {} has been released", i);
         if (memory == nullptr) continue;
         of_one_context = of_one_context && memory->context.get() == queue.context.get();
         accesses.push_back(kernel.access(i, *memory));
@@ -304,13 +331,15 @@ void enqueue_kernel(Handling handling, cl_command_queue queue_handle, cl_kernel 
             "a memory object among the arguments and the queue belong to different contexts");
     if (queue.is_aggregate())
         return enqueue_parts({queue, type, accesses, waits}, kernel,
-                             launch_of(queue, kernel, dimensions, offset, global, local), local != nullptr, list.event);
+                             launch_of(queue, kernel, dimensions, offset, global, local),
+                             local != nullptr, list.event);
     enqueue({queue, type, accesses, waits}, list.event, [&](Enqueued &command, const Waits &w) {
         const cl_kernel native = kernel.native(*queue.space);
         return traced(kernel, w, [&](const Waits &waits) {
             return command.call_driver([&] {
-                return clEnqueueNDRangeKernel(queue.native.get(), native, dimensions, offset, global, local,
-                                              waits.count, waits.events, waits.event);
+                return clEnqueueNDRangeKernel(queue.native.get(), native, dimensions, offset,
+                                              global, local, waits.count, waits.events,
+                                              waits.event);
             });
         });
     });
@@ -318,24 +347,28 @@ void enqueue_kernel(Handling handling, cl_command_queue queue_handle, cl_kernel 
 
 }  // namespace
 
-void enqueue_nd_range_kernel(Handling handling, cl_command_queue queue, cl_kernel kernel, cl_uint dimensions,
-                             const size_t *offset, const size_t *global, const size_t *local, cl_uint num_events,
-                             const cl_event *wait_list, cl_event *event) {
+void enqueue_nd_range_kernel(Handling handling, cl_command_queue queue, cl_kernel kernel,
+                             cl_uint dimensions, const size_t *offset, const size_t *global,
+                             const size_t *local, cl_uint num_events, const cl_event *wait_list,
+                             cl_event *event) {
     // Since OpenCL 2.1 no sizes are sizes of 0: the command does nothing.
     static constexpr std::array<std::size_t, most_dimensions> nothing{};
     enqueue_kernel(handling, queue, kernel, CL_COMMAND_NDRANGE_KERNEL, dimensions, offset,
-                   global != nullptr ? global : nothing.data(), local, {num_events, wait_list, event});
+                   global != nullptr ? global : nothing.data(), local,
+                   {num_events, wait_list, event});
 }
 
 void enqueue_task(Handling handling, cl_command_queue queue, cl_kernel kernel, cl_uint num_events,
                   const cl_event *wait_list, cl_event *event) {
     const std::size_t one = 1;
-    enqueue_kernel(handling, queue, kernel, CL_COMMAND_TASK, 1, nullptr, &one, &one, {num_events, wait_list, event});
+    enqueue_kernel(handling, queue, kernel, CL_COMMAND_TASK, 1, nullptr, &one, &one,
+                   {num_events, wait_list, event});
 }
 
 // CL_DEVICE_EXECUTION_CAPABILITIES has no CL_EXEC_NATIVE_KERNEL.
-void enqueue_native_kernel(cl_command_queue queue, void(CL_CALLBACK *)(void *), void *, size_t, cl_uint, const cl_mem *,
-                           const void **, cl_uint, const cl_event *, cl_event *) {
+void enqueue_native_kernel(cl_command_queue queue, void(CL_CALLBACK *)(void *), void *, size_t,
+                           cl_uint, const cl_mem *, const void **, cl_uint, const cl_event *,
+                           cl_event *) {
     queue_of(queue);
     fail(CL_INVALID_OPERATION, "native kernels are not supported");
 }

@@ -15,16 +15,18 @@
 namespace cldist::cluster {
 namespace {
 
-// Where all processes run the program, one of them says so: the device's own may have a native mapping.
+// Where all processes run the program, one of them says so: the device's own may have a native
+// mapping.
 void warn_of_overrun(const MemObject &object, const Mapped &mapped) {
     const std::size_t beyond = bytes_beyond(mapped);
     const bool is_of_first = executor().topology().process_of(mapped.device_memory) == 0;
     if (beyond == 0 || World::get().self() > (is_of_first ? 1U : 0U)) return;
     log_warning(
-        "{} {}, of {} bytes: the program wrote {}{} bytes beyond the end of its map of {} bytes. These bytes are lost; "
+        "{} {}, of {} bytes: the program wrote {}{} bytes beyond the end of its map of {} bytes. "
+        "These bytes are lost; "
         "map all bytes that the program writes",
-        object.is_image() ? "image" : "buffer", object.number, object.size, beyond == mapped.guard ? "at least " : "",
-        beyond, mapped.size);
+        object.is_image() ? "image" : "buffer", object.number, object.size,
+        beyond == mapped.guard ? "at least " : "", beyond, mapped.size);
 }
 
 }  // namespace
@@ -32,16 +34,20 @@ void warn_of_overrun(const MemObject &object, const Mapped &mapped) {
 void check_map_flags(const MemObject &object, cl_map_flags flags) {
     constexpr cl_map_flags keeping = CL_MAP_READ | CL_MAP_WRITE;
     const bool invalidates = (flags & CL_MAP_WRITE_INVALIDATE_REGION) != 0;
-    require((flags & ~(keeping | CL_MAP_WRITE_INVALIDATE_REGION)) == 0 && (!invalidates || (flags & keeping) == 0),
+    require((flags & ~(keeping | CL_MAP_WRITE_INVALIDATE_REGION)) == 0 &&
+                (!invalidates || (flags & keeping) == 0),
             CL_INVALID_VALUE,
-            "map_flags is {:#x}; expected CL_MAP_READ, CL_MAP_WRITE or both, or CL_MAP_WRITE_INVALIDATE_REGION alone",
+            "map_flags is {:#x}; expected CL_MAP_READ, CL_MAP_WRITE or both, or "
+            "CL_MAP_WRITE_INVALIDATE_REGION alone",
             flags);
     if ((flags & CL_MAP_READ) != 0) check_host_access(object, CL_MEM_HOST_WRITE_ONLY);
-    if ((flags & CL_MAP_WRITE) != 0 || invalidates) check_host_access(object, CL_MEM_HOST_READ_ONLY);
+    if ((flags & CL_MAP_WRITE) != 0 || invalidates)
+        check_host_access(object, CL_MEM_HOST_READ_ONLY);
 }
 
-void *keep_mapping(MemObject &object, Mapped mapped, const Ref<EventObject> &map, const Ref<EventObject> &part,
-                   cl_event *event, bool blocking, const CallHash &call) {
+void *keep_mapping(MemObject &object, Mapped mapped, const Ref<EventObject> &map,
+                   const Ref<EventObject> &part, cl_event *event, bool blocking,
+                   const CallHash &call) {
     const bool by_any_queue = object.context->spaces.size() > 1;
     // The native platform did not map because the command fails.
     if (mapped.memory == nullptr) {
@@ -53,8 +59,9 @@ void *keep_mapping(MemObject &object, Mapped mapped, const Ref<EventObject> &map
     // So may that of another process, and the memory must last until the bytes have come.
     const bool ends_natively = part && part->native && host_mode().keeps_mapped_memory();
     if (part)
-        mapped.landed =
-            (mapped.is_native && by_any_queue) || ends_natively ? executor().ends().ending_of(*part) : part->ending;
+        mapped.landed = (mapped.is_native && by_any_queue) || ends_natively
+                            ? executor().ends().ending_of(*part)
+                            : part->ending;
     if (ends_natively && mapped.own != nullptr) mapped.landed->then([own = mapped.own](cl_int) {});
     give(map, event);
     const Ref<MemObject> held(&object);
@@ -77,9 +84,9 @@ void *keep_mapping(MemObject &object, Mapped mapped, const Ref<EventObject> &map
     return memory;
 }
 
-void *enqueue_map_buffer(cl_command_queue queue_handle, cl_mem buffer_handle, cl_bool blocking, cl_map_flags flags,
-                         size_t offset, size_t size, cl_uint num_events, const cl_event *wait_list, cl_event *event,
-                         cl_int *) {
+void *enqueue_map_buffer(cl_command_queue queue_handle, cl_mem buffer_handle, cl_bool blocking,
+                         cl_map_flags flags, size_t offset, size_t size, cl_uint num_events,
+                         const cl_event *wait_list, cl_event *event, cl_int *) {
     QueueObject &whole = queue_of(queue_handle);
     MemObject &buffer = memory_of(buffer_handle);
     check_context(whole, buffer);
@@ -100,8 +107,10 @@ void *enqueue_map_buffer(cl_command_queue queue_handle, cl_mem buffer_handle, cl
     // The program gets the native runtime's memory if possible. It does not if unmapping moves
     // bytes and another device may unmap. NVIDIA's driver (580) also ends a map without contents
     // before the earlier reads have ended.
-    const bool may_be_native = buffer.host_memory(0) == nullptr || queue.context->spaces.size() == 1;
-    mapped.is_native = queue.space != nullptr && host_mode().maps_natively(*queue.context) && may_be_native &&
+    const bool may_be_native =
+        buffer.host_memory(0) == nullptr || queue.context->spaces.size() == 1;
+    mapped.is_native = queue.space != nullptr && host_mode().maps_natively(*queue.context) &&
+                       may_be_native &&
                        (queue.context->has_one_memory || queue.space->resources()->is_cpu());
     if (!mapped.is_native) {
         mapped.memory = buffer.host_memory(offset);
@@ -110,10 +119,13 @@ void *enqueue_map_buffer(cl_command_queue queue_handle, cl_mem buffer_handle, cl
     const bool needs_contents = (flags & CL_MAP_WRITE_INVALIDATE_REGION) == 0;
     // Bytes of a buffer that is attached elsewhere return there only after unmapping.
     const bool reads = needs_contents || buffer.homes().by_program();
-    const std::array accesses{buffer.access(offset, offset + size, reads ? AccessMode::read : AccessMode::write)};
+    const std::array accesses{
+        buffer.access(offset, offset + size, reads ? AccessMode::read : AccessMode::write)};
     Result result;
     if (needs_contents)
-        result = into_mapping(executor().memory().result_in(plain_region(mapped.memory, size), queue), buffer, mapped);
+        result =
+            into_mapping(executor().memory().result_in(plain_region(mapped.memory, size), queue),
+                         buffer, mapped);
     const CallHash call = World::get().calls().last();
     Ref<EventObject> part;
     const auto map = run_whole(
@@ -125,12 +137,13 @@ void *enqueue_map_buffer(cl_command_queue queue_handle, cl_mem buffer_handle, cl
             const std::size_t at_root = buffer.origin + offset;
             cl_int code = CL_SUCCESS;
             if (mapped.is_native) {
-                mapped.memory = clEnqueueMapBuffer(queue.native.get(), native, CL_FALSE, flags, at_root, size, w.count,
-                                                   w.events, w.event, &code);
+                mapped.memory =
+                    clEnqueueMapBuffer(queue.native.get(), native, CL_FALSE, flags, at_root, size,
+                                       w.count, w.events, w.event, &code);
                 command.result.data = at(mapped.memory, 0);
             } else if (needs_contents) {
-                code = clEnqueueReadBuffer(queue.native.get(), native, CL_FALSE, at_root, size, command.result.data,
-                                           w.count, w.events, w.event);
+                code = clEnqueueReadBuffer(queue.native.get(), native, CL_FALSE, at_root, size,
+                                           command.result.data, w.count, w.events, w.event);
             } else {
                 code = enqueue_marker_behind(queue, w);
             }
@@ -140,17 +153,21 @@ void *enqueue_map_buffer(cl_command_queue queue_handle, cl_mem buffer_handle, cl
     return keep_mapping(buffer, std::move(mapped), map, part, event, blocking != CL_FALSE, call);
 }
 
-void enqueue_unmap_mem_object(cl_command_queue queue_handle, cl_mem memory_handle, void *pointer, cl_uint num_events,
-                              const cl_event *wait_list, cl_event *event) {
+void enqueue_unmap_mem_object(cl_command_queue queue_handle, cl_mem memory_handle, void *pointer,
+                              cl_uint num_events, const cl_event *wait_list, cl_event *event) {
     QueueObject &whole = queue_of(queue_handle);
     MemObject &object = memory_of(memory_handle);
     Mapped *const at = object.mapping(pointer);
-    require(at != nullptr, CL_INVALID_VALUE, "mapped_ptr is not an address that a map of this memory object returned");
+    require(at != nullptr, CL_INVALID_VALUE,
+            "mapped_ptr is not an address that a map of this memory object returned");
     const auto waits = wait_list_of({num_events, wait_list, event}, *whole.context);
     check_context(whole, object);
-    const auto by_same_memory = [&](const auto &lane) { return lane->device->memory == at->device_memory; };
-    QueueObject &queue =
-        whole.is_aggregate() ? **std::find_if(whole.lanes.begin(), whole.lanes.end(), by_same_memory) : whole;
+    const auto by_same_memory = [&](const auto &lane) {
+        return lane->device->memory == at->device_memory;
+    };
+    QueueObject &queue = whole.is_aggregate() ? **std::find_if(whole.lanes.begin(),
+                                                               whole.lanes.end(), by_same_memory)
+                                              : whole;
     const Mapped mapped = std::move(*at);
     object.mappings.erase(object.mappings.begin() + (at - object.mappings.data()));
     host_mode().end_mapping(mapped);
@@ -158,16 +175,19 @@ void enqueue_unmap_mem_object(cl_command_queue queue_handle, cl_mem memory_handl
     if (mapped.is_page_locked) executor().memory().copies().remove_page_locked(mapped.memory);
 
     std::vector<Access> accesses;
-    if (mapped.is_written()) accesses.push_back(object.access(mapped.begin, mapped.end, mapped.mode_of_writing));
-    // Another device of the context may write the bytes back. Then the mapping device only ends its mapping.
+    if (mapped.is_written())
+        accesses.push_back(object.access(mapped.begin, mapped.end, mapped.mode_of_writing));
+    // Another device of the context may write the bytes back. Then the mapping device only ends its
+    // mapping.
     const bool same_memory = mapped.device_memory == queue.device->memory;
     if (mapped.is_native && !same_memory) {
         Space &space = *queue.context->space(mapped.device_memory);
         const cl_command_queue native = space.transfer_queue().queue;
         const Event passed_on = event_of(mapped.landed, space);
         const cl_event wait = passed_on.get();
-        check(clEnqueueUnmapMemObject(native, object.root().native(space), pointer, wait != nullptr ? 1 : 0,
-                                      wait != nullptr ? &wait : nullptr, nullptr),
+        check(clEnqueueUnmapMemObject(native, object.root().native(space), pointer,
+                                      wait != nullptr ? 1 : 0, wait != nullptr ? &wait : nullptr,
+                                      nullptr),
               "clEnqueueUnmapMemObject");
         flush_if_needed(native);
     }
@@ -184,11 +204,14 @@ void enqueue_unmap_mem_object(cl_command_queue queue_handle, cl_mem memory_handl
     enqueue(std::move(command), event, [&](Enqueued &enqueued, const Waits &w) {
         const cl_mem native = (object.is_image() ? object : object.root()).native(*queue.space);
         if (mapped.is_native && same_memory)
-            return clEnqueueUnmapMemObject(queue.native.get(), native, pointer, w.count, w.events, w.event);
-        if (enqueued.brought != nullptr) return write_back(queue, object, native, mapped, enqueued.brought.get(), w);
+            return clEnqueueUnmapMemObject(queue.native.get(), native, pointer, w.count, w.events,
+                                           w.event);
+        if (enqueued.brought != nullptr)
+            return write_back(queue, object, native, mapped, enqueued.brought.get(), w);
         if (enqueued.staging != nullptr || enqueued.in_blocks) {
-            const cl_int code = executor().memory().write(enqueued, {native, object.origin + mapped.begin, size},
-                                                          static_cast<const std::byte *>(mapped.memory), w);
+            const cl_int code =
+                executor().memory().write(enqueued, {native, object.origin + mapped.begin, size},
+                                          static_cast<const std::byte *>(mapped.memory), w);
             if (code == CL_SUCCESS) keep_until(*w.event, mapped.kept);
             return code;
         }

@@ -38,12 +38,13 @@ Blob pack_binaries(const ProgramObject &program, bool wanted, Process process) {
         if (wanted) {
             for (const std::size_t size : sizes) binaries.emplace_back(size);
             for (Blob &binary : binaries) pointers.push_back(binary.data());
-            clGetProgramInfo(native.get(), CL_PROGRAM_BINARIES, pointers.size() * sizeof(void *), pointers.data(),
-                             nullptr);
+            clGetProgramInfo(native.get(), CL_PROGRAM_BINARIES, pointers.size() * sizeof(void *),
+                             pointers.data(), nullptr);
         }
         for (std::size_t i = 0; i < program.devices.size(); ++i) {
             if (program.alike()[i] != i || program.devices[i]->process != process) continue;
-            const auto device = std::find(devices.begin(), devices.end(), program.devices[i]->answering);
+            const auto device =
+                std::find(devices.begin(), devices.end(), program.devices[i]->answering);
             if (device == devices.end()) continue;
             const auto at = static_cast<std::size_t>(device - devices.begin());
             packer.put(i).put(sizes[at]);
@@ -53,7 +54,8 @@ Blob pack_binaries(const ProgramObject &program, bool wanted, Process process) {
     return packer.take();
 }
 
-const std::vector<std::size_t> &binary_sizes_of(const Exchange &exchange, const ProgramObject &program) {
+const std::vector<std::size_t> &binary_sizes_of(const Exchange &exchange,
+                                                const ProgramObject &program) {
     std::vector<std::size_t> &sizes = program.answers.binary_sizes;
     if (!sizes.empty()) return sizes;
     std::vector<std::size_t> told(program.devices.size());
@@ -82,28 +84,36 @@ std::vector<Blob> binaries_of(const Exchange &exchange, const ProgramObject &pro
 
 /// The program's binary for an aggregate device; nothing if it is the drivers' binary.
 std::optional<Blob> own_binary_of(const ProgramObject &program) {
-    if (!program.context->aggregate || !program.source || program.executables.empty()) return std::nullopt;
-    const std::string &options = program.options_of_source ? *program.options_of_source
-                                                           : program.build_options.at(program.devices.front().get());
-    return binary_of({program.facts != nullptr ? program.facts->source : whole_source(program, options), options});
+    if (!program.context->aggregate || !program.source || program.executables.empty())
+        return std::nullopt;
+    const std::string &options = program.options_of_source
+                                     ? *program.options_of_source
+                                     : program.build_options.at(program.devices.front().get());
+    return binary_of(
+        {program.facts != nullptr ? program.facts->source : whole_source(program, options),
+         options});
 }
 
 /// The answer of a device's native program; nothing if there is none.
 const Blob &build_info_of(const Exchange &exchange, const ProgramObject &program, std::size_t place,
                           cl_program_build_info param) {
     const std::pair key(program.alike()[place], param);
-    if (const auto known = program.answers.build_infos.find(key); known != program.answers.build_infos.end())
+    if (const auto known = program.answers.build_infos.find(key);
+        known != program.answers.build_infos.end())
         return known->second;
     const DeviceObject &of = *program.devices[key.first];
     Blob mine;
     const Space *const space = program.context->space(of.answering_memory);
     if (space != nullptr && program.native(*space) != nullptr) {
         std::size_t bytes = 0;
-        if (clGetProgramBuildInfo(program.native(*space), of.answering, param, 0, nullptr, &bytes) == CL_SUCCESS) {
+        if (clGetProgramBuildInfo(program.native(*space), of.answering, param, 0, nullptr,
+                                  &bytes) == CL_SUCCESS) {
             mine.resize(bytes);
-            clGetProgramBuildInfo(program.native(*space), of.answering, param, bytes, mine.data(), nullptr);
+            clGetProgramBuildInfo(program.native(*space), of.answering, param, bytes, mine.data(),
+                                  nullptr);
             // A size_t; NVIDIA's driver (580) answers with four bytes.
-            if (param == CL_PROGRAM_BUILD_GLOBAL_VARIABLE_TOTAL_SIZE) mine.resize(sizeof(std::size_t));
+            if (param == CL_PROGRAM_BUILD_GLOBAL_VARIABLE_TOTAL_SIZE)
+                mine.resize(sizeof(std::size_t));
         }
     }
     Blob told = exchange.from(of.process, std::move(mine));
@@ -122,13 +132,15 @@ const Blob &info_of(const Exchange &exchange, const ProgramObject &program, cl_p
         return known->second;
     const DeviceObject &device = *program.executables.front();
     Blob mine;
-    if (const Space *const space = program.context->space(device.answering_memory); space != nullptr)
+    if (const Space *const space = program.context->space(device.answering_memory);
+        space != nullptr)
         mine = native_list<std::byte>(program.native(*space), param);
     Blob told = exchange.from(device.process, std::move(mine));
     return program.answers.infos[param] = std::move(told);
 }
 
-void get_program_info(cl_program program, cl_program_info param, size_t size, void *value, size_t *size_ret) {
+void get_program_info(cl_program program, cl_program_info param, size_t size, void *value,
+                      size_t *size_ret) {
     const Exchange exchange;
     const Ref<ProgramObject> held(&program_of(program));
     const ProgramObject &object = *held;
@@ -136,23 +148,26 @@ void get_program_info(cl_program program, cl_program_info param, size_t size, vo
     switch (param) {
         case CL_PROGRAM_REFERENCE_COUNT: return answer.give(object.references());
         case CL_PROGRAM_CONTEXT: return answer.give(object.context->handle());
-        case CL_PROGRAM_NUM_DEVICES: return answer.give(static_cast<cl_uint>(object.shown_devices().size()));
+        case CL_PROGRAM_NUM_DEVICES:
+            return answer.give(static_cast<cl_uint>(object.shown_devices().size()));
         case CL_PROGRAM_DEVICES: return answer.list(object.shown_devices());
         case CL_PROGRAM_SOURCE: return answer.text(object.source.value_or(""));
         case CL_PROGRAM_IL: return answer.bytes(nullptr, 0);
         case CL_PROGRAM_SCOPE_GLOBAL_CTORS_PRESENT:
         case CL_PROGRAM_SCOPE_GLOBAL_DTORS_PRESENT: return answer.give(cl_bool{CL_FALSE});
         case CL_PROGRAM_BINARY_SIZES: {
-            if (const auto own = own_binary_of(object)) return answer.list(std::vector{own->size()});
+            if (const auto own = own_binary_of(object))
+                return answer.list(std::vector{own->size()});
             std::vector<std::size_t> sizes = binary_sizes_of(exchange, object);
-            sizes.resize(object.shown_devices().size());  // an aggregate device's is that of its first member
+            // An aggregate device's is that of its first member.
+            sizes.resize(object.shown_devices().size());
             return answer.list(sizes);
         }
         case CL_PROGRAM_BINARIES: {
             const std::size_t shown = object.shown_devices().size();
             const std::size_t bytes = shown * sizeof(unsigned char *);
-            require(value == nullptr || size >= bytes, CL_INVALID_VALUE, "param_value_size is {}; expected at least {}",
-                    size, bytes);
+            require(value == nullptr || size >= bytes, CL_INVALID_VALUE,
+                    "param_value_size is {}; expected at least {}", size, bytes);
             if (size_ret != nullptr) *size_ret = bytes;
             if (value == nullptr) return;
             auto *const pointers = static_cast<unsigned char **>(value);
@@ -163,7 +178,8 @@ void get_program_info(cl_program program, cl_program_info param, size_t size, vo
             const auto binaries = binaries_of(exchange, object);
             for (std::size_t i = 0; i < shown; ++i) {
                 const Blob &binary = binaries[object.alike()[i]];
-                if (pointers[i] != nullptr && !binary.empty()) std::memcpy(pointers[i], binary.data(), binary.size());
+                if (pointers[i] != nullptr && !binary.empty())
+                    std::memcpy(pointers[i], binary.data(), binary.size());
             }
             return;
         }
@@ -177,8 +193,8 @@ void get_program_info(cl_program program, cl_program_info param, size_t size, vo
     }
 }
 
-void get_program_build_info(cl_program program, cl_device_id device, cl_program_build_info param, size_t size,
-                            void *value, size_t *size_ret) {
+void get_program_build_info(cl_program program, cl_device_id device, cl_program_build_info param,
+                            size_t size, void *value, size_t *size_ret) {
     const Exchange exchange;
     const Ref<ProgramObject> held(&program_of(program));
     const ProgramObject &object = *held;
@@ -186,12 +202,15 @@ void get_program_build_info(cl_program program, cl_device_id device, cl_program_
     require(object.has(of), CL_INVALID_DEVICE, "the device does not belong to the program");
     const Answer answer{size, value, size_ret};
     if (param == CL_PROGRAM_BUILD_OPTIONS) {
-        const auto options = object.build_options.find(of.is_aggregate() ? of.members.front().get() : &of);
+        const auto options =
+            object.build_options.find(of.is_aggregate() ? of.members.front().get() : &of);
         return answer.text(options != object.build_options.end() ? options->second : "");
     }
-    constexpr std::array known = {CL_PROGRAM_BUILD_STATUS, CL_PROGRAM_BUILD_LOG, CL_PROGRAM_BINARY_TYPE,
+    constexpr std::array known = {CL_PROGRAM_BUILD_STATUS, CL_PROGRAM_BUILD_LOG,
+                                  CL_PROGRAM_BINARY_TYPE,
                                   CL_PROGRAM_BUILD_GLOBAL_VARIABLE_TOTAL_SIZE};
-    if (std::find(known.begin(), known.end(), static_cast<int>(param)) == known.end()) no_such_param(param);
+    if (std::find(known.begin(), known.end(), static_cast<int>(param)) == known.end())
+        no_such_param(param);
     const std::size_t position = of.is_aggregate() ? 0 : object.devices.position(of);
     const Blob &told = build_info_of(exchange, object, position, param);
     if (!told.empty()) return answer.bytes(told.data(), told.size());
@@ -199,9 +218,11 @@ void get_program_build_info(cl_program program, cl_device_id device, cl_program_
     switch (param) {
         case CL_PROGRAM_BUILD_STATUS:
             return answer.give(cl_build_status{
-                object.build_options.contains(object.devices[position].get()) ? CL_BUILD_ERROR : CL_BUILD_NONE});
+                object.build_options.contains(object.devices[position].get()) ? CL_BUILD_ERROR
+                                                                              : CL_BUILD_NONE});
         case CL_PROGRAM_BUILD_LOG: return answer.text("");
-        case CL_PROGRAM_BINARY_TYPE: return answer.give(cl_program_binary_type{CL_PROGRAM_BINARY_TYPE_NONE});
+        case CL_PROGRAM_BINARY_TYPE:
+            return answer.give(cl_program_binary_type{CL_PROGRAM_BINARY_TYPE_NONE});
         default: return answer.give(std::size_t{0});
     }
 }

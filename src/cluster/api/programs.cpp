@@ -1,4 +1,5 @@
-// Programs. Each process builds for its own devices. All processes learn alike whether all builds succeeded.
+// Programs. Each process builds for its own devices. All processes learn alike whether all builds
+// succeeded.
 #include <algorithm>
 #include <fstream>
 #include <functional>
@@ -26,8 +27,9 @@ namespace {
 using BuildCallback = void(CL_CALLBACK *)(cl_program, void *);
 
 DeviceList checked_devices(const DeviceList &all, cl_uint count, const cl_device_id *devices) {
-    require((count == 0) == (devices == nullptr), CL_INVALID_VALUE, "num_devices is {}, but device_list is {}NULL",
-            count, devices == nullptr ? "" : "not ");
+    require((count == 0) == (devices == nullptr), CL_INVALID_VALUE,
+            "num_devices is {}, but device_list is {}NULL", count,
+            devices == nullptr ? "" : "not ");
     if (count == 0) return all;
     DeviceList list;
     const auto add = [&](DeviceObject &device) {
@@ -49,25 +51,30 @@ void check_callback(BuildCallback notify, const void *user_data) {
 }
 
 void call_back(BuildCallback notify, ProgramObject &program, void *user_data) {
-    if (notify != nullptr) call_later([notify, handle = program.handle(), user_data] { notify(handle, user_data); });
+    if (notify != nullptr)
+        call_later([notify, handle = program.handle(), user_data] { notify(handle, user_data); });
 }
 
-bool asks_for_arguments(const std::string &options) { return options.find("-cl-kernel-arg-info") != std::string::npos; }
+bool asks_for_arguments(const std::string &options) {
+    return options.find("-cl-kernel-arg-info") != std::string::npos;
+}
 // The platform asks which arguments are only read.
 std::string asking_for_arguments(const std::string &options) {
     return asks_for_arguments(options) ? options : options + " -cl-kernel-arg-info";
 }
 
-cl_int build_native(cl_program program, const std::vector<cl_device_id> &devices, const std::string &options) {
-    return clBuildProgram(program, static_cast<cl_uint>(devices.size()), devices.data(), options.c_str(), nullptr,
-                          nullptr);
+cl_int build_native(cl_program program, const std::vector<cl_device_id> &devices,
+                    const std::string &options) {
+    return clBuildProgram(program, static_cast<cl_uint>(devices.size()), devices.data(),
+                          options.c_str(), nullptr, nullptr);
 }
 
 // The least code that `make` returns in a process that has one of the devices. It is called at once
 // in all; PoCL 3.1 then fails if another process puts the same result into its cache meanwhile,
 // which hosts may share. So if only some processes failed, these try once more, one after the
 // other.
-cl_int made_by_all(const Exchange &exchange, const DeviceList &devices, const std::function<cl_int()> &make) {
+cl_int made_by_all(const Exchange &exchange, const DeviceList &devices,
+                   const std::function<cl_int()> &make) {
     const auto processes = processes_of(devices);
     std::vector<Process> failed;
     cl_int least = CL_SUCCESS;
@@ -80,7 +87,8 @@ cl_int made_by_all(const Exchange &exchange, const DeviceList &devices, const st
         least = std::min(least, code);
     }
     if (failed.empty() || failed.size() == processes.size()) return least;
-    return exchange.in_turn(failed, CL_SUCCESS, [&](int before) { return std::min(before, make()); });
+    return exchange.in_turn(failed, CL_SUCCESS,
+                            [&](int before) { return std::min(before, make()); });
 }
 
 /// A number that identifies how a program was made: with these options, and from `others`.
@@ -104,12 +112,14 @@ Program program_of_source(const Space &space, const std::string &source) {
     const char *text = source.c_str();
     const std::size_t length = source.size();
     cl_int code = CL_SUCCESS;
-    Program native = Program::adopt(clCreateProgramWithSource(space.context.get(), 1, &text, &length, &code));
+    Program native =
+        Program::adopt(clCreateProgramWithSource(space.context.get(), 1, &text, &length, &code));
     check(code, "clCreateProgramWithSource");
     return native;
 }
 
-ProgramObject *make_program_of_source(ContextObject &context, DeviceList devices, std::string source) {
+ProgramObject *make_program_of_source(ContextObject &context, DeviceList devices,
+                                      std::string source) {
     ProgramObject *const program = make_program(context, std::move(devices));
     program->source = std::move(source);
     for (const auto &space : context.spaces)
@@ -117,16 +127,19 @@ ProgramObject *make_program_of_source(ContextObject &context, DeviceList devices
     return program;
 }
 
-/// The source in which kernels that run parts of launches see the whole, if that is another one; else nothing.
+/// The source in which kernels that run parts of launches see the whole, if that is another one;
+/// else nothing.
 std::string adapted_source_of(ProgramObject &program, const std::string &options) {
     program.is_adapted = false;
-    if (!program.context->aggregate || program.context->devices.size() == 1 || !program.source) return {};
+    if (!program.context->aggregate || program.context->devices.size() == 1 || !program.source)
+        return {};
     std::string source = whole_source(program, options);
     program.facts = std::make_shared<SourceFacts>(facts_of(source, options));
     program.facts->source = std::move(source);
     program.facts->options = options;
-    return program.facts->asks_for_launch ? adapted_source(program.facts->source, program.facts->hides_names)
-                                          : std::string();
+    return program.facts->asks_for_launch
+               ? adapted_source(program.facts->source, program.facts->hides_names)
+               : std::string();
 }
 
 /// The messages of this process's native compilers: "file:3:5: error: …"; empty if there are none.
@@ -134,10 +147,12 @@ std::string first_error_of(const ProgramObject &program) {
     for (const auto &[space, native] : program.natives)
         for (const cl_device_id device : space->devices) {
             std::size_t size = 0;
-            if (clGetProgramBuildInfo(native.get(), device, CL_PROGRAM_BUILD_LOG, 0, nullptr, &size) != CL_SUCCESS)
+            if (clGetProgramBuildInfo(native.get(), device, CL_PROGRAM_BUILD_LOG, 0, nullptr,
+                                      &size) != CL_SUCCESS)
                 continue;
             std::string log(size, '\0');
-            clGetProgramBuildInfo(native.get(), device, CL_PROGRAM_BUILD_LOG, size, log.data(), nullptr);
+            clGetProgramBuildInfo(native.get(), device, CL_PROGRAM_BUILD_LOG, size, log.data(),
+                                  nullptr);
             std::istringstream lines(log);
             for (std::string line; std::getline(lines, line);)
                 if (line.find("error:") != std::string::npos) return line;
@@ -154,7 +169,8 @@ std::optional<SourceBinary> source_of_all(std::span<const std::span<const std::b
         return std::ranges::equal(binary, binaries.front());
     };
     require(source && std::all_of(binaries.begin(), binaries.end(), is_same), CL_INVALID_BINARY,
-            "a binary that the cluster platform wrote was changed, or the binaries are from different programs");
+            "a binary that the cluster platform wrote was changed, or the binaries are from "
+            "different programs");
     return source;
 }
 
@@ -165,14 +181,15 @@ std::vector<cl_program> natives_of(std::span<const cl_program> programs, const S
     return natives;
 }
 
-cl_int link_native(ProgramObject &program, Space &space, const std::vector<cl_device_id> &devices, const char *options,
-                   std::span<const cl_program> programs) {
+cl_int link_native(ProgramObject &program, Space &space, const std::vector<cl_device_id> &devices,
+                   const char *options, std::span<const cl_program> programs) {
     const auto inputs = natives_of(programs, space);
-    if (std::find(inputs.begin(), inputs.end(), nullptr) != inputs.end()) return CL_INVALID_OPERATION;
+    if (std::find(inputs.begin(), inputs.end(), nullptr) != inputs.end())
+        return CL_INVALID_OPERATION;
     cl_int code = CL_SUCCESS;
-    Program native =
-        Program::adopt(clLinkProgram(space.context.get(), static_cast<cl_uint>(devices.size()), devices.data(), options,
-                                     static_cast<cl_uint>(inputs.size()), inputs.data(), nullptr, nullptr, &code));
+    Program native = Program::adopt(clLinkProgram(
+        space.context.get(), static_cast<cl_uint>(devices.size()), devices.data(), options,
+        static_cast<cl_uint>(inputs.size()), inputs.data(), nullptr, nullptr, &code));
     if (native) program.natives.emplace_back(&space, std::move(native));
     return code;
 }
@@ -189,18 +206,20 @@ std::vector<cl_device_id> natives_in(const Space &space, const DeviceList &devic
 
 std::string whole_source(const ProgramObject &program, const std::string &options) {
     const auto folders = splitting::include_folders(options);
-    return with_includes(*program.source, [&](const std::string &name) -> std::optional<std::string> {
-        for (const std::string &folder : folders) {
-            std::ifstream file(folder + "/" + name);
-            if (!file) file.open(name);
-            if (file) return std::string(std::istreambuf_iterator<char>(file), {});
-        }
-        return std::nullopt;
-    });
+    return with_includes(*program.source,
+                         [&](const std::string &name) -> std::optional<std::string> {
+                             for (const std::string &folder : folders) {
+                                 std::ifstream file(folder + "/" + name);
+                                 if (!file) file.open(name);
+                                 if (file)
+                                     return std::string(std::istreambuf_iterator<char>(file), {});
+                             }
+                             return std::nullopt;
+                         });
 }
 
-cl_program create_program_with_source(cl_context context, cl_uint count, const char **strings, const size_t *lengths,
-                                      cl_int *) {
+cl_program create_program_with_source(cl_context context, cl_uint count, const char **strings,
+                                      const size_t *lengths, cl_int *) {
     ContextObject &object = context_of(context);
     require(count > 0 && strings != nullptr, CL_INVALID_VALUE,
             "count is {} or strings is NULL; expected at least one string", count);
@@ -215,20 +234,24 @@ cl_program create_program_with_source(cl_context context, cl_uint count, const c
     return make_program_of_source(object, object.devices, std::move(source))->handle();
 }
 
-cl_program create_program_with_binary(cl_context context, cl_uint num_devices, const cl_device_id *device_list,
-                                      const size_t *lengths, const unsigned char **binaries, cl_int *binary_status,
+cl_program create_program_with_binary(cl_context context, cl_uint num_devices,
+                                      const cl_device_id *device_list, const size_t *lengths,
+                                      const unsigned char **binaries, cl_int *binary_status,
                                       cl_int *) {
     ContextObject &object = context_of(context);
-    require(num_devices > 0 && device_list != nullptr && lengths != nullptr && binaries != nullptr, CL_INVALID_VALUE,
-            "num_devices is {}, or device_list, lengths or binaries is NULL", num_devices);
+    require(num_devices > 0 && device_list != nullptr && lengths != nullptr && binaries != nullptr,
+            CL_INVALID_VALUE, "num_devices is {}, or device_list, lengths or binaries is NULL",
+            num_devices);
     auto devices = checked_devices(object.devices, num_devices, device_list);
     for (cl_uint i = 0; i < num_devices; ++i)
-        require(lengths[i] != 0 && binaries[i] != nullptr, CL_INVALID_VALUE, "binaries[{}] is NULL or has the length 0",
-                i);
+        require(lengths[i] != 0 && binaries[i] != nullptr, CL_INVALID_VALUE,
+                "binaries[{}] is NULL or has the length 0", i);
     std::vector<std::span<const std::byte>> all;
-    for (cl_uint i = 0; i < num_devices; ++i) all.push_back(std::as_bytes(std::span(binaries[i], lengths[i])));
+    for (cl_uint i = 0; i < num_devices; ++i)
+        all.push_back(std::as_bytes(std::span(binaries[i], lengths[i])));
     if (auto source = source_of_all(all)) {
-        ProgramObject *const program = make_program_of_source(object, std::move(devices), std::move(source->source));
+        ProgramObject *const program =
+            make_program_of_source(object, std::move(devices), std::move(source->source));
         program->options_of_source = std::move(source->options);
         program->compiled = true;
         if (binary_status != nullptr) std::fill_n(binary_status, num_devices, CL_SUCCESS);
@@ -236,8 +259,8 @@ cl_program create_program_with_binary(cl_context context, cl_uint num_devices, c
     }
     // All members of an aggregate device get the one binary.
     const auto given = [&](std::size_t i) { return object.aggregate ? 0 : i; };
-    std::unique_ptr<ProgramObject, void (*)(ProgramObject *)> program(make_program(object, devices),
-                                                                      [](ProgramObject *p) { p->release(); });
+    std::unique_ptr<ProgramObject, void (*)(ProgramObject *)> program(
+        make_program(object, devices), [](ProgramObject *p) { p->release(); });
     for (std::size_t i = 0; i < devices.size(); ++i)
         program->made_of[devices[i].get()] =
             hash_of({reinterpret_cast<const char *>(binaries[given(i)]), lengths[given(i)]});
@@ -250,7 +273,8 @@ cl_program create_program_with_binary(cl_context context, cl_uint num_devices, c
         std::vector<std::size_t> native_lengths;
         std::vector<const unsigned char *> native_binaries;
         for (std::size_t i = 0; i < devices.size(); ++i) {
-            if (devices[i]->answering == nullptr || devices[i]->answering_memory != space->memory) continue;
+            if (devices[i]->answering == nullptr || devices[i]->answering_memory != space->memory)
+                continue;
             const auto count = natives.size();
             add_once(natives, devices[i]->answering);
             if (natives.size() == count) continue;
@@ -261,9 +285,9 @@ cl_program create_program_with_binary(cl_context context, cl_uint num_devices, c
         if (natives.empty()) continue;
         std::vector<cl_int> native_statuses(natives.size(), CL_SUCCESS);
         cl_int code = CL_SUCCESS;
-        Program native = Program::adopt(
-            clCreateProgramWithBinary(space->context.get(), static_cast<cl_uint>(natives.size()), natives.data(),
-                                      native_lengths.data(), native_binaries.data(), native_statuses.data(), &code));
+        Program native = Program::adopt(clCreateProgramWithBinary(
+            space->context.get(), static_cast<cl_uint>(natives.size()), natives.data(),
+            native_lengths.data(), native_binaries.data(), native_statuses.data(), &code));
         for (std::size_t i = 0; i < places.size(); ++i) statuses[places[i]] = native_statuses[i];
         result = std::min(result, code);
         if (code == CL_SUCCESS) program->natives.emplace_back(space.get(), std::move(native));
@@ -290,8 +314,8 @@ cl_program create_program_with_binary(cl_context context, cl_uint num_devices, c
 }
 
 // CL_DEVICE_BUILT_IN_KERNELS is empty.
-cl_program create_program_with_built_in_kernels(cl_context context, cl_uint, const cl_device_id *, const char *,
-                                                cl_int *) {
+cl_program create_program_with_built_in_kernels(cl_context context, cl_uint, const cl_device_id *,
+                                                const char *, cl_int *) {
     context_of(context);
     fail(CL_INVALID_VALUE, "built-in kernels are not supported");
 }
@@ -299,15 +323,16 @@ cl_program create_program_with_built_in_kernels(cl_context context, cl_uint, con
 // CL_DEVICE_IL_VERSION is empty.
 cl_program create_program_with_il(cl_context context, const void *, size_t, cl_int *) {
     context_of(context);
-    fail(CL_INVALID_OPERATION, "intermediate languages (SPIR-V) are not supported; create the program from source");
+    fail(CL_INVALID_OPERATION,
+         "intermediate languages (SPIR-V) are not supported; create the program from source");
 }
 
 void retain_program(cl_program program) { program_of(program).retain(); }
 
 void release_program(cl_program program) { program_of(program).release(); }
 
-void build_program(cl_program program, cl_uint num_devices, const cl_device_id *device_list, const char *options,
-                   BuildCallback notify, void *user_data) {
+void build_program(cl_program program, cl_uint num_devices, const cl_device_id *device_list,
+                   const char *options, BuildCallback notify, void *user_data) {
     ProgramObject &object = program_of(program);
     const auto devices = checked_devices(object.devices, num_devices, device_list);
     check_callback(notify, user_data);
@@ -326,7 +351,8 @@ void build_program(cl_program program, cl_uint num_devices, const cl_device_id *
             for (const auto &[space, native] : object.natives) {
                 const auto natives = natives_in(*space, devices);
                 if (natives.empty()) continue;
-                cl_int native_code = build_native(native.get(), natives, asking_for_arguments(given));
+                cl_int native_code =
+                    build_native(native.get(), natives, asking_for_arguments(given));
                 if (native_code == CL_BUILD_PROGRAM_FAILURE && !space->always_tells_of_arguments())
                     native_code = build_native(native.get(), natives, given);
                 code = std::min(code, native_code);
@@ -335,8 +361,8 @@ void build_program(cl_program program, cl_uint num_devices, const cl_device_id *
         });
     };
     const std::string adapted = adapted_source_of(object, given);
-    // A program that the analysis can't compile probably has an error. It is built as given first, because drivers print
-    // a line for each build that fails.
+    // A program that the analysis can't compile probably has an error. It is built as given first,
+    // because drivers print a line for each build that fails.
     const bool is_doubtful = !adapted.empty() && !agree_on_accesses(exchange, object);
     if (is_doubtful) code = build_as_given();
     const bool has_failed = is_doubtful && code != CL_SUCCESS;
@@ -347,14 +373,16 @@ void build_program(cl_program program, cl_uint num_devices, const cl_device_id *
                 native = program_of_source(*space, adapted);
                 const auto natives = natives_in(*space, devices);
                 if (!natives.empty())
-                    code = std::min(code, build_native(native.get(), natives, asking_for_arguments(given)));
+                    code = std::min(
+                        code, build_native(native.get(), natives, asking_for_arguments(given)));
             }
             return code;
         });
         object.is_adapted = code == CL_SUCCESS;
         if (!object.is_adapted) object.facts->why_not_adapted = first_error_of(object);
         if (!object.is_adapted)
-            for (auto &[space, native] : object.natives) native = program_of_source(*space, *object.source);
+            for (auto &[space, native] : object.natives)
+                native = program_of_source(*space, *object.source);
     }
     if (!object.is_adapted && !has_failed) code = build_as_given();
     for (const auto &device : devices) object.build_options[device.get()] = asked;
@@ -364,21 +392,24 @@ void build_program(cl_program program, cl_uint num_devices, const cl_device_id *
     check(code, "clBuildProgram");
 }
 
-void compile_program(cl_program program, cl_uint num_devices, const cl_device_id *device_list, const char *options,
-                     cl_uint num_headers, const cl_program *headers, const char **header_names, BuildCallback notify,
-                     void *user_data) {
+void compile_program(cl_program program, cl_uint num_devices, const cl_device_id *device_list,
+                     const char *options, cl_uint num_headers, const cl_program *headers,
+                     const char **header_names, BuildCallback notify, void *user_data) {
     ProgramObject &object = program_of(program);
     const auto devices = checked_devices(object.devices, num_devices, device_list);
-    require((num_headers == 0) == (headers == nullptr) && (num_headers == 0) == (header_names == nullptr),
+    require((num_headers == 0) == (headers == nullptr) &&
+                (num_headers == 0) == (header_names == nullptr),
             CL_INVALID_VALUE,
-            "num_input_headers is {}, which does not match input_headers and header_include_names (NULL if and only if "
+            "num_input_headers is {}, which does not match input_headers and header_include_names "
+            "(NULL if and only if "
             "it is 0)",
             num_headers);
     check_callback(notify, user_data);
     require(object.kernels == 0, CL_INVALID_OPERATION,
             "the program has kernels; release them before you build it again");
     object.idle_kernels.clear();
-    require(object.source.has_value(), CL_INVALID_OPERATION, "the program was not created from source");
+    require(object.source.has_value(), CL_INVALID_OPERATION,
+            "the program was not created from source");
     for (cl_uint i = 0; i < num_headers; ++i)
         require(program_of(headers[i]).context.get() == object.context.get(), CL_INVALID_PROGRAM,
                 "input_headers[{}] belongs to another context", i);
@@ -391,28 +422,32 @@ void compile_program(cl_program program, cl_uint num_devices, const cl_device_id
             const auto natives = natives_in(*space, devices);
             const auto native_headers = natives_of({headers, num_headers}, *space);
             if (natives.empty()) continue;
-            const std::string all = space->always_tells_of_arguments() ? asking_for_arguments(given) : given;
-            code = std::min(
-                code, clCompileProgram(native.get(), static_cast<cl_uint>(natives.size()), natives.data(), all.c_str(),
-                                       num_headers, num_headers != 0 ? native_headers.data() : nullptr, header_names,
-                                       nullptr, nullptr));
+            const std::string all =
+                space->always_tells_of_arguments() ? asking_for_arguments(given) : given;
+            code =
+                std::min(code, clCompileProgram(native.get(), static_cast<cl_uint>(natives.size()),
+                                                natives.data(), all.c_str(), num_headers,
+                                                num_headers != 0 ? native_headers.data() : nullptr,
+                                                header_names, nullptr, nullptr));
         }
         return code;
     });
     for (const auto &device : devices) object.build_options[device.get()] = given;
-    object.compiled_for(devices, code == CL_SUCCESS, hash_of_making(options, {headers, num_headers}));
+    object.compiled_for(devices, code == CL_SUCCESS,
+                        hash_of_making(options, {headers, num_headers}));
     object.tells_of_arguments = asks_for_arguments(given);
     call_back(notify, object, user_data);
     check(code, "clCompileProgram");
 }
 
-cl_program link_program(cl_context context, cl_uint num_devices, const cl_device_id *device_list, const char *options,
-                        cl_uint num_programs, const cl_program *programs, BuildCallback notify, void *user_data,
-                        cl_int *errcode_ret) {
+cl_program link_program(cl_context context, cl_uint num_devices, const cl_device_id *device_list,
+                        const char *options, cl_uint num_programs, const cl_program *programs,
+                        BuildCallback notify, void *user_data, cl_int *errcode_ret) {
     ContextObject &object = context_of(context);
     auto devices = checked_devices(object.devices, num_devices, device_list);
     require(num_programs > 0 && programs != nullptr, CL_INVALID_VALUE,
-            "num_input_programs is {} or input_programs is NULL; expected at least one program", num_programs);
+            "num_input_programs is {} or input_programs is NULL; expected at least one program",
+            num_programs);
     check_callback(notify, user_data);
     for (cl_uint i = 0; i < num_programs; ++i)
         require(program_of(programs[i]).context.get() == &object, CL_INVALID_PROGRAM,
@@ -433,17 +468,20 @@ cl_program link_program(cl_context context, cl_uint num_devices, const cl_device
         for (const auto &space : object.spaces) {
             const auto natives = natives_in(*space, devices);
             if (!natives.empty())
-                code = std::min(code, link_native(*program, *space, natives, options, {programs, num_programs}));
+                code = std::min(code, link_native(*program, *space, natives, options,
+                                                  {programs, num_programs}));
         }
         return code;
     });
-    for (const auto &device : devices) program->build_options[device.get()] = options != nullptr ? options : "";
+    for (const auto &device : devices)
+        program->build_options[device.get()] = options != nullptr ? options : "";
     // Some drivers create a program with a log of the error, others create none.
     const int some_made = program->natives.empty() ? 0 : -1;
     if (failure != CL_SUCCESS && exchange.least(some_made) == 0)
         fail(failure, "the driver failed to link the programs");
     for (const auto &device : devices)
-        program->made_of[device.get()] = hash_of_making(options, {programs, num_programs}, device.get());
+        program->made_of[device.get()] =
+            hash_of_making(options, {programs, num_programs}, device.get());
     program->built_for(devices, failure == CL_SUCCESS, 0);
     program->compiled = failure == CL_SUCCESS;
     program->tells_of_arguments = tells_of_arguments;

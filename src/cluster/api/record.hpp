@@ -20,7 +20,8 @@ T *make(Args &&...args) {
     return object;
 }
 
-/// Does in this process what all do, natively: if it fails in one, all get its error. Collective. Throws an Error.
+/// Does in this process what all do, natively: if it fails in one, all get its error. Collective.
+/// Throws an Error.
 template <typename Make>
 void in_all(Make &&make) {
     World &world = World::get();
@@ -36,7 +37,8 @@ void in_all(Make &&make) {
         code = CL_OUT_OF_HOST_MEMORY;
     }
     code = exchange.least(code);
-    if (code != CL_SUCCESS) fail(code, "the driver of a device rejected the call with {}", code_text(code));
+    if (code != CL_SUCCESS)
+        fail(code, "the driver of a device rejected the call with {}", code_text(code));
 }
 
 }  // namespace cldist::cluster

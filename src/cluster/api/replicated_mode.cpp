@@ -1,5 +1,5 @@
-// Every process runs the program. All processes may query an event that one of them knows. Then they wait for each
-// other, so that all see the same.
+// Every process runs the program. All processes may query an event that one of them knows. Then
+// they wait for each other, so that all see the same.
 #include <algorithm>
 #include <map>
 #include <numeric>
@@ -49,9 +49,10 @@ class ReplicatedMode final : public HostMode {
 public:
     bool orders_calls() const override { return false; }
 
-    // Afterwards all processes know the ends, and agree on them. If several threads wait for one event, the first of
-    // them exchanges it with other processes.
-    std::optional<cl_int> wait(const CallHash &call, std::span<const Ref<EventObject>> events) const override {
+    // Afterwards all processes know the ends, and agree on them. If several threads wait for one
+    // event, the first of them exchanges it with other processes.
+    std::optional<cl_int> wait(const CallHash &call,
+                               std::span<const Ref<EventObject>> events) const override {
         const Agreement &agreement = World::get().agreement();
         std::map<Process, std::vector<EventObject *>> open;  // by owner
         std::vector<EventObject *> joint;
@@ -75,16 +76,19 @@ public:
                     ends.put(event->known_here() ? event->status_here() : CL_COMPLETE);
                 const Blob told = agreement.from(call, owner, ends.take());
                 Unpacker unpacker(told);
-                for (EventObject *const event : theirs) event->agreeing->set(unpacker.get<cl_int>());
+                for (EventObject *const event : theirs)
+                    event->agreeing->set(unpacker.get<cl_int>());
             }
             for (EventObject *const event : joint) {
                 const cl_int here = event->status_here();
-                event->agreeing->set(event->scheduled.told_all || agreement.alone() ? here
-                                                                                    : agreement.least(call, here));
+                event->agreeing->set(event->scheduled.told_all || agreement.alone()
+                                         ? here
+                                         : agreement.least(call, here));
             }
             for (const auto &event : events) {
                 if (event->agreeing != nullptr) event->agreeing->wait();
-                wait_for_promise(*event, event->agreeing != nullptr ? event->agreeing->status() : CL_COMPLETE);
+                wait_for_promise(
+                    *event, event->agreeing != nullptr ? event->agreeing->status() : CL_COMPLETE);
             }
         }
         for (const auto &event : events)
@@ -96,8 +100,8 @@ public:
         return event.scheduled.told_all || World::get().alone();
     }
 
-    // The status now, the same in all processes. A thread may have set a user event here, but not yet elsewhere: then it
-    // is open.
+    // The status now, the same in all processes. A thread may have set a user event here, but not
+    // yet elsewhere: then it is open.
     cl_int status(EventObject &event) const override {
         if (in_callback()) return event.visible_status();
         if (event.agreed) return *event.agreed;
@@ -106,8 +110,10 @@ public:
             if (latest <= CL_COMPLETE) event.agreed = latest;
             return latest;
         }
-        const auto status = event.is_joint() ? status_of_parts(event)
-                                             : told_by_owner(event, is_mine(event) ? event.status_here() : CL_COMPLETE);
+        const auto status =
+            event.is_joint()
+                ? status_of_parts(event)
+                : told_by_owner(event, is_mine(event) ? event.status_here() : CL_COMPLETE);
         if (status == CL_COMPLETE) {
             const Unlocked unlocked;
             wait_for_promise(event, status);
@@ -131,15 +137,16 @@ public:
         return times;
     }
 
-    // Every process returns when the queue is empty where its device is, and the results from there have arrived in this
-    // process.
+    // Every process returns when the queue is empty where its device is, and the results from there
+    // have arrived in this process.
     void finish(const Ref<QueueObject> &queue) const override {
         const auto finished = queue->finished = std::make_shared<Ending>();
         const auto landed = queue->promises.all.landed;
         Steps &steps = executor().steps();
         const CommandId last = steps.last(*queue);
         std::vector<CommandId> last_of_lanes;
-        for (const QueueObject *const lane : queue->own_lanes) last_of_lanes.push_back(steps.last(*lane));
+        for (const QueueObject *const lane : queue->own_lanes)
+            last_of_lanes.push_back(steps.last(*lane));
         const CallHash call = World::get().calls().last();
         {
             const Unlocked unlocked;

@@ -48,7 +48,8 @@ void CallLog::record(const Call &call, std::span<const std::uint64_t> values) {
     if (const auto thread = std::this_thread::get_id(); thread != thread_) note(thread);
     const std::uint64_t number = count_.load(std::memory_order_relaxed) + 1;
     Recorded &place = calls_[number % ring];
-    for (std::size_t i = 0; i < values.size(); ++i) place.values[i].store(values[i], std::memory_order_release);
+    for (std::size_t i = 0; i < values.size(); ++i)
+        place.values[i].store(values[i], std::memory_order_release);
     std::uint64_t sum = call.hash;
     for (std::size_t i = 0; i < values.size(); ++i) sum += weighted(values[i], i);
     hash_ = mixed(hash_ + sum + aside_.load(std::memory_order_relaxed));
@@ -162,42 +163,55 @@ Difference first_difference(std::span<const CallHash> a, std::span<const CallHas
     return difference;
 }
 
-std::string difference_message(const Difference &difference, int rank_a, const std::string &text_a, int rank_b,
-                               const std::string &text_b, Start start) {
-    if (rank_a > rank_b) return difference_message(difference, rank_b, text_b, rank_a, text_a, start);
+std::string difference_message(const Difference &difference, int rank_a, const std::string &text_a,
+                               int rank_b, const std::string &text_b, Start start) {
+    if (rank_a > rank_b)
+        return difference_message(difference, rank_b, text_b, rank_a, text_a, start);
     const auto at = std::to_string(difference.differ_at);
     const auto of_rank = [](int rank) { return "rank " + std::to_string(rank) + "'s"; };
     std::string message = "the processes' calls differ: ";
     if (!difference.exact() || text_a.empty() || text_b.empty()) {
-        message += difference.exact() ? "call " + at
-                                      : "one of the calls " + std::to_string(difference.equal_until + 1) + " to " + at;
+        message +=
+            difference.exact()
+                ? "call " + at
+                : "one of the calls " + std::to_string(difference.equal_until + 1) + " to " + at;
         message += " of rank " + std::to_string(rank_a) + " and rank " + std::to_string(rank_b) +
                    ", which is too old to be identified";
     } else {
         const auto account = [&](int rank, const std::string &text, bool whole) {
             if (text == program_end.function)
-                return of_rank(rank) + " program ended after call " + std::to_string(difference.equal_until);
+                return of_rank(rank) + " program ended after call " +
+                       std::to_string(difference.equal_until);
             return of_rank(rank) + (whole ? " call " + at : "") + " is " + text;
         };
-        message += account(rank_a, text_a, true) + ", " + account(rank_b, text_b, text_a == program_end.function) +
+        message += account(rank_a, text_a, true) + ", " +
+                   account(rank_b, text_b, text_a == program_end.function) +
                    differing_arguments(text_a, text_b);
         if (text_a == text_b) message += "; the difference is in earlier commands on bound buffers";
     }
-    message += ". A program that runs on the cluster platform must make the same calls in all processes.";
+    message +=
+        ". A program that runs on the cluster platform must make the same calls in all processes.";
     if (difference.several_threads != 0)
-        message += " The calls come from several threads; their order must be the same in all processes.";
+        message +=
+            " The calls come from several threads; their order must be the same in all processes.";
     switch (start) {
         case Start::own_mpi:
             message +=
-                " This program uses MPI itself, so its processes may be meant to differ. Either make the same OpenCL "
-                "calls in all processes, or start the program with mpirun instead of `cldist run`: each process then "
-                "has the devices of its host, and the processes exchange data by MPI or by the commands of "
-                "CL/cl_ext_dist.h. `cldist run --host-mode central` does not support programs that use MPI.";
+                " This program uses MPI itself, so its processes may be meant to differ. Either "
+                "make the same OpenCL "
+                "calls in all processes, or start the program with mpirun instead of `cldist run`: "
+                "each process then "
+                "has the devices of its host, and the processes exchange data by MPI or by the "
+                "commands of "
+                "CL/cl_ext_dist.h. `cldist run --host-mode central` does not support programs that "
+                "use MPI.";
             return message;
         case Start::without_answers:
             message +=
-                " Each process has its own clocks, random numbers, process numbers, host names and temporary names, "
-                "because `cldist run` has not started it or CLDIST_HOST_WRAP is off. With `cldist run -n N PROGRAM`, "
+                " Each process has its own clocks, random numbers, process numbers, host names and "
+                "temporary names, "
+                "because `cldist run` has not started it or CLDIST_HOST_WRAP is off. With `cldist "
+                "run -n N PROGRAM`, "
                 "all processes get rank 0's.";
             break;
         case Start::with_answers: break;

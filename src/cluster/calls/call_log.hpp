@@ -26,20 +26,24 @@ struct CallHash {
     bool operator==(const CallHash &) const = default;
 };
 
-/// The OpenCL calls that this process's program has made: a hash of all, and the last ones with their arguments. One
-/// thread at a time records, another one may ask; neither waits for the other.
+/// The OpenCL calls that this process's program has made: a hash of all, and the last ones with
+/// their arguments. One thread at a time records, another one may ask; neither waits for the other.
 class CallLog {
 public:
-    static constexpr std::uint64_t ring = 32768;        ///< so many of the last calls, but one, are known
-    static constexpr std::uint64_t checkpoint = 4096;   ///< of its multiples the hash stays known for longer,
-    static constexpr std::uint64_t checkpoints = 4096;  ///< for so many of them, but one
+    /// The hashes of the last `ring` - 1 calls are known.
+    static constexpr std::uint64_t ring = 32768;
+    /// The hashes after each `checkpoint` calls stay known longer: the last `checkpoints` - 1 of
+    /// them.
+    static constexpr std::uint64_t checkpoint = 4096;
+    static constexpr std::uint64_t checkpoints = 4096;
 
     /// Records a call by a number for each of its `values`, which are the same in all processes.
     void record(const Call &call, std::span<const std::uint64_t> values);
     template <const Call &call, std::integral... Numbers>
     void record(Numbers... values) {
         static_assert(sizeof...(values) == call.value_count);
-        record(call, std::array<std::uint64_t, sizeof...(values)>{static_cast<std::uint64_t>(values)...});
+        record(call,
+               std::array<std::uint64_t, sizeof...(values)>{static_cast<std::uint64_t>(values)...});
     }
 
     /// Accounts for a call that is not numbered nor known: those between two that are recorded may
@@ -63,12 +67,12 @@ public:
     [[nodiscard]] std::optional<std::uint64_t> hash_after(std::uint64_t number) const;
     /// All hashes that are known, in ascending order.
     [[nodiscard]] std::vector<CallHash> known() const;
-    /// "clFinish(command_queue 3)", or nothing if the call is not known. Numbers from 2^48 on, most of them hashes, are
-    /// hexadecimal.
+    /// "clFinish(command_queue 3)", or nothing if the call is not known. Numbers from 2^48 on, most
+    /// of them hashes, are hexadecimal.
     [[nodiscard]] std::string text(std::uint64_t number) const;
 
-    /// Asked when another thread than before records a call: whether a third thread, or the former one, is in a call. Null:
-    /// nobody wants to know.
+    /// Asked when another thread than before records a call: whether a third thread, or the former
+    /// one, is in a call. Null: nobody wants to know.
     std::atomic<bool (*)()> ask_for_overlap = nullptr;
     /// Whether the answer was yes.
     [[nodiscard]] bool has_overlap() const { return has_overlap_; }
@@ -91,19 +95,24 @@ private:
         std::array<std::atomic<std::uint64_t>, Call::most_values> values{};
     };
 
-    // One odd factor for each value: sums then depend on the argument of each value, and the products are independent.
+    // One odd factor for each value: sums then depend on the argument of each value, and the
+    // products are independent.
     static constexpr auto factors = [] {
         std::array<std::uint64_t, Call::most_values> made{};
-        for (std::size_t i = 0; i < made.size(); ++i) made[i] = mixed((i + 1) * 0x9e3779b97f4a7c15U) | 1U;
+        for (std::size_t i = 0; i < made.size(); ++i)
+            made[i] = mixed((i + 1) * 0x9e3779b97f4a7c15U) | 1U;
         return made;
     }();
-    static std::uint64_t weighted(std::uint64_t value, std::size_t i) { return (value ^ value >> 32) * factors[i]; }
+    static std::uint64_t weighted(std::uint64_t value, std::size_t i) {
+        return (value ^ value >> 32) * factors[i];
+    }
     void note(std::thread::id thread);
     void keep_checkpoint(std::uint64_t number);
     [[nodiscard]] bool in_ring(std::uint64_t number) const;
 
     std::vector<Recorded> calls_ = std::vector<Recorded>(ring);
-    std::vector<std::atomic<std::uint64_t>> checkpoints_ = std::vector<std::atomic<std::uint64_t>>(checkpoints);
+    std::vector<std::atomic<std::uint64_t>> checkpoints_ =
+        std::vector<std::atomic<std::uint64_t>>(checkpoints);
     std::atomic<std::uint64_t> count_{0};
     std::atomic<bool> held_{false};
     std::uint64_t hash_ = 0;
@@ -122,13 +131,16 @@ private:
 /// Where the calls of two processes part.
 struct Difference {
     std::uint64_t equal_until;  ///< the last call up to which all are known to be equal
-    std::uint64_t differ_at;    ///< up to this one there is one that differs; the first one if it follows equal_until
-    std::uint64_t several_threads = 0;  ///< whether calls of one of them came from more than one thread
+    /// Up to this one there is one that differs; the first one if it follows equal_until.
+    std::uint64_t differ_at;
+    /// Whether calls of one of them came from more than one thread.
+    std::uint64_t several_threads = 0;
 
     [[nodiscard]] bool exact() const { return differ_at == equal_until + 1; }
 };
 
-/// From what is known of both, which is not empty; one of the calls that both have made does differ.
+/// From what is known of both, which is not empty; one of the calls that both have made does
+/// differ.
 Difference first_difference(std::span<const CallHash> a, std::span<const CallHash> b);
 
 /// How the processes were started, which decides what to recommend if their calls differ.
@@ -139,7 +151,8 @@ enum class Start {
 };
 
 /// What to print. The texts are those of call `differ_at`.
-std::string difference_message(const Difference &difference, int rank_a, const std::string &text_a, int rank_b,
-                               const std::string &text_b, Start start = Start::with_answers);
+std::string difference_message(const Difference &difference, int rank_a, const std::string &text_a,
+                               int rank_b, const std::string &text_b,
+                               Start start = Start::with_answers);
 
 }  // namespace cldist::cluster

@@ -11,7 +11,8 @@ Function *host_function(const char *name) {
 }
 
 /// While it lives the calling thread is in a call of OpenCL: what the program's callbacks ask for
-/// meanwhile is answered in this process. `all_make_it`: all processes make the call. `waits`: it only waits.
+/// meanwhile is answered in this process. `all_make_it`: all processes make the call. `waits`: it
+/// only waits.
 class OpenclCall {
 public:
     explicit OpenclCall(bool all_make_it, bool waits = false) {

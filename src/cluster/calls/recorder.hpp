@@ -46,7 +46,8 @@ public:
         }
         throw std::out_of_range("a number in a record has more than 64 bits");
     }
-    /// How many elements follow, of at least a byte each. Nothing if the array is absent, unlike an empty one.
+    /// How many elements follow, of at least a byte each. Nothing if the array is absent, unlike an
+    /// empty one.
     std::optional<std::size_t> elements() {
         const std::uint64_t count = number();
         if (count == 0) return {};
@@ -65,7 +66,8 @@ private:
     std::span<const std::byte> rest_;
 };
 
-/// Records on their way out: one thread at a time puts them in order, another one takes all that there are.
+/// Records on their way out: one thread at a time puts them in order, another one takes all that
+/// there are.
 class Recorder {
 public:
     /// Keeps so many bytes, or one record.
@@ -74,7 +76,9 @@ public:
     /// Waits while there is no room: the other processes are slower.
     void append(std::span<const std::byte> record) {
         std::unique_lock lock(mutex_);
-        taken_.wait(lock, [&] { return records_.empty() || records_.size() + record.size() <= most_bytes_; });
+        taken_.wait(lock, [&] {
+            return records_.empty() || records_.size() + record.size() <= most_bytes_;
+        });
         records_.insert(records_.end(), record.begin(), record.end());
         ++count_;
         if (!waits_) return;
@@ -90,7 +94,8 @@ public:
         appended_.notify_one();
     }
 
-    /// Puts all that there is in place of what is in `records`, which may be nothing. Returns whether more may come.
+    /// Puts all that there is in place of what is in `records`, which may be nothing. Returns
+    /// whether more may come.
     bool take(std::vector<std::byte> &records) {
         bool more = false;
         {

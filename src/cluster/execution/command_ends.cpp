@@ -15,9 +15,8 @@ namespace cldist::cluster {
 TimesOfCommand times_of_command(const EventObject &event) {
     if ((event.queue->properties & CL_QUEUE_PROFILING_ENABLE) == 0) return {};
     if (!event.native) return std::function<Times()>();
-    return [native = std::make_shared<const Event>(Event::share(event.native.get())), own = event.own_times] {
-        return times_of(native->get(), own);
-    };
+    return [native = std::make_shared<const Event>(Event::share(event.native.get())),
+            own = event.own_times] { return times_of(native->get(), own); };
 }
 
 std::shared_ptr<Ending> CommandEnds::ending_of_all(std::span<const cl_event> events) {
@@ -34,8 +33,9 @@ void CommandEnds::send(EventObject &event, const Message &message) {
         submit(std::move(operation), event.native.get());
     else
         // It has failed. The result, which would report this, may not have reached the host yet.
-        event.ending->then([this, held = std::make_shared<std::unique_ptr<Operation>>(std::move(operation))](
-                               cl_int status) { submit_now(std::move(*held), status); });
+        event.ending->then(
+            [this, held = std::make_shared<std::unique_ptr<Operation>>(std::move(operation))](
+                cl_int status) { submit_now(std::move(*held), status); });
 }
 
 void CommandEnds::receive(EventObject &event, const Message &message) {
@@ -45,7 +45,9 @@ void CommandEnds::receive(EventObject &event, const Message &message) {
 }
 
 void CommandEnds::send_when_finished(EventObject &marker, const Message &message) {
-    const auto tell = [this, message] { submit_now(transport_.send_status(message, std::nullopt), CL_COMPLETE); };
+    const auto tell = [this, message] {
+        submit_now(transport_.send_status(message, std::nullopt), CL_COMPLETE);
+    };
     auto queue = std::make_shared<const Queue>(Queue::share(marker.queue->native.get()));
     ending_of(marker)->then([this, tell, queue = std::move(queue)](cl_int status) {
         if (status == CL_COMPLETE) {
@@ -62,9 +64,9 @@ void CommandEnds::send_when_finished(EventObject &marker, const Message &message
     });
 }
 
-// A tree passes the sub-ranges' statuses to its root, and the command's status from the root to all processes, with the
-// times of the longest sub-range. The functions that an ending calls hold the ending, because they may run after
-// everyone else has released it.
+// A tree passes the sub-ranges' statuses to its root, and the command's status from the root to all
+// processes, with the times of the longest sub-range. The functions that an ending calls hold the
+// ending, because they may run after everyone else has released it.
 void CommandEnds::tell_all_of_joint(EventObject &event) {
     struct Sum {
         std::mutex mutex;
@@ -73,7 +75,8 @@ void CommandEnds::tell_all_of_joint(EventObject &event) {
         Times times{};
     };
     // If all processes get each sub-range's result, they also get its status.
-    const Relay gather = event.scheduled.told_all ? Relay{} : schedule_.gather(event.scheduled.process);
+    const Relay gather =
+        event.scheduled.told_all ? Relay{} : schedule_.gather(event.scheduled.process);
     const Relay relay = schedule_.tell_all(event.scheduled);
     auto all = std::make_shared<Ending>();
     auto sum = std::make_shared<Sum>();
@@ -89,9 +92,11 @@ void CommandEnds::tell_all_of_joint(EventObject &event) {
     };
     const bool is_timed = (event.queue->properties & CL_QUEUE_PROFILING_ENABLE) != 0;
     for (const auto &[lane, part] : event.parts)
-        ending_of(*part)->then([count, fails = event.fails_with(*part), is_timed = is_timed && event.is_work(*part),
+        ending_of(*part)->then([count, fails = event.fails_with(*part),
+                                is_timed = is_timed && event.is_work(*part),
                                 part = part](cl_int status) {
-            count(fails ? status : CL_COMPLETE, is_timed && status == CL_COMPLETE ? part->times_here() : Times{});
+            count(fails ? status : CL_COMPLETE,
+                  is_timed && status == CL_COMPLETE ? part->times_here() : Times{});
         });
     for (const Message &message : gather.to) {
         auto told = std::make_shared<Ending>();
@@ -104,7 +109,8 @@ void CommandEnds::tell_all_of_joint(EventObject &event) {
     auto told = std::make_shared<Ending>();
     event.ending = told;
     if (relay.from) {
-        all->then([send, up = *gather.from, all](cl_int status) { send(up, status, all->times()); });
+        all->then(
+            [send, up = *gather.from, all](cl_int status) { send(up, status, all->times()); });
         submit_now(transport_.receive_status(*relay.from, told), CL_COMPLETE);
     } else {
         all->then([told, all](cl_int status) { told->set(status, all->times()); });
@@ -144,7 +150,8 @@ void CommandEnds::tell_all(EventObject &event) {
 void CommandEnds::end_with(cl_event native, std::shared_ptr<Ending> ending) {
     if (progress_thread_is_over_) {
         const auto end = [](cl_event, cl_int status, void *data) {
-            const std::unique_ptr<std::shared_ptr<Ending>> held(static_cast<std::shared_ptr<Ending> *>(data));
+            const std::unique_ptr<std::shared_ptr<Ending>> held(
+                static_cast<std::shared_ptr<Ending> *>(data));
             (*held)->set(status);
         };
         auto held = std::make_unique<std::shared_ptr<Ending>>(std::move(ending));
@@ -170,14 +177,15 @@ void CommandEnds::submit(std::unique_ptr<Operation> operation, cl_event after) {
         return;
     }
     flush_producer(after);
-    transport_.progress_thread().start_when_ready(command_of(std::move(operation), std::make_unique<Bridge>(after)),
-                                                  {nullptr, true, polls_});
+    transport_.progress_thread().start_when_ready(
+        command_of(std::move(operation), std::make_unique<Bridge>(after)), {nullptr, true, polls_});
 }
 
 void CommandEnds::submit_now(std::unique_ptr<Operation> operation, cl_int status) {
     transport_.progress_thread().submit(
         command_of(std::move(operation)),
-        status < 0 ? Status::failure(status, "a command that this command waits for failed") : Status{});
+        status < 0 ? Status::failure(status, "a command that this command waits for failed")
+                   : Status{});
 }
 
 void CommandEnds::wait_for_finishes() {

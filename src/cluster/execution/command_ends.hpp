@@ -13,8 +13,8 @@ namespace cldist::cluster {
 /// The times of a command that has ended, as the transport sends them.
 TimesOfCommand times_of_command(const EventObject &event);
 
-/// The ends of commands: turns native events into Endings, and sends ends to the processes that need them. Under the
-/// lock.
+/// The ends of commands: turns native events into Endings, and sends ends to the processes that
+/// need them. Under the lock.
 class CommandEnds {
 public:
     /// `polls`: some device of this process is no CPU device (see ProgressThread::StartRule).
@@ -23,9 +23,11 @@ public:
 
     /// Ends `ending` as the native event ends.
     void end_with(cl_event native, std::shared_ptr<Ending> ending);
-    /// Returns an ending that ends with the event in this process. Requires that the event is known here.
+    /// Returns an ending that ends with the event in this process. Requires that the event is known
+    /// here.
     const std::shared_ptr<Ending> &ending_of(EventObject &event);
-    /// Returns an ending that ends when all of `events`, at least one, have ended, and fails if one fails.
+    /// Returns an ending that ends when all of `events`, at least one, have ended, and fails if one
+    /// fails.
     std::shared_ptr<Ending> ending_of_all(std::span<const cl_event> events);
 
     /// Sends the event's end to another process.
@@ -34,12 +36,12 @@ public:
     void receive(EventObject &event, const Message &message);
     /// Sends the event's end to all processes. All call it.
     void tell_all(EventObject &event);
-    /// For the native marker of a clFinish in an out-of-order queue: sends that all commands of the queue have
-    /// ended. The marker may fail earlier, with the first of them that fails.
+    /// For the native marker of a clFinish in an out-of-order queue: sends that all commands of the
+    /// queue have ended. The marker may fail earlier, with the first of them that fails.
     void send_when_finished(EventObject &marker, const Message &message);
 
-    /// Gives the progress thread an operation. It starts when `after` ends, with the status of `after`; at once if
-    /// `after` is null.
+    /// Gives the progress thread an operation. It starts when `after` ends, with the status of
+    /// `after`; at once if `after` is null.
     void submit(std::unique_ptr<Operation> operation, cl_event after);
     void submit_now(std::unique_ptr<Operation> operation, cl_int status);
 

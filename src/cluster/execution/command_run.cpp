@@ -15,11 +15,14 @@
 namespace cldist::cluster {
 namespace {
 
-// Returns `set`, which a command must wait for besides its wait list. Null if the wait list contains that user event:
-// if a command waits for it by two events, and one fails, PoCL fails later commands, too.
-std::shared_ptr<Ending> beside_wait_list(const std::shared_ptr<Ending> &set, std::span<EventObject *const> wait_list) {
+// Returns `set`, which a command must wait for besides its wait list. Null if the wait list
+// contains that user event: if a command waits for it by two events, and one fails, PoCL fails
+// later commands, too.
+std::shared_ptr<Ending> beside_wait_list(const std::shared_ptr<Ending> &set,
+                                         std::span<EventObject *const> wait_list) {
     const bool is_there =
-        std::any_of(wait_list.begin(), wait_list.end(), [&](const EventObject *event) { return event->ending == set; });
+        std::any_of(wait_list.begin(), wait_list.end(),
+                    [&](const EventObject *event) { return event->ending == set; });
     return is_there ? nullptr : set;
 }
 
@@ -34,7 +37,9 @@ void CommandRun::prepare() {
     if (command_.type == CL_COMMAND_BARRIER && !queue.in_order()) queue.has_barrier = true;
     fails_ = command_.lacks_input ||
              std::any_of(command_.wait_list.begin(), command_.wait_list.end(),
-                         [](const EventObject *event) { return event->known_here() && event->status_here() < 0; });
+                         [](const EventObject *event) {
+                             return event->known_here() && event->status_here() < 0;
+                         });
     if (!executor_.decides_nothing(*queue.context)) {
         decide();
         if (executor_.supply().is_used() && command_.source)
@@ -48,8 +53,8 @@ void CommandRun::prepare() {
     waits_.add(command_.behind, space);
     wait_for_promises();
     executor_.supply().start(supply_, queue, waits_, fails_);
-    if (decisions_ != nullptr && !fails_ && !waits_.events().empty() && queue.context->is_careful() &&
-        space.quirks.loses_commands_behind_failures)
+    if (decisions_ != nullptr && !fails_ && !waits_.events().empty() &&
+        queue.context->is_careful() && space.quirks.loses_commands_behind_failures)
         waits_.merge(command_, executor_.steps(), user_events_.any());
 }
 
@@ -58,16 +63,19 @@ void CommandRun::wait_for_promises() {
     Space &space = *command_.queue.space;
     const bool reads_result = command_.result.size > 0;
     // An earlier result for the same memory must not arrive later.
-    const bool uses_host_memory = command_.reads_host_memory || (memory.copies_possible() && reads_result) ||
-                                  memory.landings().is_expected(command_.result.memory()) || is_read_here();
+    const bool uses_host_memory =
+        command_.reads_host_memory || (memory.copies_possible() && reads_result) ||
+        memory.landings().is_expected(command_.result.memory()) || is_read_here();
     if (uses_host_memory && executor_.promises()) {
         command_.incoming = before().incoming;
         if (command_.staging == nullptr) waits_.add(command_.incoming, space);
     }
-    // Another process's program may have set the user events already, so its commands behind them do not wait for this
-    // process's program. If a user event is set to a failure, this command need not fail.
+    // Another process's program may have set the user events already, so its commands behind them
+    // do not wait for this process's program. If a user event is set to a failure, this command
+    // need not fail.
     if ((command_.reads_host_memory || reads_result) && executor_.mode().others_may_be_ahead())
-        waits_.add(regardless_of_failure(beside_wait_list(before().set, command_.wait_list)), space);
+        waits_.add(regardless_of_failure(beside_wait_list(before().set, command_.wait_list)),
+                   space);
 }
 
 const Promise &CommandRun::before() {
@@ -75,8 +83,8 @@ const Promise &CommandRun::before() {
         std::vector<Promise> promised{{command_.behind, {}, {}}};
         for (const EventObject *const event : command_.program_wait_list())
             if (is_open(event->promise)) promised.push_back(event->promise);
-        before_ = promised_before(command_.queue.promised(), command_.place(), std::span<const Promise>(promised),
-                                  join_promises);
+        before_ = promised_before(command_.queue.promised(), command_.place(),
+                                  std::span<const Promise>(promised), join_promises);
     }
     return *before_;
 }
@@ -84,7 +92,8 @@ const Promise &CommandRun::before() {
 // Returns the promise of the command's end. `own` is its result.
 Promise CommandRun::promise(const Promise &own) {
     QueuePromises<Promise> &queue = command_.queue.promised();
-    if (adds_nothing() && is_nothing(own) && is_nothing(queue.all) && is_nothing(queue.before)) return {};
+    if (adds_nothing() && is_nothing(own) && is_nothing(queue.all) && is_nothing(queue.before))
+        return {};
     Promise promised = join_promises(before(), own);
     note_promise(queue, command_.place(), promised, join_promises);
     return promised;
@@ -93,18 +102,23 @@ Promise CommandRun::promise(const Promise &own) {
 bool CommandRun::adds_nothing() const {
     const auto waits = command_.program_wait_list();
     return command_.behind == nullptr && command_.type != CL_COMMAND_BARRIER &&
-           std::none_of(waits.begin(), waits.end(), [](const EventObject *event) { return is_open(event->promise); });
+           std::none_of(waits.begin(), waits.end(),
+                        [](const EventObject *event) { return is_open(event->promise); });
 }
 
-bool CommandRun::is_read_here() const { return !executor_.alone() && command_.is_part && command_.result.size > 0; }
+bool CommandRun::is_read_here() const {
+    return !executor_.alone() && command_.is_part && command_.result.size > 0;
+}
 
 bool CommandRun::needs_event(bool event_wanted) const {
-    const bool copied = command_.staging != nullptr || command_.in_blocks || command_.brought != nullptr ||
-                        command_.kept != nullptr || executor_.memory().is_followed(command_) ||
+    const bool copied = command_.staging != nullptr || command_.in_blocks ||
+                        command_.brought != nullptr || command_.kept != nullptr ||
+                        executor_.memory().is_followed(command_) ||
                         executor_.memory().is_filled(command_) || is_read_here();
     return event_wanted || copied ||
            (decisions_ != nullptr &&
-            (!command_.queue.in_order() || !decisions_->result.to.empty() || command_.queue.context->is_careful()));
+            (!command_.queue.in_order() || !decisions_->result.to.empty() ||
+             command_.queue.context->is_careful()));
 }
 
 void CommandRun::decide() {
@@ -115,14 +129,16 @@ void CommandRun::decide() {
     executor_.forget_ended();
     std::vector<ScheduledEvent *> scheduled;
     for (EventObject *const event : command.wait_list)
-        if (!event->is_user() && event->agreed != CL_COMPLETE) scheduled.push_back(&event->scheduled);
+        if (!event->is_user() && event->agreed != CL_COMPLETE)
+            scheduled.push_back(&event->scheduled);
     const Place place = command.place();
     user_events_ = user_events_before(command.queue, place, command.program_wait_list());
     const bool fails_with_others = user_events_.any();
     if (command.queue.whole == nullptr) note_user_events(command.queue, place, user_events_);
-    // The command may fail, and then the old bytes must remain. Mapped memory has new bytes already: the program wrote
-    // them.
-    const bool keeps_what_it_overwrites = fails_with_others && command.type != CL_COMMAND_UNMAP_MEM_OBJECT;
+    // The command may fail, and then the old bytes must remain. Mapped memory has new bytes
+    // already: the program wrote them.
+    const bool keeps_what_it_overwrites =
+        fails_with_others && command.type != CL_COMMAND_UNMAP_MEM_OBJECT;
     const ScheduledCommand wanted{
         .memory = command.queue.device->memory,
         .queue = command.queue.id,
@@ -155,19 +171,22 @@ void CommandRun::decide() {
 Ref<EventObject> CommandRun::finish(bool event_wanted) {
     QueueObject &queue = command_.queue;
     const bool passes_result =
-        lands() || (decisions_ != nullptr && (decisions_->result.from.has_value() || !decisions_->result.to.empty()));
+        lands() || (decisions_ != nullptr &&
+                    (decisions_->result.from.has_value() || !decisions_->result.to.empty()));
     std::shared_ptr<Ending> failed;
     if (native_) {
         settle_waits();
         failed = find_failure();
         if (failed != nullptr) queue.context->failed = true;
-        if (native_event_ && command_.kept != nullptr) keep_until(native_event_.get(), command_.kept);
+        if (native_event_ && command_.kept != nullptr)
+            keep_until(native_event_.get(), command_.kept);
         if (native_event_ && command_.brought != nullptr)
             executor_.memory().keep_until_end(command_, native_event_.get());
         if (decisions_ != nullptr) keep_step(failed != nullptr);
     }
     if (decisions_ != nullptr)
-        for (const Transfer &transfer : decisions_->write_backs) executor_.transfers().start(transfer);
+        for (const Transfer &transfer : decisions_->write_backs)
+            executor_.transfers().start(transfer);
     Promise own = results_here(failed != nullptr);
     if (!event_wanted && !passes_result) {
         if (executor_.promises() && !(adds_nothing() && is_nothing(own))) promise(own);
@@ -199,12 +218,14 @@ Ref<EventObject> CommandRun::finish(bool event_wanted) {
 // The events that the native command waits for may end now.
 void CommandRun::settle_waits() {
     std::function<void(cl_int)> keep;
-    // PoCL 3.1's markers and barriers wait for more than their wait lists, and fail with the first event that fails. So
-    // do commands behind such a barrier. PoCL aborts if their events have been freed when the awaited command ends, and
-    // it uses these events after that end is visible.
-    if (native_event_ && command_.queue.context->is_careful() && command_.queue.space->quirks.uses_ended_events)
+    // PoCL 3.1's markers and barriers wait for more than their wait lists, and fail with the first
+    // event that fails. So do commands behind such a barrier. PoCL aborts if their events have been
+    // freed when the awaited command ends, and it uses these events after that end is visible.
+    if (native_event_ && command_.queue.context->is_careful() &&
+        command_.queue.space->quirks.uses_ended_events)
         keep = [&progress_thread = executor_.transport().progress_thread(),
-                kept = std::make_shared<const Event>(Event::share(native_event_.get()))](cl_int status) {
+                kept = std::make_shared<const Event>(Event::share(native_event_.get()))](
+                   cl_int status) {
             if (status >= 0) return;
             std::vector<Event> remains;
             remains.push_back(Event::share(kept->get()));
@@ -215,10 +236,11 @@ void CommandRun::settle_waits() {
 
 // Returns null if the command has not failed.
 std::shared_ptr<Ending> CommandRun::find_failure() {
-    // An event may have failed before PoCL added the command to it, and then the command may never end. With NVIDIA's
-    // driver (580) the command would fail when its whole wait list has ended, and commands enqueued in its in-order
-    // queue until then would fail, too.
-    if (!fails_ && command_.queue.space->quirks.loses_commands_behind_failures && first_failure(waits_.events()) < 0) {
+    // An event may have failed before PoCL added the command to it, and then the command may never
+    // end. With NVIDIA's driver (580) the command would fail when its whole wait list has ended,
+    // and commands enqueued in its in-order queue until then would fail, too.
+    if (!fails_ && command_.queue.space->quirks.loses_commands_behind_failures &&
+        first_failure(waits_.events()) < 0) {
         fails_ = true;
         std::vector<Event> remains;
         remains.push_back(std::move(native_event_));
@@ -247,7 +269,8 @@ Promise CommandRun::results_here(bool failed) {
     }
     if (!lands() && is_read_here()) {
         own.landed = own.incoming = std::make_shared<Ending>();
-        executor_.memory().landings().add(command_.result.memory(), [landed = own.landed] { return landed->over(); });
+        executor_.memory().landings().add(command_.result.memory(),
+                                          [landed = own.landed] { return landed->over(); });
         executor_.ends().end_with(native_event_.get(), own.landed);
     }
     return own;
@@ -270,8 +293,8 @@ void CommandRun::keep_step(bool failed) {
         steps.add(step, queue, std::move(order));
 }
 
-// Sends a result to all processes that run the program. The returned ending ends when the bytes are in this process's
-// memory and have been forwarded.
+// Sends a result to all processes that run the program. The returned ending ends when the bytes are
+// in this process's memory and have been forwarded.
 std::shared_ptr<Ending> CommandRun::pass_result(EventObject &event) {
     Enqueued &command = command_;
     Transport &transport = executor_.transport();
@@ -280,22 +303,26 @@ std::shared_ptr<Ending> CommandRun::pass_result(EventObject &event) {
     const std::shared_ptr<Ending> failed = event.ending;
     event.end_as(std::make_shared<Ending>());
     const bool by_caller = command.blocking && failed == nullptr && executor_.mode().has_program();
-    // Another result may still be on its way to the same memory. The later one must not overtake it.
+    // Another result may still be on its way to the same memory. The later one must not overtake
+    // it.
     const bool overlaps =
         (lands() || relay.from) &&
-        executor_.memory().landings().add(command.result.memory(), [landed = event.ending] { return landed->over(); });
-    // The result must not arrive before this process's program has set the earlier user events. Other processes may
-    // have set theirs already.
+        executor_.memory().landings().add(command.result.memory(),
+                                          [landed = event.ending] { return landed->over(); });
+    // The result must not arrive before this process's program has set the earlier user events.
+    // Other processes may have set theirs already.
     const std::shared_ptr<Ending> after =
-        both(overlaps ? before().landed : nullptr, relay.from ? regardless_of_failure(before().set) : nullptr);
+        both(overlaps ? before().landed : nullptr,
+             relay.from ? regardless_of_failure(before().set) : nullptr);
     if (native_ && command.staging != nullptr) {
         std::byte *const target = std::exchange(command.result.data, command.staging.get());
-        command.result.arrived = [target, size = command.result.size, memory = std::move(command.staging)] {
+        command.result.arrived = [target, size = command.result.size,
+                                  memory = std::move(command.staging)] {
             copy_with_threads(target, memory.get(), size);
         };
     }
-    auto operation =
-        transport.relay(std::move(command.result), relay, event.ending, times_of_command(event), by_caller);
+    auto operation = transport.relay(std::move(command.result), relay, event.ending,
+                                     times_of_command(event), by_caller);
     if (by_caller) {
         event.result = command_of(std::move(operation));
         event.result_after = after;
@@ -305,13 +332,14 @@ std::shared_ptr<Ending> CommandRun::pass_result(EventObject &event) {
             std::shared_ptr<Ending> failed;
             Event native;
         };
-        after->then([&ends, held = std::make_shared<Held>(std::move(operation), failed,
-                                                          Event::share(event.native.get()))](cl_int) {
-            if (held->failed == nullptr)
-                ends.submit(std::move(held->operation), held->native.get());
-            else
-                ends.submit_now(std::move(held->operation), held->failed->status());
-        });
+        after->then(
+            [&ends, held = std::make_shared<Held>(std::move(operation), failed,
+                                                  Event::share(event.native.get()))](cl_int) {
+                if (held->failed == nullptr)
+                    ends.submit(std::move(held->operation), held->native.get());
+                else
+                    ends.submit_now(std::move(held->operation), held->failed->status());
+            });
     } else if (failed == nullptr) {
         ends.submit(std::move(operation), event.native.get());
     } else {

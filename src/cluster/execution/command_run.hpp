@@ -20,7 +20,8 @@ public:
     /// Both must outlive it.
     CommandRun(Executor &executor, Enqueued &command);
 
-    /// Executes the schedule's decisions, and collects the events that the native command waits for.
+    /// Executes the schedule's decisions, and collects the events that the native command waits
+    /// for.
     void prepare();
     /// Enqueues the command natively if its device is here. `native` as in Executor::run().
     template <typename Native>
@@ -32,8 +33,9 @@ public:
         const auto held = careful ? hold_failures() : FailureLock();
         command_.leaves_lock = decisions_ == nullptr && !careful && command_.queue.whole == nullptr;
         try {
-            code_ = native(command_, Waits{count, count != 0 ? events.data() : nullptr,
-                                           needs_event(event_wanted) ? native_event_.out() : nullptr});
+            code_ =
+                native(command_, Waits{count, count != 0 ? events.data() : nullptr,
+                                       needs_event(event_wanted) ? native_event_.out() : nullptr});
         } catch (const Error &error) {
             code_ = error.status().code;
         }
@@ -60,18 +62,20 @@ private:
         return native_ && command_.result.size > 0 &&
                (command_.staging != nullptr || command_.result.arrived != nullptr);
     }
-    /// Whether this process reads bytes that all devices have. Results of other processes may reach the same memory
-    /// before or after.
+    /// Whether this process reads bytes that all devices have. Results of other processes may reach
+    /// the same memory before or after.
     [[nodiscard]] bool is_read_here() const;
-    /// Returns true if a command without a result leaves the promises of the queue's ends as they are.
+    /// Returns true if a command without a result leaves the promises of the queue's ends as they
+    /// are.
     [[nodiscard]] bool adds_nothing() const;
 
     Executor &executor_;
     Enqueued &command_;
     const Decisions *decisions_ = nullptr;  ///< null if there is nothing to decide
     bool native_ = true;                    ///< its device is this process's
-    bool fails_ = false;                    ///< an event that it waits for, or a transfer, has failed already
-    cl_int code_ = CL_SUCCESS;              ///< of the native call
+    /// An event that it waits for, or a transfer, has failed already.
+    bool fails_ = false;
+    cl_int code_ = CL_SUCCESS;  ///< of the native call
     NativeWaits waits_;
     HostMemorySupply::Supply supply_;
     std::optional<Promise> before_;  ///< for before()

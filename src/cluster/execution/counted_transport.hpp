@@ -14,8 +14,8 @@ public:
     /// Both must outlive it.
     CountedTransport(Transport &carrier, Traffic &traffic) : carrier_(carrier), traffic_(traffic) {}
 
-    std::unique_ptr<Operation> transfer(DeviceRange range, Direction direction, const Message &message,
-                                        const Link &link) override {
+    std::unique_ptr<Operation> transfer(DeviceRange range, Direction direction,
+                                        const Message &message, const Link &link) override {
         if (!link.in_process) count_data(direction, message.peer, range.size);
         return carrier_.transfer(std::move(range), direction, message, link);
     }
@@ -28,16 +28,19 @@ public:
         traffic_.sent(message.peer, Carries::end, sizeof(EndMessage));
         return carrier_.send_status(message, std::move(times));
     }
-    std::unique_ptr<Operation> receive_status(const Message &message, std::shared_ptr<Ending> ending) override {
+    std::unique_ptr<Operation> receive_status(const Message &message,
+                                              std::shared_ptr<Ending> ending) override {
         traffic_.received(message.peer, Carries::end, sizeof(EndMessage));
         return carrier_.receive_status(message, std::move(ending));
     }
-    std::unique_ptr<Operation> relay(Result result, const Relay &relay, std::shared_ptr<Ending> ending,
-                                     TimesOfCommand times, bool by_caller) override {
+    std::unique_ptr<Operation> relay(Result result, const Relay &relay,
+                                     std::shared_ptr<Ending> ending, TimesOfCommand times,
+                                     bool by_caller) override {
         const std::size_t bytes = result.size + (times ? sizeof(Times) : 0);
         if (relay.from) traffic_.received(relay.from->peer, Carries::result, bytes);
         for (const Message &to : relay.to) traffic_.sent(to.peer, Carries::result, bytes);
-        return carrier_.relay(std::move(result), relay, std::move(ending), std::move(times), by_caller);
+        return carrier_.relay(std::move(result), relay, std::move(ending), std::move(times),
+                              by_caller);
     }
     [[nodiscard]] bool reaches_itself() const override { return carrier_.reaches_itself(); }
     ProgressThread &progress_thread() override { return carrier_.progress_thread(); }

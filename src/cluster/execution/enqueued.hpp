@@ -41,10 +41,11 @@ struct Enqueued {
     Result result{};        ///< has no bytes if the command has no result
     bool blocking = false;  ///< the caller will wait_for_result()
     bool reads_host_memory = false;
-    /// The program's memory that the command reads, if it must be sent to the device's process. A process without the
-    /// program ignores `begin`.
+    /// The program's memory that the command reads, if it must be sent to the device's process. A
+    /// process without the program ignores `begin`.
     std::optional<HostRegion> source{};
-    /// The same bytes without gaps in this process, present when the command begins; null if they were not sent here.
+    /// The same bytes without gaps in this process, present when the command begins; null if they
+    /// were not sent here.
     std::shared_ptr<std::byte[]> brought{};
     /// A promised ending that the native command must wait for; null if there is none.
     std::shared_ptr<Ending> behind{};
@@ -54,15 +55,15 @@ struct Enqueued {
     bool in_blocks = false;
     /// Keeps the program's memory alive until the command has ended; null if the program does this.
     std::shared_ptr<const void> kept{};
-    /// Whether this is a sub-range of a command on a lane of an aggregate queue. Then the schedule knows its bytes
-    /// already (begin_parts()).
+    /// Whether this is a sub-range of a command on a lane of an aggregate queue. Then the schedule
+    /// knows its bytes already (begin_parts()).
     bool is_part = false;
     /// The command fails, because bytes that it reads did not arrive.
     bool lacks_input = false;
     /// The wait list of the whole command; `wait_list` contains its events for this lane.
     std::span<EventObject *const> whole_wait_list{};
-    /// Set before the native command is enqueued: earlier results that must arrive in the program's memory first. May
-    /// be null.
+    /// Set before the native command is enqueued: earlier results that must arrive in the program's
+    /// memory first. May be null.
     std::shared_ptr<Ending> incoming{};
     /// Set while the native command is enqueued; as in EventObject.
     std::shared_ptr<const Times> own_times{};
@@ -98,8 +99,8 @@ struct Waits {
     cl_event *event;
 };
 
-/// Enqueues a native marker that waits only for these events, or for none. PoCL 3.1's markers in out-of-order queues
-/// wait for all earlier commands; other drivers' markers do so without events.
+/// Enqueues a native marker that waits only for these events, or for none. PoCL 3.1's markers in
+/// out-of-order queues wait for all earlier commands; other drivers' markers do so without events.
 cl_int enqueue_marker_behind(const QueueObject &queue, const Waits &waits);
 
 }  // namespace cldist::cluster

@@ -13,7 +13,8 @@ namespace {
 // So many commands are enqueued between two searches for ended steps.
 constexpr unsigned forget_every = 32;
 
-bool has_discrete_device(const Topology &topology, Process process, const std::vector<MemoryTraits> &memories) {
+bool has_discrete_device(const Topology &topology, Process process,
+                         const std::vector<MemoryTraits> &memories) {
     for (MemoryId memory = 0; memory < topology.memories(); ++memory)
         if (topology.process_of(memory) == process && !memories[memory].host_memory) return true;
     return false;
@@ -23,12 +24,15 @@ bool has_discrete_device(const Topology &topology, Process process, const std::v
 
 cl_int enqueue_marker_behind(const QueueObject &queue, const Waits &waits) {
     const cl_command_queue native = queue.native.get();
-    if (queue.in_order()) return clEnqueueMarkerWithWaitList(native, waits.count, waits.events, waits.event);
+    if (queue.in_order())
+        return clEnqueueMarkerWithWaitList(native, waits.count, waits.events, waits.event);
     if (queue.space->quirks.markers_wait_for_all) {
         const cl_mem buffer = queue.space->small_buffer();
-        return clEnqueueMigrateMemObjects(native, 1, &buffer, 0, waits.count, waits.events, waits.event);
+        return clEnqueueMigrateMemObjects(native, 1, &buffer, 0, waits.count, waits.events,
+                                          waits.event);
     }
-    if (waits.count != 0) return clEnqueueMarkerWithWaitList(native, waits.count, waits.events, waits.event);
+    if (waits.count != 0)
+        return clEnqueueMarkerWithWaitList(native, waits.count, waits.events, waits.event);
     cl_int code = CL_SUCCESS;
     const Event complete = Event::adopt(clCreateUserEvent(queue.space->context.get(), &code));
     if (code != CL_SUCCESS) return code;
@@ -37,21 +41,24 @@ cl_int enqueue_marker_behind(const QueueObject &queue, const Waits &waits) {
     return clEnqueueMarkerWithWaitList(native, 1, &wait, waits.event);
 }
 
-Executor::Executor(Schedule &schedule, Process self, Transport &transport, const std::vector<MemoryTraits> &memories,
-                   const HostMode &mode, HostLink *link)
+Executor::Executor(Schedule &schedule, Process self, Transport &transport,
+                   const std::vector<MemoryTraits> &memories, const HostMode &mode, HostLink *link)
     : schedule_(schedule),
       transport_(transport),
       mode_(mode),
       objects_(schedule, self, mode),
       ends_(schedule, transport, has_discrete_device(schedule.topology(), self, memories)),
-      steps_([this](cl_event native, std::shared_ptr<Ending> ending) { ends_.end_with(native, std::move(ending)); }),
+      steps_([this](cl_event native, std::shared_ptr<Ending> ending) {
+          ends_.end_with(native, std::move(ending));
+      }),
       transfers_(schedule.topology(), self, transport, memories, objects_, steps_, ends_),
       memory_(mode, has_discrete_device(schedule.topology(), self, memories)),
       supply_(schedule, self, transport, link, ends_, steps_, memory_) {}
 
 void Executor::attach(MemObject &buffer, MemoryId device) {
     if (decides_nothing(*buffer.context)) return;
-    for (const Transfer &transfer : schedule_.attach(buffer.id, device).transfers) transfers_.start(transfer);
+    for (const Transfer &transfer : schedule_.attach(buffer.id, device).transfers)
+        transfers_.start(transfer);
 }
 
 void Executor::detach(MemObject &buffer) {
@@ -82,11 +89,13 @@ void Executor::count(QueueObject &queue, bool native) {
     if (native) throttle_.count(queue);
 }
 
-std::vector<MemoryId> Executor::begin_parts(std::span<const CommandPart> parts, std::span<const BufferId> buffers,
-                                            KnownParts &known, const OpenUserEvents &behind) {
+std::vector<MemoryId> Executor::begin_parts(std::span<const CommandPart> parts,
+                                            std::span<const BufferId> buffers, KnownParts &known,
+                                            const OpenUserEvents &behind) {
     forget_ended();
     std::vector<MemoryId> lacking;
-    for (const Transfer &transfer : schedule_.begin_parts(parts, buffers, known, behind.any(), behind.name()))
+    for (const Transfer &transfer :
+         schedule_.begin_parts(parts, buffers, known, behind.any(), behind.name()))
         if (!transfers_.start(transfer)) lacking.push_back(transfer.target);
     return lacking;
 }
@@ -110,7 +119,8 @@ void Executor::finish_all() {
     transport_.progress_thread().wait_idle(0);
     ends_.wait_for_finishes();
     transport_.progress_thread().wait_idle(0);
-    if (ProgressThread *const progress_thread = find_file_progress_thread()) progress_thread->wait_idle(0);
+    if (ProgressThread *const progress_thread = find_file_progress_thread())
+        progress_thread->wait_idle(0);
 }
 
 }  // namespace cldist::cluster

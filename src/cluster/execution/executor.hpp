@@ -24,21 +24,23 @@ namespace cldist::cluster {
 struct Commands {
     std::uint64_t actual = 0;  ///< on this process's devices
     std::uint64_t others = 0;
-    std::uint64_t aside = 0;  ///< commands of both kinds whose calls are not numbered (CallLog::record_aside)
+    /// Commands of both kinds whose calls are not numbered (CallLog::record_aside)
+    std::uint64_t aside = 0;
 };
 
-/// Executes the schedule's decisions in this process: moves bytes, enqueues native commands after their dependencies,
-/// and notifies other processes. Requires the lock.
+/// Executes the schedule's decisions in this process: moves bytes, enqueues native commands after
+/// their dependencies, and notifies other processes. Requires the lock.
 class Executor final : public QueueKeeper, public SpaceKeeper {
 public:
-    /// `self` is this process; `memories` is indexed by memory numbers. All referenced objects must outlive the
-    /// executor. `link` is null unless there is a central host.
-    Executor(Schedule &schedule, Process self, Transport &transport, const std::vector<MemoryTraits> &memories,
-             const HostMode &mode, HostLink *link);
+    /// `self` is this process; `memories` is indexed by memory numbers. All referenced objects must
+    /// outlive the executor. `link` is null unless there is a central host.
+    Executor(Schedule &schedule, Process self, Transport &transport,
+             const std::vector<MemoryTraits> &memories, const HostMode &mode, HostLink *link);
 
-    /// Calls `native(command, waits)` if the command runs in this process. `native` returns OpenCL's code, and may set
-    /// the result's address. Returns the command's event, or null if nobody needs it. If the native platform rejects
-    /// the command, run() throws an Error in a single process; with several processes the event fails.
+    /// Calls `native(command, waits)` if the command runs in this process. `native` returns
+    /// OpenCL's code, and may set the result's address. Returns the command's event, or null if
+    /// nobody needs it. If the native platform rejects the command, run() throws an Error in a
+    /// single process; with several processes the event fails.
     template <typename Native>
     Ref<EventObject> run(Enqueued &&command, bool event_wanted, Native &&native) {
         CommandRun run(*this, command);
@@ -47,18 +49,21 @@ public:
         return run.finish(event_wanted);
     }
 
-    /// Returns the program's event of a command on another process's device that this process leaves out.
+    /// Returns the program's event of a command on another process's device that this process
+    /// leaves out.
     EventObject *event_of_left_out(QueueObject &queue, cl_command_type type);
     void note_aside() { ++commands_.aside; }
-    /// Starts the transfers for the parts of a split launch (Schedule::begin_parts()). The caller then runs those of
-    /// this process and keeps the lock until it has. Returns the memories that will lack what their parts read, because
-    /// a transfer has failed.
-    std::vector<MemoryId> begin_parts(std::span<const CommandPart> parts, std::span<const BufferId> buffers,
-                                      KnownParts &known, const OpenUserEvents &behind);
+    /// Starts the transfers for the parts of a split launch (Schedule::begin_parts()). The caller
+    /// then runs those of this process and keeps the lock until it has. Returns the memories that
+    /// will lack what their parts read, because a transfer has failed.
+    std::vector<MemoryId> begin_parts(std::span<const CommandPart> parts,
+                                      std::span<const BufferId> buffers, KnownParts &known,
+                                      const OpenUserEvents &behind);
     /// Forgets steps that have ended, from time to time.
     void forget_ended();
 
-    /// Moves the bytes of a root buffer to the device's memory, and keeps them there until detach() (Schedule::attach).
+    /// Moves the bytes of a root buffer to the device's memory, and keeps them there until detach()
+    /// (Schedule::attach).
     void attach(MemObject &buffer, MemoryId device);
     void detach(MemObject &buffer);
 
@@ -73,7 +78,8 @@ public:
     /// Counts sub-ranges of a command that run in other processes.
     void count_others(std::size_t parts) { commands_.others += parts; }
 
-    /// The program has ended: waits until all that this process does for others has been done. Not under the lock.
+    /// The program has ended: waits until all that this process does for others has been done. Not
+    /// under the lock.
     void finish_all();
 
     [[nodiscard]] Schedule &schedule() { return schedule_; }
@@ -92,10 +98,11 @@ public:
     [[nodiscard]] bool alone() const { return schedule_.topology().processes() == 1; }
     /// Whether ends may have promises.
     [[nodiscard]] bool promises() const { return memory_.copies_possible() || !alone(); }
-    /// Returns true if there is one memory and no other process. Then no bytes move, and commands need no order that
-    /// the program did not ask for, except on the lanes of one queue.
+    /// Returns true if there is one memory and no other process. Then no bytes move, and commands
+    /// need no order that the program did not ask for, except on the lanes of one queue.
     [[nodiscard]] bool decides_nothing(const ContextObject &context) const {
-        return alone() && context.spaces.size() == 1 && (!context.aggregate || context.devices.size() == 1);
+        return alone() && context.spaces.size() == 1 &&
+               (!context.aggregate || context.devices.size() == 1);
     }
 
 private:

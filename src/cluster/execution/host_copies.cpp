@@ -17,15 +17,17 @@ constexpr std::size_t largest_whole_by_default = std::size_t{16} << 20U;
 }  // namespace
 
 void copy_with_threads(std::byte *to, const std::byte *from, std::size_t size) {
-    io_threads().run_in_pieces(
-        size, [to, from](std::size_t begin, std::size_t end) { std::memcpy(to + begin, from + begin, end - begin); });
+    io_threads().run_in_pieces(size, [to, from](std::size_t begin, std::size_t end) {
+        std::memcpy(to + begin, from + begin, end - begin);
+    });
 }
 
 bool HostCopies::wanted(QueueObject &queue) { return possible(!queue.resources()->host_memory()); }
 
 bool HostCopies::possible(bool discrete) {
     using Choice = cldist::HostCopies;
-    return config().host_copies == Choice::staged || (config().host_copies == Choice::automatic && discrete);
+    return config().host_copies == Choice::staged ||
+           (config().host_copies == Choice::automatic && discrete);
 }
 
 std::size_t HostCopies::largest_whole() {
@@ -39,7 +41,8 @@ std::shared_ptr<std::byte[]> HostCopies::memory(QueueObject &queue, std::size_t 
     return fits() ? page_locked(*queue.resources(), size) : nullptr;
 }
 
-std::shared_ptr<std::byte[]> HostCopies::page_locked(const DeviceResources &resources, std::size_t size) {
+std::shared_ptr<std::byte[]> HostCopies::page_locked(const DeviceResources &resources,
+                                                     std::size_t size) {
     try {
         auto lease = std::make_shared<StagingPool::Lease>(resources.staging().lease(size));
         std::byte *const data = lease->data();
@@ -52,7 +55,9 @@ std::shared_ptr<std::byte[]> HostCopies::page_locked(const DeviceResources &reso
 
 // This needs no callback of the driver, which would wake one of its threads each time.
 void HostCopies::let_go(bool all) {
-    const auto over = [](const auto &kept) { return execution_status(kept.first.get()) <= CL_COMPLETE; };
+    const auto over = [](const auto &kept) {
+        return execution_status(kept.first.get()) <= CL_COMPLETE;
+    };
     while (!kept_.empty() && over(kept_.front())) kept_.pop_front();
     if (all) std::erase_if(kept_, over);
 }

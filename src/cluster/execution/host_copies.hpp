@@ -13,9 +13,10 @@ namespace cldist::cluster {
 /// Copies memory with several threads, one of which is the caller.
 void copy_with_threads(std::byte *to, const std::byte *from, std::size_t size);
 
-/// Page-locked memory of the library for copies between devices and the program's pageable memory. A call of NVIDIA's
-/// driver (580) that copies pageable memory holds a lock until the memory is read or partly written, even if the call
-/// is non-blocking. The driver recognises memory that the program has page-locked itself. Requires the lock.
+/// Page-locked memory of the library for copies between devices and the program's pageable memory.
+/// A call of NVIDIA's driver (580) that copies pageable memory holds a lock until the memory is
+/// read or partly written, even if the call is non-blocking. The driver recognises memory that the
+/// program has page-locked itself. Requires the lock.
 class HostCopies {
 public:
     /// Whether copies of a queue of this process should use such memory.
@@ -28,7 +29,8 @@ public:
     /// Returns memory for a copy, or null if too much is in use.
     std::shared_ptr<std::byte[]> memory(QueueObject &queue, std::size_t size);
     /// Returns memory even if much is in use, or null if the platform refuses it.
-    static std::shared_ptr<std::byte[]> page_locked(const DeviceResources &resources, std::size_t size);
+    static std::shared_ptr<std::byte[]> page_locked(const DeviceResources &resources,
+                                                    std::size_t size);
     /// Keeps the memory until the event has ended.
     void keep_until(Event event, std::shared_ptr<std::byte[]> memory) {
         kept_.emplace_back(std::move(event), std::move(memory));
@@ -49,7 +51,8 @@ private:
     void let_go(bool all);
 
     std::deque<std::pair<Event, std::shared_ptr<std::byte[]>>> kept_;
-    std::map<const std::byte *, std::pair<const std::byte *, unsigned>> page_locked_;  // end, and how many times
+    // End, and how many times.
+    std::map<const std::byte *, std::pair<const std::byte *, unsigned>> page_locked_;
 };
 
 }  // namespace cldist::cluster

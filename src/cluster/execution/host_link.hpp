@@ -12,8 +12,8 @@ enum class HostRole {
     follower,    ///< in process 0 alone, which is another process
 };
 
-/// With a central host: what goes with the record of the call that is being made, to all processes that follow. Under
-/// the lock.
+/// With a central host: what goes with the record of the call that is being made, to all processes
+/// that follow. Under the lock.
 class HostLink {
 public:
     HostLink() = default;

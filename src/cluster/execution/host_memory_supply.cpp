@@ -14,7 +14,8 @@
 namespace cldist::cluster {
 namespace {
 
-// Up to so many bytes of the program's memory travel to all processes with the record of the command that reads them.
+// Up to so many bytes of the program's memory travel to all processes with the record of the
+// command that reads them.
 constexpr std::size_t most_with_record = 256;
 // How they travel, by HostLink's kinds.
 enum Brought : unsigned { with_record, as_message };
@@ -23,9 +24,12 @@ enum Brought : unsigned { with_record, as_message };
 class HostMemorySend final : public Carried {
 public:
     /// `pack` is called before the carrier starts.
-    HostMemorySend(std::unique_ptr<Operation> carrier, std::function<void()> pack, std::shared_ptr<Ending> sent,
-                   std::shared_ptr<const void> kept)
-        : Carried(std::move(carrier)), pack_(std::move(pack)), sent_(std::move(sent)), kept_(std::move(kept)) {}
+    HostMemorySend(std::unique_ptr<Operation> carrier, std::function<void()> pack,
+                   std::shared_ptr<Ending> sent, std::shared_ptr<const void> kept)
+        : Carried(std::move(carrier)),
+          pack_(std::move(pack)),
+          sent_(std::move(sent)),
+          kept_(std::move(kept)) {}
     ~HostMemorySend() override { sent_->set(CL_TRANSFER_ABANDONED); }
 
 private:
@@ -47,10 +51,10 @@ Link HostMemorySupply::link_to(Process other) const {
     return {topology.host_of(other) == topology.host_of(self_), host_memory, host_memory, false};
 }
 
-// The program's memory is in process 0. The program may change it until the command can begin, which requires that the
-// program has set all earlier user events.
-HostMemorySupply::Supply HostMemorySupply::bring(Enqueued &command, const Promise &before, bool fails, bool is_here,
-                                                 NativeWaits &waits) {
+// The program's memory is in process 0. The program may change it until the command can begin,
+// which requires that the program has set all earlier user events.
+HostMemorySupply::Supply HostMemorySupply::bring(Enqueued &command, const Promise &before,
+                                                 bool fails, bool is_here, NativeWaits &waits) {
     Supply supply;
     const Process owner = command.queue.device->process;
     const std::size_t size = command.source->size();
@@ -60,13 +64,17 @@ HostMemorySupply::Supply HostMemorySupply::bring(Enqueued &command, const Promis
         const bool is_small = size <= most_with_record && !is_open(after);
         std::array<std::byte, most_with_record> bytes;
         if (is_small) pack(*command.source, bytes.data());
-        link_->give(is_small ? with_record : as_message, std::span(bytes).first(is_small ? size : 0));
-        if (!is_small) supply.sent = send(command, *schedule_.message_from_first(owner), after, before.set, fails);
+        link_->give(is_small ? with_record : as_message,
+                    std::span(bytes).first(is_small ? size : 0));
+        if (!is_small)
+            supply.sent =
+                send(command, *schedule_.message_from_first(owner), after, before.set, fails);
         return supply;
     }
     const HostLink::Given given = link_->take();
     if (given.kind == as_message) {
-        if (const auto message = schedule_.message_from_first(owner)) receive(command, *message, supply, waits);
+        if (const auto message = schedule_.message_from_first(owner))
+            receive(command, *message, supply, waits);
     } else if (is_here) {
         command.brought = own_memory(size);
         std::copy(given.bytes.begin(), given.bytes.end(), command.brought.get());
@@ -74,11 +82,11 @@ HostMemorySupply::Supply HostMemorySupply::bring(Enqueued &command, const Promis
     return supply;
 }
 
-// If the command fails first, its event promises nothing, and the program may have freed the memory. So nothing is
-// read.
+// If the command fails first, its event promises nothing, and the program may have freed the
+// memory. So nothing is read.
 std::shared_ptr<Ending> HostMemorySupply::send(const Enqueued &command, const Message &message,
-                                               const std::shared_ptr<Ending> &after, const std::shared_ptr<Ending> &set,
-                                               bool fails) {
+                                               const std::shared_ptr<Ending> &after,
+                                               const std::shared_ptr<Ending> &set, bool fails) {
     const HostRegion source = *command.source;
     std::shared_ptr<std::byte[]> packed;
     std::function<void()> pack_first;
@@ -86,17 +94,20 @@ std::shared_ptr<Ending> HostMemorySupply::send(const Enqueued &command, const Me
         packed = own_memory(source.size());
         pack_first = [source, to = packed.get()] { pack(source, to); };
     }
-    DeviceRange range{nullptr, {}, 0, source.size(), packed != nullptr ? packed.get() : source.begin, {}};
+    DeviceRange range{
+        nullptr, {}, 0, source.size(), packed != nullptr ? packed.get() : source.begin, {}};
     auto sent = std::make_shared<Ending>();
-    auto kept = std::make_shared<std::pair<std::shared_ptr<const void>, std::shared_ptr<const void>>>(std::move(packed),
-                                                                                                      command.kept);
+    auto kept =
+        std::make_shared<std::pair<std::shared_ptr<const void>, std::shared_ptr<const void>>>(
+            std::move(packed), command.kept);
     auto send = std::make_shared<std::unique_ptr<Operation>>(std::make_unique<HostMemorySend>(
-        transport_.transfer(std::move(range), Direction::send, message, link_to(message.peer)), std::move(pack_first),
-        sent, std::move(kept)));
+        transport_.transfer(std::move(range), Direction::send, message, link_to(message.peer)),
+        std::move(pack_first), sent, std::move(kept)));
     const cl_int failed = fails ? CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST : CL_COMPLETE;
     if (is_open(after))
         after->then([this, send, set, failed](cl_int) {
-            ends_.submit_now(std::move(*send), set != nullptr ? std::min(failed, set->status()) : failed);
+            ends_.submit_now(std::move(*send),
+                             set != nullptr ? std::min(failed, set->status()) : failed);
         });
     else
         ends_.submit_now(std::move(*send), failed);
@@ -104,7 +115,8 @@ std::shared_ptr<Ending> HostMemorySupply::send(const Enqueued &command, const Me
 }
 
 // start() starts the receive later.
-void HostMemorySupply::receive(Enqueued &command, const Message &message, Supply &supply, NativeWaits &waits) {
+void HostMemorySupply::receive(Enqueued &command, const Message &message, Supply &supply,
+                               NativeWaits &waits) {
     const std::size_t size = command.source->size();
     command.brought = brought_memory(command.queue, size);
     Space &space = *command.queue.space;
@@ -114,12 +126,14 @@ void HostMemorySupply::receive(Enqueued &command, const Message &message, Supply
     keep_until(supply.arrival, command.brought);  // the command may fail earlier
     DeviceRange range{nullptr, {}, 0, size, command.brought.get(), {}};
     // Without a device: the command reports the failure, so the receive does not.
-    supply.receive = command_of(transport_.transfer(std::move(range), Direction::recv, message, link_to(message.peer)),
-                                std::move(bridge));
+    supply.receive = command_of(
+        transport_.transfer(std::move(range), Direction::recv, message, link_to(message.peer)),
+        std::move(bridge));
 }
 
 // Memory that counts itself in bytes_brought_ as long as it exists.
-std::shared_ptr<std::byte[]> HostMemorySupply::brought_memory(QueueObject &queue, std::size_t size) {
+std::shared_ptr<std::byte[]> HostMemorySupply::brought_memory(QueueObject &queue,
+                                                              std::size_t size) {
     std::shared_ptr<std::byte[]> memory = memory_.memory_for(queue, size);
     *bytes_brought_ += size;
     std::byte *const bytes = memory.get();
@@ -129,9 +143,10 @@ std::shared_ptr<std::byte[]> HostMemorySupply::brought_memory(QueueObject &queue
             }};
 }
 
-// The host sends bytes ahead, and they stay here until their command can run. Beyond a limit, the bytes stay at the
-// host: the receive starts when the command waits for nothing else.
-void HostMemorySupply::start(Supply &supply, const QueueObject &queue, NativeWaits &waits, bool fails) {
+// The host sends bytes ahead, and they stay here until their command can run. Beyond a limit, the
+// bytes stay at the host: the receive starts when the command waits for nothing else.
+void HostMemorySupply::start(Supply &supply, const QueueObject &queue, NativeWaits &waits,
+                             bool fails) {
     if (supply.receive == nullptr) return;
     constexpr std::size_t most_brought_ahead = std::size_t{256} << 20U;
     std::vector<cl_event> others = waits.events();

@@ -16,10 +16,13 @@ bool HostRegion::has_gaps() const {
            (slice_pitch != region[0] * region[1] && region[2] > 1);
 }
 
-bool boxes_overlap(const std::array<std::size_t, 3> &origin_a, const std::array<std::size_t, 3> &region_a,
-                   const std::array<std::size_t, 3> &origin_b, const std::array<std::size_t, 3> &region_b) {
+bool boxes_overlap(const std::array<std::size_t, 3> &origin_a,
+                   const std::array<std::size_t, 3> &region_a,
+                   const std::array<std::size_t, 3> &origin_b,
+                   const std::array<std::size_t, 3> &region_b) {
     for (std::size_t i = 0; i < 3; ++i)
-        if (origin_a[i] + region_a[i] <= origin_b[i] || origin_b[i] + region_b[i] <= origin_a[i]) return false;
+        if (origin_a[i] + region_a[i] <= origin_b[i] || origin_b[i] + region_b[i] <= origin_a[i])
+            return false;
     return true;
 }
 
@@ -32,7 +35,8 @@ void pack(const HostRegion &host, std::byte *to) {
 void unpack(const std::byte *from, const HostRegion &host) {
     for (std::size_t z = 0; z < host.region[2]; ++z)
         for (std::size_t y = 0; y < host.region[1]; ++y, from += host.region[0])
-            std::memcpy(host.begin + z * host.slice_pitch + y * host.row_pitch, from, host.region[0]);
+            std::memcpy(host.begin + z * host.slice_pitch + y * host.row_pitch, from,
+                        host.region[0]);
 }
 
 std::shared_ptr<std::byte[]> own_memory(std::size_t size) {
@@ -49,7 +53,10 @@ void keep_until(cl_event event, std::shared_ptr<const void> memory) {
     auto *const keeper = new std::shared_ptr<const void>(std::move(memory));
     clSetEventCallback(
         event, CL_COMPLETE,
-        [](cl_event, cl_int, void *data) { delete static_cast<std::shared_ptr<const void> *>(data); }, keeper);
+        [](cl_event, cl_int, void *data) {
+            delete static_cast<std::shared_ptr<const void> *>(data);
+        },
+        keeper);
 }
 
 namespace {
@@ -60,7 +67,8 @@ constexpr std::size_t largest_guard = 65536;
 const std::byte *guard_bytes() {
     static const std::vector<std::byte> bytes = [] {
         std::vector<std::byte> made(largest_guard);
-        for (std::size_t i = 0; i < made.size(); ++i) made[i] = static_cast<std::byte>(mixed(i + 1));
+        for (std::size_t i = 0; i < made.size(); ++i)
+            made[i] = static_cast<std::byte>(mixed(i + 1));
         return made;
     }();
     return bytes.data();
@@ -75,7 +83,9 @@ std::size_t guard_size(MemObject &object, const Mapped &mapped) {
     return std::clamp(rest, least, largest_guard);
 }
 
-void set_guard(const Mapped &mapped) { std::memcpy(mapped.own.get() + mapped.size, guard_bytes(), mapped.guard); }
+void set_guard(const Mapped &mapped) {
+    std::memcpy(mapped.own.get() + mapped.size, guard_bytes(), mapped.guard);
+}
 
 std::size_t bytes_beyond(const Mapped &mapped) {
     if (mapped.guard == 0) return 0;
@@ -105,17 +115,19 @@ HostRegion written_region(const MemObject &object, const Mapped &mapped) {
             mapped.pitches.slice};
 }
 
-cl_int write_back(const QueueObject &queue, const MemObject &object, cl_mem native, const Mapped &mapped,
-                  const std::byte *bytes, const Waits &waits) {
+cl_int write_back(const QueueObject &queue, const MemObject &object, cl_mem native,
+                  const Mapped &mapped, const std::byte *bytes, const Waits &waits) {
     if (object.is_image())
-        return clEnqueueWriteImage(queue.native.get(), native, CL_FALSE, mapped.origin.data(), mapped.region.data(), 0,
-                                   0, bytes, waits.count, waits.events, waits.event);
+        return clEnqueueWriteImage(queue.native.get(), native, CL_FALSE, mapped.origin.data(),
+                                   mapped.region.data(), 0, 0, bytes, waits.count, waits.events,
+                                   waits.event);
     return clEnqueueWriteBuffer(queue.native.get(), native, CL_FALSE, object.origin + mapped.begin,
-                                mapped.end - mapped.begin, bytes, waits.count, waits.events, waits.event);
+                                mapped.end - mapped.begin, bytes, waits.count, waits.events,
+                                waits.event);
 }
 
-cl_int unmap(const QueueObject &queue, const MemObject &object, cl_mem native, const Mapped &mapped, const Waits &waits,
-             HostCopies &copies) {
+cl_int unmap(const QueueObject &queue, const MemObject &object, cl_mem native, const Mapped &mapped,
+             const Waits &waits, HostCopies &copies) {
     // A native mapping is another memory's.
     const bool keeps = mapped.own != nullptr || mapped.is_native;
     Event own;
@@ -124,12 +136,14 @@ cl_int unmap(const QueueObject &queue, const MemObject &object, cl_mem native, c
     if (!mapped.is_written())
         code = enqueue_marker_behind(queue, {waits.count, waits.events, event});
     else if (object.is_image())
-        code = clEnqueueWriteImage(queue.native.get(), native, CL_FALSE, mapped.origin.data(), mapped.region.data(),
-                                   mapped.pitches.row, mapped.pitches.native_slice(object.type), mapped.memory,
+        code = clEnqueueWriteImage(queue.native.get(), native, CL_FALSE, mapped.origin.data(),
+                                   mapped.region.data(), mapped.pitches.row,
+                                   mapped.pitches.native_slice(object.type), mapped.memory,
                                    waits.count, waits.events, event);
     else
-        code = clEnqueueWriteBuffer(queue.native.get(), native, CL_FALSE, object.origin + mapped.begin,
-                                    mapped.end - mapped.begin, mapped.memory, waits.count, waits.events, event);
+        code = clEnqueueWriteBuffer(queue.native.get(), native, CL_FALSE,
+                                    object.origin + mapped.begin, mapped.end - mapped.begin,
+                                    mapped.memory, waits.count, waits.events, event);
     if (code != CL_SUCCESS || !keeps) return code;
     if (mapped.own != nullptr && mapped.is_page_locked)
         copies.keep_until(Event::share(*event), mapped.own);

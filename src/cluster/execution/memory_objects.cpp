@@ -5,17 +5,22 @@
 namespace cldist::cluster {
 namespace {
 
-bool is_map(cl_command_type type) { return type == CL_COMMAND_MAP_BUFFER || type == CL_COMMAND_MAP_IMAGE; }
+bool is_map(cl_command_type type) {
+    return type == CL_COMMAND_MAP_BUFFER || type == CL_COMMAND_MAP_IMAGE;
+}
 
 }  // namespace
 
 void MemoryObjects::know(MemObject &object, Contents contents) {
-    const DeviceObject *const holder = contents == Contents::everywhere ? mode_.first_holder(*object.context) : nullptr;
-    // The warning about the program's memory needs every command that uses this memory. An aggregate device's queue
-    // leaves no command out, and the sub-ranges of launches know which device has which bytes.
-    const bool attachable =
-        !object.is_image() && (object.flags & CL_MEM_USE_HOST_PTR) == 0 && !object.context->aggregate;
-    object.id = schedule_.create_buffer(object.size, holder != nullptr ? Contents::undefined : contents, attachable);
+    const DeviceObject *const holder =
+        contents == Contents::everywhere ? mode_.first_holder(*object.context) : nullptr;
+    // The warning about the program's memory needs every command that uses this memory. An
+    // aggregate device's queue leaves no command out, and the sub-ranges of launches know which
+    // device has which bytes.
+    const bool attachable = !object.is_image() && (object.flags & CL_MEM_USE_HOST_PTR) == 0 &&
+                            !object.context->aggregate;
+    object.id = schedule_.create_buffer(
+        object.size, holder != nullptr ? Contents::undefined : contents, attachable);
     if (holder != nullptr) schedule_.give_contents(object.id, holder->memory);
     if (object.id >= objects_.size()) objects_.resize(object.id + 1);
     objects_[object.id] = &object;
@@ -32,7 +37,8 @@ void MemoryObjects::forget(MemObject &object) {
 void MemoryObjects::note_home(BufferId id) {
     const auto home = schedule_.home(id);
     const bool here = home && schedule_.topology().process_of(home->memory) == self_;
-    objects_[id]->set_homes(home ? Homes{here ? Home::here : Home::elsewhere, home->memory + 1} : Homes{});
+    objects_[id]->set_homes(home ? Homes{here ? Home::here : Home::elsewhere, home->memory + 1}
+                                 : Homes{});
 }
 
 // A program that expects commands to change its memory would continue with old bytes.
@@ -52,9 +58,12 @@ void MemoryObjects::warn_of_unseen(const MemObject &object) const {
     if (object.seen_by_host || !object.written_by) return;
     if (self_ != (*object.written_by == 0 ? 1U : 0U)) return;
     log_warning(
-        "{} {}, of {} bytes with CL_MEM_USE_HOST_PTR at {}, was written by a device of rank {} and never mapped or "
-        "read. The program's memory does not contain these bytes: map or read the buffer before you use it",
-        object.is_image() ? "image" : "buffer", object.number, object.size, object.host_ptr, *object.written_by);
+        "{} {}, of {} bytes with CL_MEM_USE_HOST_PTR at {}, was written by a device of rank {} and "
+        "never mapped or "
+        "read. The program's memory does not contain these bytes: map or read the buffer before "
+        "you use it",
+        object.is_image() ? "image" : "buffer", object.number, object.size, object.host_ptr,
+        *object.written_by);
 }
 
 void MemoryObjects::warn_of_unseen() const {

@@ -22,7 +22,8 @@ public:
 
     /// Notes that the schedule has attached a buffer to a device, or detached it.
     void note_home(BufferId id);
-    /// Notes which objects with CL_MEM_USE_HOST_PTR a command writes, and which objects the program looks at.
+    /// Notes which objects with CL_MEM_USE_HOST_PTR a command writes, and which objects the program
+    /// looks at.
     void note_host_memory(const Enqueued &command);
     /// Warns of objects whose new bytes the program has never looked at.
     void warn_of_unseen() const;

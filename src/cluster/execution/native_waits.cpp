@@ -6,8 +6,8 @@
 
 namespace cldist::cluster {
 
-// A stand-in ends after the command is enqueued, because PoCL 3.1 never ends a command that waits for an event that
-// failed earlier.
+// A stand-in ends after the command is enqueued, because PoCL 3.1 never ends a command that waits
+// for an event that failed earlier.
 void NativeWaits::add(EventObject &event, Space &space) {
     if (event.native && event.space == &space) return events_.push_back(event.native.get());
     for (const auto &[of, stand_in] : event.stand_ins)
@@ -29,10 +29,11 @@ void NativeWaits::add(Event event) {
     kept_.push_back(std::move(event));
 }
 
-// PoCL 3.1 aborts if one event of a wait list fails a command while another event of the list ends. So the command
-// waits for one user event, which ends after all events of the list, and fails if any of them failed. The steps keep
-// the command's event until then, because PoCL also aborts without that event. The user event ends after the command is
-// enqueued: if it failed earlier, neither the command nor clFinish would end.
+// PoCL 3.1 aborts if one event of a wait list fails a command while another event of the list ends.
+// So the command waits for one user event, which ends after all events of the list, and fails if
+// any of them failed. The steps keep the command's event until then, because PoCL also aborts
+// without that event. The user event ends after the command is enqueued: if it failed earlier,
+// neither the command nor clFinish would end.
 void NativeWaits::merge(const Enqueued &command, Steps &steps, bool has_user_events) {
     QueueObject &queue = command.queue;
     Space &space = *queue.space;
@@ -40,9 +41,10 @@ void NativeWaits::merge(const Enqueued &command, Steps &steps, bool has_user_eve
     if (events_.size() == 1 && !queue.has_barrier && !has_user_events) return;
     const EventObject *const only =
         events_.size() == 1 && command.wait_list.size() == 1 ? command.wait_list[0] : nullptr;
-    // The native event follows the ending. PoCL calls no callback if an event fails, so waiting for the native event
-    // would be late.
-    const bool tells = only != nullptr && only->source == Source::ending && only->agreed != CL_COMPLETE;
+    // The native event follows the ending. PoCL calls no callback if an event fails, so waiting for
+    // the native event would be late.
+    const bool tells =
+        only != nullptr && only->source == Source::ending && only->agreed != CL_COMPLETE;
     auto all = tells ? only->ending : ends_.ending_of_all(events_);
     cl_int code = CL_SUCCESS;
     Event one = Event::adopt(clCreateUserEvent(space.context.get(), &code));

@@ -28,7 +28,8 @@ public:
     void add(Event event);
     /// Replaces all events by a single user event, for PoCL 3.1: see the definition.
     void merge(const Enqueued &command, Steps &steps, bool has_user_events);
-    /// The command has been enqueued: the stand-ins may end. Each calls `keep` with its status, unless `keep` is empty.
+    /// The command has been enqueued: the stand-ins may end. Each calls `keep` with its status,
+    /// unless `keep` is empty.
     void settle(const std::function<void(cl_int status)> &keep);
 
 private:

@@ -14,7 +14,8 @@ namespace cldist::cluster {
 class Notice final : public Operation {
 public:
     explicit Notice(std::shared_ptr<Ending> ending)
-        : Operation(std::make_shared<Record>(Direction::event, MPI_UNDEFINED, MPI_UNDEFINED, MPI_ANY_TAG, 0)),
+        : Operation(std::make_shared<Record>(Direction::event, MPI_UNDEFINED, MPI_UNDEFINED,
+                                             MPI_ANY_TAG, 0)),
           ending_(std::move(ending)) {}
     ~Notice() override { ending_->set(CL_TRANSFER_ABANDONED); }
 

@@ -13,8 +13,8 @@ void flush_producer(cl_event event) {
     if (queue != nullptr) flush_if_needed(queue);
 }
 
-std::unique_ptr<Command> command_of(std::unique_ptr<Operation> operation, std::unique_ptr<Bridge> bridge,
-                                    cl_device_id device) {
+std::unique_ptr<Command> command_of(std::unique_ptr<Operation> operation,
+                                    std::unique_ptr<Bridge> bridge, cl_device_id device) {
     std::vector<std::unique_ptr<Operation>> operations;
     operations.push_back(std::move(operation));
     return std::make_unique<Command>(std::move(operations), std::move(bridge), device);

@@ -12,7 +12,8 @@ namespace cldist::cluster {
 /// Flushes the queue of the event's command.
 void flush_producer(cl_event event);
 
-std::unique_ptr<Command> command_of(std::unique_ptr<Operation> operation, std::unique_ptr<Bridge> bridge = nullptr,
+std::unique_ptr<Command> command_of(std::unique_ptr<Operation> operation,
+                                    std::unique_ptr<Bridge> bridge = nullptr,
                                     cl_device_id device = nullptr);
 
 /// Makes a start that waits for all of `waits`, and for no other command of the queue.
@@ -21,7 +22,8 @@ cldist::Start start_behind(const QueueInfo &queue, std::span<const cl_event> wai
 /// An operation that another operation carries out.
 class Carried : public Operation {
 public:
-    explicit Carried(std::unique_ptr<Operation> carrier) : Operation(carrier->record()), carrier_(std::move(carrier)) {}
+    explicit Carried(std::unique_ptr<Operation> carrier)
+        : Operation(carrier->record()), carrier_(std::move(carrier)) {}
 
     void woken_by(const Waker &waker) final { carrier_->woken_by(waker); }
     void start(const Status &gate) final {

@@ -15,7 +15,8 @@
 namespace cldist::cluster {
 namespace {
 
-// The call that enqueues a write copies up to so many bytes itself. Another thread copies larger writes.
+// The call that enqueues a write copies up to so many bytes itself. Another thread copies larger
+// writes.
 constexpr std::size_t copied_at_once = 16384;
 // NVIDIA's driver (580) copies so many bytes of pageable memory in the call.
 constexpr std::size_t copied_in_call = std::size_t{16} << 20U;
@@ -24,7 +25,8 @@ constexpr std::size_t largest_native = std::size_t{512} << 10U;
 
 cl_ulong system_ns() {
     using namespace std::chrono;
-    return static_cast<cl_ulong>(duration_cast<nanoseconds>(system_clock::now().time_since_epoch()).count());
+    return static_cast<cl_ulong>(
+        duration_cast<nanoseconds>(system_clock::now().time_since_epoch()).count());
 }
 
 /// Notes when the carrier starts and ends.
@@ -47,7 +49,8 @@ bool Landings::is_expected(std::span<const std::byte> memory) const {
     const std::byte *const begin = memory.data();
     const auto first = reinterpret_cast<std::uintptr_t>(begin);
     const auto from = reinterpret_cast<const std::byte *>(first - std::min(first, longest_));
-    for (auto at = landings_.lower_bound(from); at != landings_.end() && at->first < begin + memory.size(); ++at)
+    for (auto at = landings_.lower_bound(from);
+         at != landings_.end() && at->first < begin + memory.size(); ++at)
         if (at->second.end > begin && !at->second.over()) return true;
     return false;
 }
@@ -70,9 +73,10 @@ bool ProgramMemory::is_filled(const Enqueued &command) const {
 }
 
 void ProgramMemory::note_filled(const Enqueued &command, cl_event native) {
-    filled_.add(command.result.memory(), [event = std::make_shared<const Event>(Event::share(native))] {
-        return execution_status(event->get()) <= CL_COMPLETE;
-    });
+    filled_.add(command.result.memory(),
+                [event = std::make_shared<const Event>(Event::share(native))] {
+                    return execution_status(event->get()) <= CL_COMPLETE;
+                });
 }
 
 std::shared_ptr<std::byte[]> ProgramMemory::memory_for(QueueObject &queue, std::size_t size) {
@@ -101,39 +105,48 @@ Result ProgramMemory::result_in(const HostRegion &host, QueueObject &queue) {
     }
     const std::span<std::byte> target =
         host.has_gaps() ? std::span(host.begin, host.size_with_gaps()) : std::span<std::byte>();
-    if (mode_.keeps_results(queue) || !host.has_gaps()) return {host.begin, size, {}, false, {}, target};
+    if (mode_.keeps_results(queue) || !host.has_gaps())
+        return {host.begin, size, {}, false, {}, target};
     const auto packed = own_memory(size);
     return {packed.get(), size, [host, packed] { unpack(packed.get(), host); }, true, {}, target};
 }
 
 void ProgramMemory::stage(Enqueued &command, const void *memory, std::size_t size) {
     QueueObject &queue = command.queue;
-    if (!mode_.has_program() || size == 0 || !uses_copies(queue) || copies_.is_page_locked(memory, size)) return;
+    if (!mode_.has_program() || size == 0 || !uses_copies(queue) ||
+        copies_.is_page_locked(memory, size))
+        return;
     const std::span bytes{static_cast<const std::byte *>(memory), size};
     const bool user_events_open = queue.context->open_user_events != 0;
     const bool is_filled_later = command.reads_host_memory && filled_.is_expected(bytes);
-    // NVIDIA's driver (580) reads up to 64 KiB in the call, unless the write waits for a user event.
-    const bool changes =
-        user_events_open || is_filled_later || (command.reads_host_memory && landings_.is_expected(bytes));
-    if (config().host_copies == cldist::HostCopies::automatic && size <= largest_native && !changes) return;
-    // The program's memory may change while a write waits for a user event, or for a native command that fills the
-    // memory. If the user event fails, the memory may have been freed. Blocks are read only when the command begins.
+    // NVIDIA's driver (580) reads up to 64 KiB in the call, unless the write waits for a user
+    // event.
+    const bool changes = user_events_open || is_filled_later ||
+                         (command.reads_host_memory && landings_.is_expected(bytes));
+    if (config().host_copies == cldist::HostCopies::automatic && size <= largest_native && !changes)
+        return;
+    // The program's memory may change while a write waits for a user event, or for a native command
+    // that fills the memory. If the user event fails, the memory may have been freed. Blocks are
+    // read only when the command begins.
     const bool may_be_late = command.reads_host_memory && (user_events_open || is_filled_later);
-    if (size <= HostCopies::largest_whole() && !may_be_late) command.staging = copies_.memory(queue, size);
+    if (size <= HostCopies::largest_whole() && !may_be_late)
+        command.staging = copies_.memory(queue, size);
     command.in_blocks = command.staging == nullptr;
 }
 
 // CommandRun::pass_result() copies staged bytes to the program's memory.
-cl_int ProgramMemory::read(Enqueued &command, const NativeRange &range, std::byte *to, const Waits &waits) {
+cl_int ProgramMemory::read(Enqueued &command, const NativeRange &range, std::byte *to,
+                           const Waits &waits) {
     if (command.in_blocks) return copy_in_blocks(command, range, to, Direction::to_file, waits);
     std::byte *const memory = command.staging != nullptr ? command.staging.get() : to;
     return command.call_driver([&] {
-        return clEnqueueReadBuffer(command.queue.native.get(), range.buffer, CL_FALSE, range.offset, range.size, memory,
-                                   waits.count, waits.events, waits.event);
+        return clEnqueueReadBuffer(command.queue.native.get(), range.buffer, CL_FALSE, range.offset,
+                                   range.size, memory, waits.count, waits.events, waits.event);
     });
 }
 
-cl_int ProgramMemory::write(Enqueued &command, const NativeRange &range, const std::byte *from, const Waits &waits) {
+cl_int ProgramMemory::write(Enqueued &command, const NativeRange &range, const std::byte *from,
+                            const Waits &waits) {
     if (command.in_blocks) {
         auto *const memory = const_cast<std::byte *>(from);  // it is only read
         return copy_in_blocks(command, range, memory, Direction::from_file, waits);
@@ -141,10 +154,11 @@ cl_int ProgramMemory::write(Enqueued &command, const NativeRange &range, const s
     const cl_command_queue queue = command.queue.native.get();
     if (command.staging == nullptr)
         return command.call_driver([&] {
-            return clEnqueueWriteBuffer(queue, range.buffer, CL_FALSE, range.offset, range.size, from, waits.count,
-                                        waits.events, waits.event);
+            return clEnqueueWriteBuffer(queue, range.buffer, CL_FALSE, range.offset, range.size,
+                                        from, waits.count, waits.events, waits.event);
         });
-    const bool now = !is_open(command.incoming) && (command.blocking || range.size <= copied_at_once);
+    const bool now =
+        !is_open(command.incoming) && (command.blocking || range.size <= copied_at_once);
     std::vector<cl_event> all(waits.events, waits.events + waits.count);
     Event copied;
     if (now) {
@@ -159,8 +173,9 @@ cl_int ProgramMemory::write(Enqueued &command, const NativeRange &range, const s
         all.push_back(copied.get());
     }
     const cl_int code = command.call_driver([&] {
-        return clEnqueueWriteBuffer(queue, range.buffer, CL_FALSE, range.offset, range.size, command.staging.get(),
-                                    static_cast<cl_uint>(all.size()), all.empty() ? nullptr : all.data(), waits.event);
+        return clEnqueueWriteBuffer(queue, range.buffer, CL_FALSE, range.offset, range.size,
+                                    command.staging.get(), static_cast<cl_uint>(all.size()),
+                                    all.empty() ? nullptr : all.data(), waits.event);
     });
     if (code != CL_SUCCESS) return code;
     copies_.keep_until(Event::share(*waits.event), command.staging);
@@ -179,7 +194,8 @@ cl_int ProgramMemory::write(Enqueued &command, const NativeRange &range, const s
     return code;
 }
 
-// The native queue gets two internal commands for the start and the end, like the library's file commands.
+// The native queue gets two internal commands for the start and the end, like the library's file
+// commands.
 cl_int ProgramMemory::copy_in_blocks(Enqueued &command, const NativeRange &range, std::byte *memory,
                                      Direction direction, const Waits &waits) {
     QueueObject &queue = command.queue;
@@ -191,14 +207,16 @@ cl_int ProgramMemory::copy_in_blocks(Enqueued &command, const NativeRange &range
                          resources->placeholder(),
                          resources->is_cpu(),
                          false};
-    auto bridge = std::make_unique<Bridge>(info, std::span(waits.events, waits.count), std::span<Mapping>());
+    auto bridge =
+        std::make_unique<Bridge>(info, std::span(waits.events, waits.count), std::span<Mapping>());
     const auto times = std::make_shared<Times>();
     times->fill(system_ns());
     command.own_times = times;
     *waits.event = Event::share(bridge->user_visible_event()).give();
     auto operation = std::make_unique<TimedOperation>(
-        make_file_transfer({resources, Mem::share(range.buffer), range.offset, range.size, nullptr, {}}, direction,
-                           std::make_shared<MemoryAccess>(memory), false),
+        make_file_transfer(
+            {resources, Mem::share(range.buffer), range.offset, range.size, nullptr, {}}, direction,
+            std::make_shared<MemoryAccess>(memory), false),
         times);
     file_progress_thread().start_when_ready(command_of(std::move(operation), std::move(bridge)),
                                             {nullptr, waits.count != 0, !resources->is_cpu()});

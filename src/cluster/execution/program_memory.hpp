@@ -18,7 +18,8 @@ class Landings {
 public:
     /// Whether results will still arrive in that memory.
     [[nodiscard]] bool is_expected(std::span<const std::byte> memory) const;
-    /// Adds a result. `over` returns whether it has arrived. Returns whether other expected results overlap it.
+    /// Adds a result. `over` returns whether it has arrived. Returns whether other expected results
+    /// overlap it.
     bool add(std::span<const std::byte> memory, std::function<bool()> over);
 
 private:
@@ -38,21 +39,23 @@ public:
     ProgramMemory(const HostMode &mode, bool has_discrete)
         : mode_(mode), copies_possible_(HostCopies::possible(has_discrete)) {}
 
-    /// Returns where this process first stores the bytes that a command of the queue reads into the program's memory,
-    /// which may have gaps.
+    /// Returns where this process first stores the bytes that a command of the queue reads into the
+    /// program's memory, which may have gaps.
     [[nodiscard]] Result result_in(const HostRegion &host, QueueObject &queue);
-    /// Returns memory of this process for a copy of the queue without the program's memory. It is page-locked if possible.
+    /// Returns memory of this process for a copy of the queue without the program's memory. It is
+    /// page-locked if possible.
     std::shared_ptr<std::byte[]> memory_for(QueueObject &queue, std::size_t size);
     /// Keeps the memory that was brought for a command until its event `native` has ended.
     void keep_until_end(const Enqueued &command, cl_event native);
-    /// Decides how a read or write of a buffer's range copies its bytes to or from the program's memory. Call it before
-    /// Executor::run().
+    /// Decides how a read or write of a buffer's range copies its bytes to or from the program's
+    /// memory. Call it before Executor::run().
     void stage(Enqueued &command, const void *memory, std::size_t size);
     /// Enqueues such a command natively, for Executor::run().
     cl_int read(Enqueued &command, const NativeRange &range, std::byte *to, const Waits &waits);
-    cl_int write(Enqueued &command, const NativeRange &range, const std::byte *from, const Waits &waits);
-    /// Gives a mapping of the queue memory of the library with a guard behind it. For a buffer, the memory is
-    /// page-locked if possible.
+    cl_int write(Enqueued &command, const NativeRange &range, const std::byte *from,
+                 const Waits &waits);
+    /// Gives a mapping of the queue memory of the library with a guard behind it. For a buffer, the
+    /// memory is page-locked if possible.
     void give_memory(QueueObject &queue, MemObject &object, Mapped &mapped);
 
     [[nodiscard]] HostCopies &copies() { return copies_; }
@@ -65,7 +68,8 @@ public:
     [[nodiscard]] bool is_followed(const Enqueued &command) const {
         return command.result.size > 0 && mode_.tracks_results();
     }
-    /// Whether a native command stores a result in the program's pageable memory, from which later writes may be staged.
+    /// Whether a native command stores a result in the program's pageable memory, from which later
+    /// writes may be staged.
     [[nodiscard]] bool is_filled(const Enqueued &command) const;
     /// Notes such a command, whose event is `native`.
     void note_filled(const Enqueued &command, cl_event native);
@@ -74,8 +78,8 @@ private:
     [[nodiscard]] bool uses_copies(QueueObject &queue) const {
         return copies_possible_ && queue.is_native() && HostCopies::wanted(queue);
     }
-    static cl_int copy_in_blocks(Enqueued &command, const NativeRange &range, std::byte *memory, Direction direction,
-                                 const Waits &waits);
+    static cl_int copy_in_blocks(Enqueued &command, const NativeRange &range, std::byte *memory,
+                                 Direction direction, const Waits &waits);
 
     const HostMode &mode_;
     const bool copies_possible_;

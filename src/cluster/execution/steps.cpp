@@ -17,16 +17,19 @@ constexpr std::size_t most_entries = 4096;
 
 }  // namespace
 
-std::deque<Steps::InOrder::Marker>::const_iterator Steps::InOrder::marker_at_or_behind(CommandId command) const {
-    return std::lower_bound(markers.begin(), markers.end(), command,
-                            [](const Marker &marker, CommandId wanted) { return marker.first < wanted; });
+std::deque<Steps::InOrder::Marker>::const_iterator Steps::InOrder::marker_at_or_behind(
+    CommandId command) const {
+    return std::lower_bound(
+        markers.begin(), markers.end(), command,
+        [](const Marker &marker, CommandId wanted) { return marker.first < wanted; });
 }
 
 cl_event Steps::InOrder::marker_behind(CommandId command) {
     const auto at = marker_at_or_behind(command);
     if (at != markers.end()) return at->second.get();
     Event event;
-    check(clEnqueueMarkerWithWaitList(queue->native.get(), 0, nullptr, event.out()), "clEnqueueMarkerWithWaitList");
+    check(clEnqueueMarkerWithWaitList(queue->native.get(), 0, nullptr, event.out()),
+          "clEnqueueMarkerWithWaitList");
     markers.emplace_back(last, std::move(event));
     return markers.back().second.get();
 }
@@ -95,8 +98,9 @@ void Steps::add_last(const QueueObject &queue, Space &space, std::vector<cl_even
 }
 
 std::deque<Steps::Entry>::iterator Steps::first_of(Step step) {
-    return std::lower_bound(entries_.begin(), entries_.end(), step,
-                            [](const Entry &entry, const Step &wanted) { return entry.step < wanted; });
+    return std::lower_bound(
+        entries_.begin(), entries_.end(), step,
+        [](const Entry &entry, const Step &wanted) { return entry.step < wanted; });
 }
 
 Steps::State Steps::state_of(const Entry &entry) {
@@ -109,7 +113,9 @@ Steps::State Steps::state_of(const Entry &entry) {
         const auto marker = entry.queue->marker_at_or_behind(entry.step.command);
         if (marker != entry.queue->markers.end()) status = execution_status(marker->second.get());
     }
-    return status > CL_COMPLETE ? State::open : status == CL_COMPLETE ? State::ended_well : State::failed;
+    return status > CL_COMPLETE    ? State::open
+           : status == CL_COMPLETE ? State::ended_well
+                                   : State::failed;
 }
 
 template <typename Use>
@@ -163,7 +169,8 @@ void Steps::make_over(Entry &entry) {
     }
     std::sort(wanted.begin(), wanted.end(), [](const Entry *a, const Entry *b) {
         // A command waits for its transfers.
-        return a->step.command != b->step.command ? a->step.command < b->step.command : a->step.part > b->step.part;
+        return a->step.command != b->step.command ? a->step.command < b->step.command
+                                                  : a->step.part > b->step.part;
     });
     for (Entry *const each : wanted) {
         auto over = std::make_shared<Ending>();
@@ -205,7 +212,8 @@ void Steps::add_waits(std::span<const Step> steps, Space &space, std::vector<cl_
     }
     for (const Step &step : std::exchange(guarded_, {}))
         for (auto at = first_of(step); at != entries_.end() && at->step == step; ++at)
-            if (const cl_event guard = at->space == &space ? guard_of(*at) : nullptr; guard != nullptr)
+            if (const cl_event guard = at->space == &space ? guard_of(*at) : nullptr;
+                guard != nullptr)
                 waits.push_back(guard);
 }
 
@@ -216,7 +224,8 @@ void Steps::settle_markers(InOrder &queue) {
         const CommandId last = queue.markers.front().first;
         if (status > CL_COMPLETE) return;
         if (status < 0) {
-            for (auto at = first_of({queue.ended + 1, 0}); at != entries_.end() && at->step.command <= last; ++at)
+            for (auto at = first_of({queue.ended + 1, 0});
+                 at != entries_.end() && at->step.command <= last; ++at)
                 if (!at->event && at->queue == &queue) at->failed = true;
         }
         queue.ended = std::max(queue.ended, last);
@@ -245,8 +254,9 @@ void Steps::forget_queue(QueueObject &queue) {
     if (at == queues_.end()) return;
     InOrder &commands = at->second;
     settle_markers(commands);
-    std::erase_if(entries_,
-                  [&](const Entry &entry) { return entry.queue == &commands && state_of(entry) == State::ended_well; });
+    std::erase_if(entries_, [&](const Entry &entry) {
+        return entry.queue == &commands && state_of(entry) == State::ended_well;
+    });
     for (Entry &entry : entries_) {
         if (entry.queue != &commands) continue;
         if (!entry.failed) entry.event = Event::share(event_of(entry));
@@ -255,7 +265,8 @@ void Steps::forget_queue(QueueObject &queue) {
     queues_.erase(at);
 }
 
-// The operation that ends the ending keeps the event until then. At the program's end it is waited for.
+// The operation that ends the ending keeps the event until then. At the program's end it is waited
+// for.
 void Steps::forget_space(const Space &space) {
     for (const Entry &entry : entries_)
         if (entry.space == &space && state_of(entry) == State::open)

@@ -84,7 +84,8 @@ private:
         CommandId settled = 0;       // the last one whose failure was waited out
         std::deque<Marker> markers;  // each behind its command
 
-        [[nodiscard]] std::deque<Marker>::const_iterator marker_at_or_behind(CommandId command) const;
+        [[nodiscard]] std::deque<Marker>::const_iterator marker_at_or_behind(
+            CommandId command) const;
         cl_event marker_behind(CommandId command);
         /// Requires that the last command has failed.
         void let_failure_settle();
@@ -104,7 +105,8 @@ private:
     void insert(Entry entry);
     [[nodiscard]] std::deque<Entry>::iterator first_of(Step step);
     [[nodiscard]] static State state_of(const Entry &entry);
-    /// Calls `use` for each open entry among `steps` and, if a step has failed, among the steps that it waited for.
+    /// Calls `use` for each open entry among `steps` and, if a step has failed, among the steps
+    /// that it waited for.
     template <typename Use>
     void for_each_open(std::span<const Step> steps, Use &&use);
     [[nodiscard]] bool is_over(const Entry &entry);

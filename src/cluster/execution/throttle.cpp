@@ -15,20 +15,22 @@ constexpr std::size_t most_milestones = 2;
 
 }  // namespace
 
-// NVIDIA's driver takes about a thousand commands that wait. Then enqueueing blocks, and with it every other call,
-// also a call that would end the waiting. So the program must not be that far ahead of the device. If it has user
-// events to set, it may enqueue any number of commands behind them. PoCL takes any number of commands, but each
-// waiting command takes memory: 6 KiB with a message each way. So the program must not be thousands of commands ahead
-// in an in-order queue. PoCL's markers may never end behind a command that failed.
+// NVIDIA's driver takes about a thousand commands that wait. Then enqueueing blocks, and with it
+// every other call, also a call that would end the waiting. So the program must not be that far
+// ahead of the device. If it has user events to set, it may enqueue any number of commands behind
+// them. PoCL takes any number of commands, but each waiting command takes memory: 6 KiB with a
+// message each way. So the program must not be thousands of commands ahead in an in-order queue.
+// PoCL's markers may never end behind a command that failed.
 Event Throttle::marker_to_wait_for(QueueObject &queue) {
     Ahead &ahead = queues_[&queue];
     if (ahead.since_marker < milestone || queue.context->open_user_events != 0) return {};
-    if (queue.space->resources()->is_cpu() &&
-        (ahead.since_marker < milestone_of_cpus || !queue.in_order() || queue.context->is_careful()))
+    if (queue.space->resources()->is_cpu() && (ahead.since_marker < milestone_of_cpus ||
+                                               !queue.in_order() || queue.context->is_careful()))
         return {};
     ahead.since_marker = 0;
     Event marker;
-    check(clEnqueueMarkerWithWaitList(queue.native.get(), 0, nullptr, marker.out()), "clEnqueueMarkerWithWaitList");
+    check(clEnqueueMarkerWithWaitList(queue.native.get(), 0, nullptr, marker.out()),
+          "clEnqueueMarkerWithWaitList");
     flush_if_needed(queue.native.get());
     ahead.milestones.push_back(std::move(marker));
     if (ahead.milestones.size() <= most_milestones) return {};

@@ -13,8 +13,8 @@ class Throttle {
 public:
     /// Counts a command of a queue of this process.
     void count(const QueueObject &queue) { ++queues_[&queue].since_marker; }
-    /// Returns markers to wait for before the next command of the queue is enqueued, if the program is far ahead of the
-    /// device.
+    /// Returns markers to wait for before the next command of the queue is enqueued, if the program
+    /// is far ahead of the device.
     std::vector<Event> markers_to_wait_for(QueueObject &queue);
     /// The queue is about to be freed.
     void forget(const QueueObject &queue) { queues_.erase(&queue); }

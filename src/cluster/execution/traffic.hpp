@@ -36,7 +36,9 @@ public:
     explicit Traffic(Process processes) : peers_(processes) {}
 
     void sent(Process to, Carries what, std::size_t bytes) { add(&Peer::sent, to, what, bytes); }
-    void received(Process from, Carries what, std::size_t bytes) { add(&Peer::received, from, what, bytes); }
+    void received(Process from, Carries what, std::size_t bytes) {
+        add(&Peer::received, from, what, bytes);
+    }
 
     /// By rank.
     [[nodiscard]] std::vector<Peer> peers() const {

@@ -32,8 +32,8 @@ Link Transfers::link(const Transfer &transfer, Direction direction) const {
     return {same_host, source, direction == Direction::send ? source : target, is_copy, by_kernels};
 }
 
-// If this process cannot begin a transfer, for example for lack of memory, the transfer fails at both ends: the peer
-// must not wait for it.
+// If this process cannot begin a transfer, for example for lack of memory, the transfer fails at
+// both ends: the peer must not wait for it.
 bool Transfers::start(const Transfer &transfer) {
     MemObject &object = objects_[transfer.buffer];
     try {
@@ -44,21 +44,23 @@ bool Transfers::start(const Transfer &transfer) {
         else
             start_message(transfer, object);
     } catch (const Error &error) {
-        log_error("cannot transfer {} bytes: {}: {}", transfer.end - transfer.begin, error.status().message,
-                  code_text(error.status().code));
+        log_error("cannot transfer {} bytes: {}: {}", transfer.end - transfer.begin,
+                  error.status().message, code_text(error.status().code));
         const bool sends = transfer.kind == Transfer::Kind::send;
         const Direction direction = sends ? Direction::send : Direction::recv;
         if (transfer.kind == Transfer::Kind::copy) return false;
         DeviceRange nothing{nullptr, {}, 0, transfer.end - transfer.begin, nullptr, {}};
         transport_.progress_thread().submit(
-            command_of(transport_.transfer(std::move(nothing), direction, transfer.message, link(transfer, direction))),
+            command_of(transport_.transfer(std::move(nothing), direction, transfer.message,
+                                           link(transfer, direction))),
             error.status());
         return sends;
     }
     return true;
 }
 
-Transfers::ChannelEnd Transfers::make_end(const Transfer &transfer, MemObject &object, Direction direction) {
+Transfers::ChannelEnd Transfers::make_end(const Transfer &transfer, MemObject &object,
+                                          Direction direction) {
     const bool sends = direction == Direction::send;
     Space &space = *object.context->space(sends ? transfer.source : transfer.target);
     const std::size_t size = transfer.end - transfer.begin;
@@ -67,24 +69,30 @@ Transfers::ChannelEnd Transfers::make_end(const Transfer &transfer, MemObject &o
     std::vector<cl_event> waits;
     steps_.add_waits(transfer.after, space, waits);
 
-    DeviceRange range{resources, Mem::share(object.native(space)), transfer.begin, size, nullptr, {}};
+    DeviceRange range{resources, Mem::share(object.native(space)), transfer.begin, size, nullptr,
+                      {}};
     std::vector<Mapping> mappings;
-    if (plan_mapping(resources->host_memory(), size, link(transfer, direction).advice_here(), config()))
-        mappings.push_back(
-            {range.buffer.get(), range.offset, size, static_cast<cl_map_flags>(sends ? CL_MAP_READ : CL_MAP_WRITE)});
+    if (plan_mapping(resources->host_memory(), size, link(transfer, direction).advice_here(),
+                     config()))
+        mappings.push_back({range.buffer.get(), range.offset, size,
+                            static_cast<cl_map_flags>(sends ? CL_MAP_READ : CL_MAP_WRITE)});
     const bool lasts = find_lasting(queue, mappings);
-    // PoCL 3.1 distinguishes mappings by their addresses alone: the program's unmapping could end this mapping before
-    // it begins.
+    // PoCL 3.1 distinguishes mappings by their addresses alone: the program's unmapping could end
+    // this mapping before it begins.
     if (!lasts && object.is_mapped_natively()) mappings.clear();
-    auto bridge = lasts || mappings.empty() ? std::make_unique<Bridge>(queue.context, start_behind(queue, waits))
-                                            : std::make_unique<Bridge>(queue, waits, mappings);
+    auto bridge = lasts || mappings.empty()
+                      ? std::make_unique<Bridge>(queue.context, start_behind(queue, waits))
+                      : std::make_unique<Bridge>(queue, waits, mappings);
     if (!mappings.empty()) range.mapped = static_cast<std::byte *>(mappings.front().memory);
-    return {std::move(range), std::move(bridge), queue.device, {nullptr, !waits.empty(), !resources->is_cpu()}};
+    return {std::move(range),
+            std::move(bridge),
+            queue.device,
+            {nullptr, !waits.empty(), !resources->is_cpu()}};
 }
 
 // A kernel can't fail its event. So it carries out no transfer that may fail.
-bool Transfers::start_kernel(const Transfer &transfer, MemObject &object, Space &space, Direction direction,
-                             const Link &link) {
+bool Transfers::start_kernel(const Transfer &transfer, MemObject &object, Space &space,
+                             Direction direction, const Link &link) {
     if (!link.by_kernels || object.context->is_careful()) return false;
     std::vector<cl_event> waits;
     steps_.add_waits(transfer.after, space, waits);
@@ -92,8 +100,8 @@ bool Transfers::start_kernel(const Transfer &transfer, MemObject &object, Space 
     const DeviceRange range{space.resources(), Mem::share(object.native(space)),
                             transfer.begin,    transfer.end - transfer.begin,
                             nullptr,           {}};
-    Event event =
-        transport_.transfer_by_kernel({range, space.separate_queue(), waits, direction, transfer.message, link});
+    Event event = transport_.transfer_by_kernel(
+        {range, space.separate_queue(), waits, direction, transfer.message, link});
     if (!event) return false;
     steps_.add(transfer.step, space, std::move(event), {transfer.after});
     return true;
@@ -106,7 +114,8 @@ void Transfers::start_message(const Transfer &transfer, MemObject &object) {
     Space &space = *object.context->space(sends ? transfer.source : transfer.target);
     if (start_kernel(transfer, object, space, direction, link)) return;
     ChannelEnd end = make_end(transfer, object, direction);
-    steps_.add(transfer.step, space, Event::share(end.bridge->user_visible_event()), {transfer.after});
+    steps_.add(transfer.step, space, Event::share(end.bridge->user_visible_event()),
+               {transfer.after});
     start_channel(std::move(end), direction, transfer.message, link);
 }
 
@@ -114,7 +123,9 @@ namespace {
 
 std::shared_ptr<std::byte[]> memory_for_copies(Space &space, std::size_t size) {
     const DeviceResources &resources = *space.resources();
-    auto memory = HostCopies::possible(!resources.host_memory()) ? HostCopies::page_locked(resources, size) : nullptr;
+    auto memory = HostCopies::possible(!resources.host_memory())
+                      ? HostCopies::page_locked(resources, size)
+                      : nullptr;
     return memory != nullptr ? memory : own_memory(size);
 }
 
@@ -136,34 +147,38 @@ std::vector<Rows> rows_of(std::span<const Piece> pieces) {
         while (i + rows < pieces.size() && pieces[i + rows].begin == begin + rows * pitch &&
                pieces[i + rows].end == pieces[i + rows].begin + length)
             ++rows;
-        all.push_back({begin, length, pitch, rows > 1 && begin % pitch + length <= pitch ? rows : 1});
+        all.push_back(
+            {begin, length, pitch, rows > 1 && begin % pitch + length <= pitch ? rows : 1});
     }
     return all;
 }
 
-cl_int copy_rows(cl_command_queue queue, cl_mem buffer, const Rows &rows, std::byte *memory, bool reads,
-                 std::span<const cl_event> waits, cl_event *event) {
+cl_int copy_rows(cl_command_queue queue, cl_mem buffer, const Rows &rows, std::byte *memory,
+                 bool reads, std::span<const cl_event> waits, cl_event *event) {
     const auto count = static_cast<cl_uint>(waits.size());
     const cl_event *const before = waits.empty() ? nullptr : waits.data();
     if (rows.count == 1)
-        return reads
-                   ? clEnqueueReadBuffer(queue, buffer, CL_FALSE, rows.begin, rows.length, memory, count, before, event)
-                   : clEnqueueWriteBuffer(queue, buffer, CL_FALSE, rows.begin, rows.length, memory, count, before,
-                                          event);
+        return reads ? clEnqueueReadBuffer(queue, buffer, CL_FALSE, rows.begin, rows.length, memory,
+                                           count, before, event)
+                     : clEnqueueWriteBuffer(queue, buffer, CL_FALSE, rows.begin, rows.length,
+                                            memory, count, before, event);
     const std::array<std::size_t, 3> origin{rows.begin % rows.pitch, rows.begin / rows.pitch, 0};
     const std::array<std::size_t, 3> region{rows.length, rows.count, 1};
-    return reads ? clEnqueueReadBufferRect(queue, buffer, CL_FALSE, origin.data(), no_offset.data(), region.data(),
-                                           rows.pitch, 0, rows.length, 0, memory, count, before, event)
-                 : clEnqueueWriteBufferRect(queue, buffer, CL_FALSE, origin.data(), no_offset.data(), region.data(),
-                                            rows.pitch, 0, rows.length, 0, memory, count, before, event);
+    return reads ? clEnqueueReadBufferRect(queue, buffer, CL_FALSE, origin.data(), no_offset.data(),
+                                           region.data(), rows.pitch, 0, rows.length, 0, memory,
+                                           count, before, event)
+                 : clEnqueueWriteBufferRect(queue, buffer, CL_FALSE, origin.data(),
+                                            no_offset.data(), region.data(), rows.pitch, 0,
+                                            rows.length, 0, memory, count, before, event);
 }
 
-// NVIDIA's driver (580) takes about a thousand commands that wait. Then enqueueing blocks. So more pieces than these
-// are moved by a kernel and one copy.
+// NVIDIA's driver (580) takes about a thousand commands that wait. Then enqueueing blocks. So more
+// pieces than these are moved by a kernel and one copy.
 constexpr std::size_t most_copies = 8;
 
-std::vector<Event> copy_by_kernel(Space &space, cl_command_queue queue, cl_mem buffer, std::span<const Piece> pieces,
-                                  std::byte *memory, bool reads, std::span<const cl_event> waits) {
+std::vector<Event> copy_by_kernel(Space &space, cl_command_queue queue, cl_mem buffer,
+                                  std::span<const Piece> pieces, std::byte *memory, bool reads,
+                                  std::span<const cl_event> waits) {
     PieceKernels &kernels = space.piece_kernels();
     std::vector<PieceCopy> copies;
     std::size_t size = 0;
@@ -172,32 +187,39 @@ std::vector<Event> copy_by_kernel(Space &space, cl_command_queue queue, cl_mem b
         size += piece.end - piece.begin;
     }
     cl_int code = CL_SUCCESS;
-    const Mem packed = Mem::adopt(clCreateBuffer(space.context.get(), CL_MEM_READ_WRITE, size, nullptr, &code));
+    const Mem packed =
+        Mem::adopt(clCreateBuffer(space.context.get(), CL_MEM_READ_WRITE, size, nullptr, &code));
     check(code, "clCreateBuffer");
     const auto copy = [&](std::span<const cl_event> behind, cl_event *event) {
         return copy_rows(queue, packed.get(), {0, size, 0, 1}, memory, reads, behind, event);
     };
     std::vector<Event> events(2);
-    check(reads ? kernels.enqueue_gather(queue, buffer, packed.get(), copies, waits, events[0].out())
-                : copy(waits, events[0].out()),
+    check(reads
+              ? kernels.enqueue_gather(queue, buffer, packed.get(), copies, waits, events[0].out())
+              : copy(waits, events[0].out()),
           "copying pieces");
     const cl_event first = events[0].get();
     check(reads ? copy({&first, 1}, events[1].out())
-                : kernels.enqueue_scatter(queue, buffer, packed.get(), copies, {&first, 1}, events[1].out()),
+                : kernels.enqueue_scatter(queue, buffer, packed.get(), copies, {&first, 1},
+                                          events[1].out()),
           "copying pieces");
     return events;
 }
 
-// Enqueues the copies between pieces of a buffer and contiguous host memory. The last event is the end of all copies.
-std::vector<Event> copy_pieces(Space &space, const QueueInfo &info, cl_mem buffer, std::span<const Piece> pieces,
-                               std::byte *memory, bool reads, std::span<const cl_event> waits) {
+// Enqueues the copies between pieces of a buffer and contiguous host memory. The last event is the
+// end of all copies.
+std::vector<Event> copy_pieces(Space &space, const QueueInfo &info, cl_mem buffer,
+                               std::span<const Piece> pieces, std::byte *memory, bool reads,
+                               std::span<const cl_event> waits) {
     const std::vector<Rows> all = rows_of(pieces);
-    if (all.size() > most_copies && !space.resources()->host_memory() && space.piece_kernels().may_use(buffer, reads))
+    if (all.size() > most_copies && !space.resources()->host_memory() &&
+        space.piece_kernels().may_use(buffer, reads))
         return copy_by_kernel(space, info.queue, buffer, pieces, memory, reads, waits);
     std::vector<Event> copied;
     for (const Rows &rows : all) {
         copied.emplace_back();
-        check(copy_rows(info.queue, buffer, rows, memory, reads, waits, copied.back().out()), "copying pieces");
+        check(copy_rows(info.queue, buffer, rows, memory, reads, waits, copied.back().out()),
+              "copying pieces");
         memory += rows.count * rows.length;
     }
     if (copied.size() == 1) return copied;
@@ -215,38 +237,43 @@ std::size_t bytes_of(const Transfer &transfer) {
 
 }  // namespace
 
-// Copies between an object and host memory, where the transfer's pieces of a buffer, or an image's bytes, are
-// contiguous.
+// Copies between an object and host memory, where the transfer's pieces of a buffer, or an image's
+// bytes, are contiguous.
 Event Transfers::copy_packed(const Transfer &transfer, MemObject &object, Space &space,
-                             const std::shared_ptr<const QueueInfo> &queue, const std::shared_ptr<std::byte[]> &memory,
-                             bool reads, std::span<const cl_event> waits) {
+                             const std::shared_ptr<const QueueInfo> &queue,
+                             const std::shared_ptr<std::byte[]> &memory, bool reads,
+                             std::span<const cl_event> waits) {
     std::vector<Event> events(1);
     if (object.is_image()) {
         const auto extent = extents(object.desc);
         const auto count = static_cast<cl_uint>(waits.size());
         const cl_event *const before = waits.empty() ? nullptr : waits.data();
-        check(reads ? clEnqueueReadImage(queue->queue, object.native(space), CL_FALSE, no_offset.data(), extent.data(),
-                                         0, 0, memory.get(), count, before, events.front().out())
-                    : clEnqueueWriteImage(queue->queue, object.native(space), CL_FALSE, no_offset.data(), extent.data(),
-                                          0, 0, memory.get(), count, before, events.front().out()),
+        check(reads ? clEnqueueReadImage(queue->queue, object.native(space), CL_FALSE,
+                                         no_offset.data(), extent.data(), 0, 0, memory.get(), count,
+                                         before, events.front().out())
+                    : clEnqueueWriteImage(queue->queue, object.native(space), CL_FALSE,
+                                          no_offset.data(), extent.data(), 0, 0, memory.get(),
+                                          count, before, events.front().out()),
               "copying an image");
     } else {
         const Piece whole{transfer.begin, transfer.end};
         const std::span<const Piece> pieces =
             transfer.pieces.empty() ? std::span<const Piece>(&whole, 1) : transfer.pieces;
-        events = copy_pieces(space, *queue, object.native(space), pieces, memory.get(), reads, waits);
+        events =
+            copy_pieces(space, *queue, object.native(space), pieces, memory.get(), reads, waits);
     }
     flush_if_needed(queue->queue);
     Event copied = std::move(events.back());
     events.pop_back();
     keep_until(copied.get(), queue);
     keep_until(copied.get(), memory);
-    if (!events.empty()) keep_until(copied.get(), std::make_shared<const std::vector<Event>>(std::move(events)));
+    if (!events.empty())
+        keep_until(copied.get(), std::make_shared<const std::vector<Event>>(std::move(events)));
     return copied;
 }
 
-// The bytes pass through host memory. An image travels as its bytes there: NVIDIA's driver has no copies between
-// buffers and arrays of 1D images.
+// The bytes pass through host memory. An image travels as its bytes there: NVIDIA's driver has no
+// copies between buffers and arrays of 1D images.
 void Transfers::start_packed_message(const Transfer &transfer, MemObject &object) {
     const bool sends = transfer.kind == Transfer::Kind::send;
     Space &space = *object.context->space(sends ? transfer.source : transfer.target);
@@ -277,7 +304,8 @@ void Transfers::start_packed_message(const Transfer &transfer, MemObject &object
                   direction, transfer.message, link(transfer, direction));
 }
 
-void Transfers::start_channel(ChannelEnd end, Direction direction, const Message &message, const Link &link) {
+void Transfers::start_channel(ChannelEnd end, Direction direction, const Message &message,
+                              const Link &link) {
     const bool starts_now = end.bridge->start().gate == nullptr;
     auto command = command_of(transport_.transfer(std::move(end.range), direction, message, link),
                               std::move(end.bridge), end.device);
@@ -287,7 +315,8 @@ void Transfers::start_channel(ChannelEnd end, Direction direction, const Message
         transport_.progress_thread().start_when_ready(std::move(command), end.rule);
 }
 
-// A copy between two memories of this process is a message to itself. Images and pieces pass through host memory.
+// A copy between two memories of this process is a message to itself. Images and pieces pass
+// through host memory.
 void Transfers::start_copy(const Transfer &transfer, MemObject &object) {
     if (object.is_image() || !transfer.pieces.empty() || !transport_.reaches_itself()) {
         start_staged_copy(transfer, object);
@@ -298,8 +327,10 @@ void Transfers::start_copy(const Transfer &transfer, MemObject &object) {
     ChannelEnd from = make_end(transfer, object, Direction::send);
     ChannelEnd to = make_end(transfer, object, Direction::recv);
     const Message message{self_, copies_between_++};
-    steps_.add(transfer.step, source, Event::share(from.bridge->user_visible_event()), {transfer.after});
-    steps_.add(transfer.step, target, Event::share(to.bridge->user_visible_event()), {transfer.after});
+    steps_.add(transfer.step, source, Event::share(from.bridge->user_visible_event()),
+               {transfer.after});
+    steps_.add(transfer.step, target, Event::share(to.bridge->user_visible_event()),
+               {transfer.after});
     start_channel(std::move(from), Direction::send, message, link(transfer, Direction::send));
     start_channel(std::move(to), Direction::recv, message, link(transfer, Direction::recv));
 }
@@ -310,7 +341,8 @@ void Transfers::start_staged_copy(const Transfer &transfer, MemObject &object) {
     const std::shared_ptr<std::byte[]> memory = memory_for_copies(source, bytes_of(transfer));
     std::vector<cl_event> waits;
     steps_.add_waits(transfer.after, source, waits);
-    Event read = copy_packed(transfer, object, source, source.queue_of_transfer(), memory, true, waits);
+    Event read =
+        copy_packed(transfer, object, source, source.queue_of_transfer(), memory, true, waits);
 
     cl_int code = CL_SUCCESS;
     Event arrived = Event::adopt(clCreateUserEvent(target.context.get(), &code));
@@ -319,7 +351,8 @@ void Transfers::start_staged_copy(const Transfer &transfer, MemObject &object) {
     waits.clear();
     steps_.add_waits(transfer.after, target, waits);
     waits.push_back(arrived.get());
-    Event written = copy_packed(transfer, object, target, target.queue_of_transfer(), memory, false, waits);
+    Event written =
+        copy_packed(transfer, object, target, target.queue_of_transfer(), memory, false, waits);
     end_alike(*ending, arrived.get());
     ends_.end_with(read.get(), std::move(ending));
     steps_.add(transfer.step, source, std::move(read), {transfer.after});

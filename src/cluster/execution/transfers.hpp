@@ -16,9 +16,11 @@ namespace cldist::cluster {
 /// Moves bytes of memory objects between devices, as the schedule decides. Under the lock.
 class Transfers {
 public:
-    /// `self` is this process; `memories` is indexed by memory numbers. All referenced objects must outlive it.
-    Transfers(const Topology &topology, Process self, Transport &transport, const std::vector<MemoryTraits> &memories,
-              const MemoryObjects &objects, Steps &steps, CommandEnds &ends)
+    /// `self` is this process; `memories` is indexed by memory numbers. All referenced objects must
+    /// outlive it.
+    Transfers(const Topology &topology, Process self, Transport &transport,
+              const std::vector<MemoryTraits> &memories, const MemoryObjects &objects, Steps &steps,
+              CommandEnds &ends)
         : topology_(topology),
           self_(self),
           transport_(transport),
@@ -27,7 +29,8 @@ public:
           steps_(steps),
           ends_(ends) {}
 
-    /// Returns false if the bytes will not arrive in this process. Then the command that needs them fails.
+    /// Returns false if the bytes will not arrive in this process. Then the command that needs them
+    /// fails.
     bool start(const Transfer &transfer);
 
 private:
@@ -41,9 +44,11 @@ private:
 
     [[nodiscard]] Link link(const Transfer &transfer, Direction direction) const;
     ChannelEnd make_end(const Transfer &transfer, MemObject &object, Direction direction);
-    void start_channel(ChannelEnd end, Direction direction, const Message &message, const Link &link);
+    void start_channel(ChannelEnd end, Direction direction, const Message &message,
+                       const Link &link);
     /// Returns false if no kernel can carry out the message.
-    bool start_kernel(const Transfer &transfer, MemObject &object, Space &space, Direction direction, const Link &link);
+    bool start_kernel(const Transfer &transfer, MemObject &object, Space &space,
+                      Direction direction, const Link &link);
     void start_message(const Transfer &transfer, MemObject &object);
     [[nodiscard]] Event copy_packed(const Transfer &transfer, MemObject &object, Space &space,
                                     const std::shared_ptr<const QueueInfo> &queue,

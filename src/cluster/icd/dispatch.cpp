@@ -42,7 +42,8 @@ void set_absent(Function &entry) {
 
 cl_icd_dispatch make_table() {
     cl_icd_dispatch table{};
-#define CLDIST_CALL(function, entry, ...) table.function = &Entry<calls::function, &entry>::opencl_function;
+#define CLDIST_CALL(function, entry, ...) \
+    table.function = &Entry<calls::function, &entry>::opencl_function;
 #define CLDIST_PLAIN(function, entry, ...) table.function = &entry;
 #define CLDIST_EXTENSION(function, ...)
 #define CLDIST_ABSENT(function) set_absent(table.function);
@@ -55,7 +56,8 @@ cl_icd_dispatch make_table() {
 const cl_icd_dispatch dispatch_table = make_table();
 
 void *function_address(const char *name) {
-    if (std::strcmp(name, "clIcdGetPlatformIDsKHR") == 0) return reinterpret_cast<void *>(&get_platform_ids);
+    if (std::strcmp(name, "clIcdGetPlatformIDsKHR") == 0)
+        return reinterpret_cast<void *>(&get_platform_ids);
     if (std::strcmp(name, "cldistFollowHost") == 0) return reinterpret_cast<void *>(&follow_host);
 #define CLDIST_CALL(function, entry, ...) \
     if (std::strcmp(name, #function) == 0) return reinterpret_cast<void *>(dispatch_table.function);
@@ -73,9 +75,12 @@ void *function_address(const char *name) {
 // What a loader looks for.
 extern "C" {
 
-void *CL_API_CALL clGetExtensionFunctionAddress(const char *name) { return cldist::cluster::function_address(name); }
+void *CL_API_CALL clGetExtensionFunctionAddress(const char *name) {
+    return cldist::cluster::function_address(name);
+}
 
-cl_int CL_API_CALL clIcdGetPlatformIDsKHR(cl_uint count, cl_platform_id *platforms, cl_uint *number) {
+cl_int CL_API_CALL clIcdGetPlatformIDsKHR(cl_uint count, cl_platform_id *platforms,
+                                          cl_uint *number) {
     return cldist::cluster::get_platform_ids(count, platforms, number);
 }
 

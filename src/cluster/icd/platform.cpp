@@ -25,8 +25,9 @@ void check_platform(cl_platform_id platform) {
 }
 
 bool is_type(cl_device_type type) {
-    constexpr cl_device_type all = CL_DEVICE_TYPE_DEFAULT | CL_DEVICE_TYPE_CPU | CL_DEVICE_TYPE_GPU |
-                                   CL_DEVICE_TYPE_ACCELERATOR | CL_DEVICE_TYPE_CUSTOM;
+    constexpr cl_device_type all = CL_DEVICE_TYPE_DEFAULT | CL_DEVICE_TYPE_CPU |
+                                   CL_DEVICE_TYPE_GPU | CL_DEVICE_TYPE_ACCELERATOR |
+                                   CL_DEVICE_TYPE_CUSTOM;
     return type == CL_DEVICE_TYPE_ALL || (type != 0 && (type & ~all) == 0);
 }
 
@@ -50,15 +51,18 @@ void give_device_info(const DeviceObject &device, cl_device_info param, const An
     switch (param) {
         case CL_DEVICE_PLATFORM: return answer.give(static_cast<cl_platform_id>(&the_platform));
         case CL_DEVICE_PARENT_DEVICE:
-            return answer.give(device.parent ? device.parent->handle() : static_cast<cl_device_id>(nullptr));
-        case CL_DEVICE_REFERENCE_COUNT: return answer.give(device.parent ? device.references() : cl_uint{1});
+            return answer.give(device.parent ? device.parent->handle()
+                                             : static_cast<cl_device_id>(nullptr));
+        case CL_DEVICE_REFERENCE_COUNT:
+            return answer.give(device.parent ? device.references() : cl_uint{1});
         case CL_DEVICE_RANK_DIST:
         case CL_DEVICE_HOST_DIST: {
             World &world = World::get();
             if (world.alone()) no_such_param(param);
             const Process process = device.process;
-            return answer.give(
-                cl_uint{param == CL_DEVICE_RANK_DIST ? process : world.executor().topology().host_of(process)});
+            return answer.give(cl_uint{param == CL_DEVICE_RANK_DIST
+                                           ? process
+                                           : world.executor().topology().host_of(process)});
         }
         default: break;
     }
@@ -68,21 +72,25 @@ void give_device_info(const DeviceObject &device, cl_device_info param, const An
 }
 
 // The sub-devices that such properties give; their process is asked once. Throws an Error.
-const std::vector<DevicePart> &parts_of(const DeviceObject &device, const cl_device_partition_property *properties) {
+const std::vector<DevicePart> &parts_of(const DeviceObject &device,
+                                        const cl_device_partition_property *properties) {
     const cl_device_partition_property *end = properties;
     while (*end != 0) ++end;
     std::vector<cl_device_partition_property> list(properties, end);
-    if (const auto known = device.parts->find(list); known != device.parts->end()) return known->second;
+    if (const auto known = device.parts->find(list); known != device.parts->end())
+        return known->second;
     std::vector<cl_device_id> natives;
     Packer mine;
     if (device.answering != nullptr) {
         cl_uint count = 0;
         cl_int code = clCreateSubDevices(device.answering, properties, 0, nullptr, &count);
         natives.resize(count);
-        if (code == CL_SUCCESS) code = clCreateSubDevices(device.answering, properties, count, natives.data(), nullptr);
+        if (code == CL_SUCCESS)
+            code = clCreateSubDevices(device.answering, properties, count, natives.data(), nullptr);
         if (code != CL_SUCCESS) natives.clear();
         mine.put(code).put(natives.size());
-        for (const cl_device_id native : natives) pack(mine, device_infos(native, World::get().alone()));
+        for (const cl_device_id native : natives)
+            pack(mine, device_infos(native, World::get().alone()));
     }
     const Blob told = Exchange().from(device.process, mine.take());
     Unpacker theirs(told);
@@ -98,8 +106,10 @@ const std::vector<DevicePart> &parts_of(const DeviceObject &device, const cl_dev
 
 }  // namespace
 
-cl_int CL_API_CALL get_platform_ids(cl_uint num_entries, cl_platform_id *platforms, cl_uint *num_platforms) {
-    if ((num_entries == 0 && platforms != nullptr) || (platforms == nullptr && num_platforms == nullptr))
+cl_int CL_API_CALL get_platform_ids(cl_uint num_entries, cl_platform_id *platforms,
+                                    cl_uint *num_platforms) {
+    if ((num_entries == 0 && platforms != nullptr) ||
+        (platforms == nullptr && num_platforms == nullptr))
         return CL_INVALID_VALUE;
     const bool wanted = World::is_wanted();
     if (num_platforms != nullptr) *num_platforms = wanted ? 1 : 0;
@@ -109,15 +119,17 @@ cl_int CL_API_CALL get_platform_ids(cl_uint num_entries, cl_platform_id *platfor
 }
 
 // Without the lock: loaders ask while they start.
-cl_int CL_API_CALL get_platform_info(cl_platform_id platform, cl_platform_info param, size_t size, void *value,
-                                     size_t *size_ret) {
+cl_int CL_API_CALL get_platform_info(cl_platform_id platform, cl_platform_info param, size_t size,
+                                     void *value, size_t *size_ret) {
     const Answer answer{size, value, size_ret};
     try {
         check_platform(platform);
         switch (param) {
             case CL_PLATFORM_PROFILE: answer.text("FULL_PROFILE"); break;
             case CL_PLATFORM_VERSION: answer.text("OpenCL 3.0 cldist " CLDIST_VERSION); break;
-            case CL_PLATFORM_NUMERIC_VERSION: answer.give(cl_version{CL_MAKE_VERSION(3, 0, 0)}); break;
+            case CL_PLATFORM_NUMERIC_VERSION:
+                answer.give(cl_version{CL_MAKE_VERSION(3, 0, 0)});
+                break;
             case CL_PLATFORM_NAME:
             case CL_PLATFORM_VENDOR: answer.text("cldist"); break;
             case CL_PLATFORM_EXTENSIONS: answer.text("cl_khr_icd"); break;
@@ -134,42 +146,49 @@ cl_int CL_API_CALL get_platform_info(cl_platform_id platform, cl_platform_info p
     return CL_SUCCESS;
 }
 
-void get_device_ids(cl_platform_id platform, cl_device_type type, cl_uint num_entries, cl_device_id *devices,
-                    cl_uint *num_devices) {
+void get_device_ids(cl_platform_id platform, cl_device_type type, cl_uint num_entries,
+                    cl_device_id *devices, cl_uint *num_devices) {
     check_platform(platform);
     require(is_type(type), CL_INVALID_DEVICE_TYPE, "device_type {:#x} is not a device type", type);
-    require(num_entries > 0 || devices == nullptr, CL_INVALID_VALUE, "num_entries is 0 and devices is not NULL");
-    require(devices != nullptr || num_devices != nullptr, CL_INVALID_VALUE, "both devices and num_devices are NULL");
+    require(num_entries > 0 || devices == nullptr, CL_INVALID_VALUE,
+            "num_entries is 0 and devices is not NULL");
+    require(devices != nullptr || num_devices != nullptr, CL_INVALID_VALUE,
+            "both devices and num_devices are NULL");
     std::vector<cl_device_id> found;
     for (const auto &device : join().devices()) {
         // The first one is the default.
         const cl_device_type is =
             device->info<cl_device_type>(CL_DEVICE_TYPE) & ~cl_device_type{CL_DEVICE_TYPE_DEFAULT};
-        const bool is_default = found.empty() && (type & CL_DEVICE_TYPE_DEFAULT) != 0 && type != CL_DEVICE_TYPE_ALL;
+        const bool is_default =
+            found.empty() && (type & CL_DEVICE_TYPE_DEFAULT) != 0 && type != CL_DEVICE_TYPE_ALL;
         if ((is & type) != 0 || is_default) found.push_back(device->handle());
         if (type == CL_DEVICE_TYPE_DEFAULT && !found.empty()) break;
     }
     require(!found.empty(), CL_DEVICE_NOT_FOUND, "no device has the type {:#x}", type);
-    if (devices != nullptr) std::copy_n(found.begin(), std::min<std::size_t>(num_entries, found.size()), devices);
+    if (devices != nullptr)
+        std::copy_n(found.begin(), std::min<std::size_t>(num_entries, found.size()), devices);
     if (num_devices != nullptr) *num_devices = static_cast<cl_uint>(found.size());
 }
 
-void get_device_info(cl_device_id device, cl_device_info param, size_t size, void *value, size_t *size_ret) {
+void get_device_info(cl_device_id device, cl_device_info param, size_t size, void *value,
+                     size_t *size_ret) {
     give_device_info(device_of(device), param, {size, value, size_ret});
 }
 
-void create_sub_devices(cl_device_id in_device, const cl_device_partition_property *properties, cl_uint num_entries,
-                        cl_device_id *out_devices, cl_uint *num_devices) {
+void create_sub_devices(cl_device_id in_device, const cl_device_partition_property *properties,
+                        cl_uint num_entries, cl_device_id *out_devices, cl_uint *num_devices) {
     const Ref<DeviceObject> parent(&device_of(in_device));
     require(properties != nullptr, CL_INVALID_VALUE, "properties is NULL");
     require(!parent->is_aggregate(), CL_INVALID_VALUE,
             "the single virtual device (CLDIST_VIEW=aggregate) cannot be partitioned");
     const std::vector<DevicePart> &parts = parts_of(*parent, properties);
     if (out_devices != nullptr && num_entries < parts.size())
-        fail(CL_INVALID_VALUE, "num_entries is {}, but the partition has {} devices", num_entries, parts.size());
+        fail(CL_INVALID_VALUE, "num_entries is {}, but the partition has {} devices", num_entries,
+             parts.size());
     for (std::size_t i = 0; out_devices != nullptr && i < parts.size(); ++i)
-        out_devices[i] =
-            make<DeviceObject>(parent->process, parent->memory, parts[i], parent, parent->answering_memory)->handle();
+        out_devices[i] = make<DeviceObject>(parent->process, parent->memory, parts[i], parent,
+                                            parent->answering_memory)
+                             ->handle();
     if (num_devices != nullptr) *num_devices = static_cast<cl_uint>(parts.size());
 }
 
@@ -182,16 +201,20 @@ void release_device(cl_device_id device) {
     if (DeviceObject &object = device_of(device); object.parent) object.release();
 }
 
-void *CL_API_CALL get_extension_function_address(const char *name) { return function_address(name); }
+void *CL_API_CALL get_extension_function_address(const char *name) {
+    return function_address(name);
+}
 
-void *CL_API_CALL get_extension_function_address_for_platform(cl_platform_id platform, const char *name) {
+void *CL_API_CALL get_extension_function_address_for_platform(cl_platform_id platform,
+                                                              const char *name) {
     return platform == &the_platform ? function_address(name) : nullptr;
 }
 
 cl_int CL_API_CALL unload_compiler() { return CL_SUCCESS; }
 
 void unload_platform_compiler(cl_platform_id platform) {
-    require(platform == &the_platform, CL_INVALID_PLATFORM, "the platform is not the cluster platform");
+    require(platform == &the_platform, CL_INVALID_PLATFORM,
+            "the platform is not the cluster platform");
 }
 
 // CL_PLATFORM_HOST_TIMER_RESOLUTION is 0: there are no such timers.

@@ -12,15 +12,16 @@ namespace {
 Context make_context(const std::vector<cl_device_id> &devices) {
     cl_int code = CL_SUCCESS;
     // Without naming the platform, which the loader does not know.
-    Context context = Context::adopt(
-        clCreateContext(nullptr, static_cast<cl_uint>(devices.size()), devices.data(), nullptr, nullptr, &code));
+    Context context = Context::adopt(clCreateContext(nullptr, static_cast<cl_uint>(devices.size()),
+                                                     devices.data(), nullptr, nullptr, &code));
     check(code, "clCreateContext");
     return context;
 }
 
 cl_ulong largest(const DeviceList &devices) {
     cl_ulong bytes = 0;
-    for (const auto &device : devices) bytes = std::max(bytes, device->info<cl_ulong>(CL_DEVICE_MAX_MEM_ALLOC_SIZE));
+    for (const auto &device : devices)
+        bytes = std::max(bytes, device->info<cl_ulong>(CL_DEVICE_MAX_MEM_ALLOC_SIZE));
     return bytes;
 }
 
@@ -31,14 +32,16 @@ std::vector<std::size_t> alignments(const DeviceList &devices) {
 }
 
 bool share_memory(const DeviceList &devices) {
-    return std::all_of(devices.begin(), devices.end(),
-                       [&](const auto &device) { return device->memory == devices.front()->memory; });
+    return std::all_of(devices.begin(), devices.end(), [&](const auto &device) {
+        return device->memory == devices.front()->memory;
+    });
 }
 
 }  // namespace
 
 void add_once(std::vector<cl_device_id> &natives, cl_device_id native) {
-    if (std::find(natives.begin(), natives.end(), native) == natives.end()) natives.push_back(native);
+    if (std::find(natives.begin(), natives.end(), native) == natives.end())
+        natives.push_back(native);
 }
 
 Space::Space(MemoryId memory_in, std::vector<cl_device_id> devices_in)
@@ -64,8 +67,10 @@ std::shared_ptr<DeviceResources> Space::resources_of(cl_device_id device) {
 const QueueInfo &Space::transfer_queue() {
     if (queue_) return info_;
     const auto supported =
-        query<cl_command_queue_properties>(devices.front(), CL_DEVICE_QUEUE_ON_HOST_PROPERTIES).value_or(0);
-    const cl_command_queue_properties properties = supported & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE;
+        query<cl_command_queue_properties>(devices.front(), CL_DEVICE_QUEUE_ON_HOST_PROPERTIES)
+            .value_or(0);
+    const cl_command_queue_properties properties =
+        supported & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE;
     cl_int code = CL_SUCCESS;
     queue_ = Queue::adopt(clCreateCommandQueue(context.get(), devices.front(), properties, &code));
     check(code, "clCreateCommandQueue");
@@ -98,8 +103,8 @@ std::shared_ptr<const QueueInfo> Space::separate_queue() {
         queue = Queue::adopt(clCreateCommandQueue(context.get(), devices.front(), 0, &code));
         check(code, "clCreateCommandQueue");
     }
-    auto *const info =
-        new QueueInfo{queue.give(), context.get(), devices.front(), true, nullptr, resources()->is_cpu(), false};
+    auto *const info = new QueueInfo{
+        queue.give(), context.get(), devices.front(), true, nullptr, resources()->is_cpu(), false};
     return {info, [idle = idle_](const QueueInfo *lent) {
                 const std::unique_ptr<const QueueInfo> freed(lent);
                 const std::lock_guard lock(idle->mutex);
@@ -111,13 +116,16 @@ bool Space::always_tells_of_arguments() {
     if (tells_) return *tells_;
     const char *source = "kernel void nothing() {}";
     cl_int code = CL_SUCCESS;
-    const Program trial = Program::adopt(clCreateProgramWithSource(context.get(), 1, &source, nullptr, &code));
-    tells_ = code == CL_SUCCESS && clBuildProgram(trial.get(), static_cast<cl_uint>(devices.size()), devices.data(),
-                                                  "-cl-kernel-arg-info", nullptr, nullptr) == CL_SUCCESS;
+    const Program trial =
+        Program::adopt(clCreateProgramWithSource(context.get(), 1, &source, nullptr, &code));
+    tells_ = code == CL_SUCCESS &&
+             clBuildProgram(trial.get(), static_cast<cl_uint>(devices.size()), devices.data(),
+                            "-cl-kernel-arg-info", nullptr, nullptr) == CL_SUCCESS;
     return *tells_;
 }
 
-ContextObject::ContextObject(DeviceList devices_in, std::vector<cl_context_properties> properties_in,
+ContextObject::ContextObject(DeviceList devices_in,
+                             std::vector<cl_context_properties> properties_in,
                              Ref<DeviceObject> aggregate_in)
     : devices(std::move(devices_in)),
       aggregate(std::move(aggregate_in)),
@@ -127,8 +135,10 @@ ContextObject::ContextObject(DeviceList devices_in, std::vector<cl_context_prope
       properties(std::move(properties_in)) {
     std::map<MemoryId, std::vector<cl_device_id>> natives;
     for (const auto &device : devices)
-        if (device->answering != nullptr) add_once(natives[device->answering_memory], device->answering);
-    for (auto &[memory, list] : natives) spaces.push_back(std::make_unique<Space>(memory, std::move(list)));
+        if (device->answering != nullptr)
+            add_once(natives[device->answering_memory], device->answering);
+    for (auto &[memory, list] : natives)
+        spaces.push_back(std::make_unique<Space>(memory, std::move(list)));
 }
 
 ContextObject::~ContextObject() {

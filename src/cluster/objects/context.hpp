@@ -19,7 +19,8 @@ namespace cldist::cluster {
 /// Adds it unless it is there: sub-devices that were made alike are one natively.
 void add_once(std::vector<cl_device_id> &natives, cl_device_id native);
 
-/// The part of a context that is native to this process: those of its devices that share native buffers.
+/// The part of a context that is native to this process: those of its devices that share native
+/// buffers.
 class Space {
 public:
     /// `devices` are native ones of one platform. Throws an Error.
@@ -29,7 +30,8 @@ public:
     const std::vector<cl_device_id> devices;
     const Context context;
 
-    /// A device's resources. The library releases them, and with them the context, when the space has ended.
+    /// A device's resources. The library releases them, and with them the context, when the space
+    /// has ended.
     [[nodiscard]] std::shared_ptr<DeviceResources> resources_of(cl_device_id device);
     /// Those for transfers; of the first one. Made on first use.
     [[nodiscard]] const std::shared_ptr<DeviceResources> &resources() {
@@ -39,7 +41,8 @@ public:
     [[nodiscard]] cl_mem small_buffer();  ///< for what needs one
     /// For the first device. Built on first use.
     [[nodiscard]] PieceKernels &piece_kernels() {
-        if (piece_kernels_ == nullptr) piece_kernels_ = std::make_unique<PieceKernels>(context.get(), devices.front());
+        if (piece_kernels_ == nullptr)
+            piece_kernels_ = std::make_unique<PieceKernels>(context.get(), devices.front());
         return *piece_kernels_;
     }
     /// A queue in which no command waits for another without need.
@@ -108,14 +111,17 @@ public:
     const std::vector<cl_context_properties> properties;
     std::vector<std::unique_ptr<Space>> spaces;
     SpaceKeeper *keeper = nullptr;
-    std::shared_ptr<Adaptation> adaptation;      ///< of shares of split launches; null where these stay as they are
+    /// Of shares of split launches; null where these stay as they are.
+    std::shared_ptr<Adaptation> adaptation;
     std::atomic<unsigned> open_user_events = 0;  ///< that the program has not set
     std::atomic<bool> failed = false;            ///< some command or user event has
     /// Whether commands may fail because of others.
     [[nodiscard]] bool is_careful() const { return open_user_events != 0 || failed; }
     EndCallbacks<cl_context> destructor_callbacks;
-    /// What all devices with images support, by flags and type, once the processes have told each other.
-    mutable std::map<std::pair<cl_mem_flags, cl_mem_object_type>, std::vector<cl_image_format>> image_formats;
+    /// What all devices with images support, by flags and type, once the processes have told each
+    /// other.
+    mutable std::map<std::pair<cl_mem_flags, cl_mem_object_type>, std::vector<cl_image_format>>
+        image_formats;
 };
 
 /// A sampler is the same everywhere; natively there is one for each space.

@@ -106,7 +106,8 @@ constexpr std::array device_params = {
     CL_DEVICE_PREFERRED_LOCAL_ATOMIC_ALIGNMENT,
 };
 
-// Extensions of the kernel language, which need nothing of the host's calls, and of images, whose calls are here.
+// Extensions of the kernel language, which need nothing of the host's calls, and of images, whose
+// calls are here.
 constexpr std::array<std::string_view, 16> kept_names = {"cl_khr_byte_addressable_store",
                                                          "cl_khr_global_int32_base_atomics",
                                                          "cl_khr_global_int32_extended_atomics",
@@ -220,32 +221,38 @@ DeviceInfos infos_of_all(const std::vector<Ref<DeviceObject>> &members) {
         if (members[i]->type == members.front()->type) continue;
         alike = false;
         for (const cl_device_info param :
-             {CL_DEVICE_MAX_WORK_ITEM_SIZES, CL_DEVICE_MAX_WORK_GROUP_SIZE, CL_DEVICE_IMAGE2D_MAX_WIDTH,
-              CL_DEVICE_IMAGE2D_MAX_HEIGHT, CL_DEVICE_IMAGE3D_MAX_WIDTH, CL_DEVICE_IMAGE3D_MAX_HEIGHT,
-              CL_DEVICE_IMAGE3D_MAX_DEPTH, CL_DEVICE_IMAGE_MAX_BUFFER_SIZE, CL_DEVICE_IMAGE_MAX_ARRAY_SIZE,
-              CL_DEVICE_MAX_PARAMETER_SIZE, CL_DEVICE_PRINTF_BUFFER_SIZE})
+             {CL_DEVICE_MAX_WORK_ITEM_SIZES, CL_DEVICE_MAX_WORK_GROUP_SIZE,
+              CL_DEVICE_IMAGE2D_MAX_WIDTH, CL_DEVICE_IMAGE2D_MAX_HEIGHT,
+              CL_DEVICE_IMAGE3D_MAX_WIDTH, CL_DEVICE_IMAGE3D_MAX_HEIGHT,
+              CL_DEVICE_IMAGE3D_MAX_DEPTH, CL_DEVICE_IMAGE_MAX_BUFFER_SIZE,
+              CL_DEVICE_IMAGE_MAX_ARRAY_SIZE, CL_DEVICE_MAX_PARAMETER_SIZE,
+              CL_DEVICE_PRINTF_BUFFER_SIZE})
             join_info<std::size_t>(all, one, param, least);
         for (const cl_device_info param :
              {CL_DEVICE_MAX_MEM_ALLOC_SIZE, CL_DEVICE_GLOBAL_MEM_SIZE, CL_DEVICE_LOCAL_MEM_SIZE,
               CL_DEVICE_MAX_CONSTANT_BUFFER_SIZE, CL_DEVICE_GLOBAL_MEM_CACHE_SIZE})
             join_info<cl_ulong>(all, one, param, least);
         for (const cl_device_info param :
-             {CL_DEVICE_MAX_CONSTANT_ARGS, CL_DEVICE_MAX_READ_IMAGE_ARGS, CL_DEVICE_MAX_WRITE_IMAGE_ARGS,
-              CL_DEVICE_MAX_SAMPLERS, CL_DEVICE_IMAGE_SUPPORT, CL_DEVICE_NON_UNIFORM_WORK_GROUP_SUPPORT})
+             {CL_DEVICE_MAX_CONSTANT_ARGS, CL_DEVICE_MAX_READ_IMAGE_ARGS,
+              CL_DEVICE_MAX_WRITE_IMAGE_ARGS, CL_DEVICE_MAX_SAMPLERS, CL_DEVICE_IMAGE_SUPPORT,
+              CL_DEVICE_NON_UNIFORM_WORK_GROUP_SUPPORT})
             join_info<cl_uint>(all, one, param, least);
         join_info<cl_uint>(all, one, CL_DEVICE_MEM_BASE_ADDR_ALIGN, most);
-        for (const cl_device_info param : {CL_DEVICE_QUEUE_ON_HOST_PROPERTIES, CL_DEVICE_SINGLE_FP_CONFIG,
-                                           CL_DEVICE_DOUBLE_FP_CONFIG, CL_DEVICE_HALF_FP_CONFIG})
+        for (const cl_device_info param :
+             {CL_DEVICE_QUEUE_ON_HOST_PROPERTIES, CL_DEVICE_SINGLE_FP_CONFIG,
+              CL_DEVICE_DOUBLE_FP_CONFIG, CL_DEVICE_HALF_FP_CONFIG})
             join_info<cl_bitfield>(all, one, param, common);
         std::istringstream names(text_of(all, CL_DEVICE_EXTENSIONS));
         const std::string theirs = " " + text_of(one, CL_DEVICE_EXTENSIONS) + " ";
         std::string kept;
         for (std::string name; names >> name;)
-            if (theirs.find(" " + name + " ") != std::string::npos) kept += (kept.empty() ? "" : " ") + name;
+            if (theirs.find(" " + name + " ") != std::string::npos)
+                kept += (kept.empty() ? "" : " ") + name;
         all[CL_DEVICE_EXTENSIONS] = blob_of(kept);
     }
-    all[CL_DEVICE_NAME] = blob_of(std::to_string(members.size()) + (alike ? " x " : " devices, the first: ") +
-                                  text_of(members.front()->infos, CL_DEVICE_NAME));
+    all[CL_DEVICE_NAME] =
+        blob_of(std::to_string(members.size()) + (alike ? " x " : " devices, the first: ") +
+                text_of(members.front()->infos, CL_DEVICE_NAME));
     all[CL_DEVICE_PARTITION_MAX_SUB_DEVICES] = blob_of(cl_uint{1});
     all[CL_DEVICE_PARTITION_PROPERTIES] = blob_of(cl_device_partition_property{0});
     all[CL_DEVICE_PARTITION_AFFINITY_DOMAIN] = blob_of(cl_device_affinity_domain{0});
@@ -254,8 +261,8 @@ DeviceInfos infos_of_all(const std::vector<Ref<DeviceObject>> &members) {
 
 }  // namespace
 
-DeviceObject::DeviceObject(Process process_in, MemoryId memory_in, DevicePart as, Ref<DeviceObject> parent_in,
-                           std::optional<MemoryId> like)
+DeviceObject::DeviceObject(Process process_in, MemoryId memory_in, DevicePart as,
+                           Ref<DeviceObject> parent_in, std::optional<MemoryId> like)
     : process(process_in),
       memory(memory_in),
       native(like.value_or(memory_in) == memory_in ? as.native : nullptr),
@@ -269,7 +276,8 @@ DeviceObject::DeviceObject(Process process_in, MemoryId memory_in, DevicePart as
       work_item_sizes(list_of_sizes(infos, CL_DEVICE_MAX_WORK_ITEM_SIZES)),
       non_uniform_groups(info<cl_bool>(CL_DEVICE_NON_UNIFORM_WORK_GROUP_SUPPORT) == CL_TRUE),
       enforces_limits(!exceeds_its_limits(info<cl_uint>(CL_DEVICE_VENDOR_ID))),
-      sub_buffer_alignment(enforces_limits ? std::max(info<cl_uint>(CL_DEVICE_MEM_BASE_ADDR_ALIGN) / 8, 1U) : 1) {}
+      sub_buffer_alignment(
+          enforces_limits ? std::max(info<cl_uint>(CL_DEVICE_MEM_BASE_ADDR_ALIGN) / 8, 1U) : 1) {}
 
 DeviceObject::DeviceObject(std::vector<Ref<DeviceObject>> members_in)
     : members(std::move(members_in)),
@@ -284,11 +292,12 @@ DeviceObject::DeviceObject(std::vector<Ref<DeviceObject>> members_in)
       serial(serials().take()),
       work_item_sizes(list_of_sizes(infos, CL_DEVICE_MAX_WORK_ITEM_SIZES)),
       non_uniform_groups(info<cl_bool>(CL_DEVICE_NON_UNIFORM_WORK_GROUP_SUPPORT) == CL_TRUE),
-      enforces_limits(
-          std::all_of(members.begin(), members.end(), [](const auto &member) { return member->enforces_limits; })),
-      sub_buffer_alignment((*std::max_element(members.begin(), members.end(), [](const auto &a, const auto &b) {
-                               return a->sub_buffer_alignment < b->sub_buffer_alignment;
-                           }))->sub_buffer_alignment) {}
+      enforces_limits(std::all_of(members.begin(), members.end(),
+                                  [](const auto &member) { return member->enforces_limits; })),
+      sub_buffer_alignment(
+          (*std::max_element(members.begin(), members.end(), [](const auto &a, const auto &b) {
+              return a->sub_buffer_alignment < b->sub_buffer_alignment;
+          }))->sub_buffer_alignment) {}
 
 std::string DeviceObject::text(cl_device_info param) const { return text_of(infos, param); }
 
@@ -296,7 +305,8 @@ DeviceObject::~DeviceObject() { serials().give_back(serial); }
 
 void DeviceList::add(DeviceObject &device) {
     if (device.serial >= positions_.size()) positions_.resize(device.serial + 1, nowhere);
-    if (positions_[device.serial] == nowhere) positions_[device.serial] = static_cast<std::uint32_t>(devices_.size());
+    if (positions_[device.serial] == nowhere)
+        positions_[device.serial] = static_cast<std::uint32_t>(devices_.size());
     devices_.emplace_back(&device);
 }
 
@@ -328,10 +338,12 @@ DeviceInfos device_infos(cl_device_id native, bool alone) {
         std::size_t size = 0;
         if (clGetDeviceInfo(native, param, 0, nullptr, &size) != CL_SUCCESS) continue;
         Blob value(size);
-        if (size > 0 && clGetDeviceInfo(native, param, size, value.data(), nullptr) != CL_SUCCESS) continue;
+        if (size > 0 && clGetDeviceInfo(native, param, size, value.data(), nullptr) != CL_SUCCESS)
+            continue;
         infos[param] = std::move(value);
     }
-    if (const auto all = infos.find(CL_DEVICE_EXTENSIONS); all != infos.end() && !all->second.empty()) {
+    if (const auto all = infos.find(CL_DEVICE_EXTENSIONS);
+        all != infos.end() && !all->second.empty()) {
         const std::string kept = kept_extensions(all->second);
         all->second = blob_of(kept);
         Packer with_version;
@@ -345,7 +357,8 @@ DeviceInfos device_infos(cl_device_id native, bool alone) {
     }
     // Optional features of OpenCL 3.0 that the platform has not.
     infos[CL_DEVICE_SVM_CAPABILITIES] = blob_of(cl_device_svm_capabilities{0});
-    infos[CL_DEVICE_DEVICE_ENQUEUE_CAPABILITIES] = blob_of(cl_device_device_enqueue_capabilities{0});
+    infos[CL_DEVICE_DEVICE_ENQUEUE_CAPABILITIES] =
+        blob_of(cl_device_device_enqueue_capabilities{0});
     infos[CL_DEVICE_PIPE_SUPPORT] = blob_of(cl_bool{CL_FALSE});
     infos[CL_DEVICE_IL_VERSION] = blob_of(std::string());
     infos[CL_DEVICE_ILS_WITH_VERSION] = {};
@@ -355,9 +368,9 @@ DeviceInfos device_infos(cl_device_id native, bool alone) {
     infos[CL_DEVICE_SUB_GROUP_INDEPENDENT_FORWARD_PROGRESS] = blob_of(cl_bool{CL_FALSE});
     infos[CL_DEVICE_QUEUE_ON_DEVICE_PROPERTIES] = blob_of(cl_command_queue_properties{0});
     for (const cl_device_info none :
-         {CL_DEVICE_QUEUE_ON_DEVICE_PREFERRED_SIZE, CL_DEVICE_QUEUE_ON_DEVICE_MAX_SIZE, CL_DEVICE_MAX_ON_DEVICE_QUEUES,
-          CL_DEVICE_MAX_ON_DEVICE_EVENTS, CL_DEVICE_MAX_PIPE_ARGS, CL_DEVICE_PIPE_MAX_ACTIVE_RESERVATIONS,
-          CL_DEVICE_PIPE_MAX_PACKET_SIZE})
+         {CL_DEVICE_QUEUE_ON_DEVICE_PREFERRED_SIZE, CL_DEVICE_QUEUE_ON_DEVICE_MAX_SIZE,
+          CL_DEVICE_MAX_ON_DEVICE_QUEUES, CL_DEVICE_MAX_ON_DEVICE_EVENTS, CL_DEVICE_MAX_PIPE_ARGS,
+          CL_DEVICE_PIPE_MAX_ACTIVE_RESERVATIONS, CL_DEVICE_PIPE_MAX_PACKET_SIZE})
         infos[none] = blob_of(cl_uint{0});
     const cl_device_exec_capabilities kernels_only = CL_EXEC_KERNEL;
     infos[CL_DEVICE_EXECUTION_CAPABILITIES] = blob_of(kernels_only);

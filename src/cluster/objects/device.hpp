@@ -32,8 +32,8 @@ struct DevicePart {
 class DeviceObject final : public Object<DeviceObject, cl_device_id, Kind::device> {
 public:
     /// `like`: the memory of this process's device that answers for it, if it is another's.
-    DeviceObject(Process process_in, MemoryId memory_in, DevicePart as, Ref<DeviceObject> parent_in = {},
-                 std::optional<MemoryId> like = {});
+    DeviceObject(Process process_in, MemoryId memory_in, DevicePart as,
+                 Ref<DeviceObject> parent_in = {}, std::optional<MemoryId> like = {});
     /// One in front of devices, at least one, which it holds (CLDIST_VIEW=aggregate).
     explicit DeviceObject(std::vector<Ref<DeviceObject>> members_in);
     ~DeviceObject();
@@ -44,7 +44,8 @@ public:
     template <typename T>
     [[nodiscard]] T info(cl_device_info param) const {
         T value{};
-        if (const auto at = infos.find(param); at != infos.end() && at->second.size() == sizeof value)
+        if (const auto at = infos.find(param);
+            at != infos.end() && at->second.size() == sizeof value)
             std::memcpy(&value, at->second.data(), sizeof value);
         return value;
     }
@@ -52,8 +53,8 @@ public:
     /// A text; empty if the device does not report it.
     [[nodiscard]] std::string text(cl_device_info param) const;
 
-    const std::vector<Ref<DeviceObject>>
-        members;  ///< of an aggregate device; else none. It has no process, memory or native device.
+    const std::vector<Ref<DeviceObject>> members;  ///< of an aggregate device; else none. It has no
+                                                   ///< process, memory or native device.
     const Process process;
     const MemoryId memory;      ///< its number for the schedule
     const cl_device_id native;  ///< null in other processes
@@ -65,12 +66,14 @@ public:
     const std::shared_ptr<DeviceParts> parts;
     const std::uint32_t type;        ///< devices with the same infos have the same
     const Ref<DeviceObject> parent;  ///< of a sub-device
-    /// A small number among the devices in this process's memory. It is reused after the device has been freed.
+    /// A small number among the devices in this process's memory. It is reused after the device has
+    /// been freed.
     const std::uint32_t serial;
     // Infos that every launch needs:
     const std::vector<std::size_t> work_item_sizes;  ///< the largest, for each dimension
     const bool non_uniform_groups;
-    /// Whether its reported limits of kernels' work-groups and of sub-buffers' alignment apply (exceeds_its_limits()).
+    /// Whether its reported limits of kernels' work-groups and of sub-buffers' alignment apply
+    /// (exceeds_its_limits()).
     const bool enforces_limits;
     /// The origin of a sub-buffer must be a multiple of this, in bytes.
     const std::size_t sub_buffer_alignment;
@@ -81,7 +84,9 @@ class DeviceList {
 public:
     void add(DeviceObject &device);
 
-    [[nodiscard]] bool contains(const DeviceObject &device) const { return position(device) != nowhere; }
+    [[nodiscard]] bool contains(const DeviceObject &device) const {
+        return position(device) != nowhere;
+    }
     /// The place of the first equal entry; `nowhere` if there is none.
     [[nodiscard]] std::size_t position(const DeviceObject &device) const {
         return device.serial < positions_.size() ? positions_[device.serial] : nowhere;
@@ -91,13 +96,16 @@ public:
     [[nodiscard]] std::size_t size() const { return devices_.size(); }
     /// What it has allocated.
     [[nodiscard]] std::size_t bytes() const {
-        return devices_.capacity() * sizeof(devices_[0]) + positions_.capacity() * sizeof(positions_[0]);
+        return devices_.capacity() * sizeof(devices_[0]) +
+               positions_.capacity() * sizeof(positions_[0]);
     }
     [[nodiscard]] bool empty() const { return devices_.empty(); }
     [[nodiscard]] auto begin() const { return devices_.begin(); }
     [[nodiscard]] auto end() const { return devices_.end(); }
     [[nodiscard]] const Ref<DeviceObject> &front() const { return devices_.front(); }
-    [[nodiscard]] const Ref<DeviceObject> &operator[](std::size_t index) const { return devices_[index]; }
+    [[nodiscard]] const Ref<DeviceObject> &operator[](std::size_t index) const {
+        return devices_[index];
+    }
 
 private:
     std::vector<Ref<DeviceObject>> devices_;

@@ -13,12 +13,12 @@
 
 namespace cldist::cluster {
 
-/// The times of a command for clGetEventProfilingInfo: when it was queued, submitted and started, and when it ended, in
-/// ns of its device's clock. Zeros if they are not known.
+/// The times of a command for clGetEventProfilingInfo: when it was queued, submitted and started,
+/// and when it ended, in ns of its device's clock. Zeros if they are not known.
 using Times = std::array<cl_ulong, 4>;
 
-/// When and how something ends of which no native event of this process tells: a user event, a command of another
-/// process, bytes on their way through the processes. Thread-safe.
+/// When and how something ends of which no native event of this process tells: a user event, a
+/// command of another process, bytes on their way through the processes. Thread-safe.
 class Ending {
 public:
     using Then = std::function<void(cl_int status)>;
@@ -46,7 +46,8 @@ public:
     }
     /// Returns the status at the end.
     cl_int wait() const {
-        // Not the atomic's wait, which yields before it sleeps: where others want the cores that costs milliseconds.
+        // Not the atomic's wait, which yields before it sleeps: where others want the cores that
+        // costs milliseconds.
         std::unique_lock lock(mutex_);
         ended_.wait(lock, [&] { return over(); });
         return status();
@@ -74,12 +75,15 @@ private:
     std::vector<Then> then_;
 };
 
-inline bool is_open(const std::shared_ptr<Ending> &ending) { return ending != nullptr && !ending->over(); }
+inline bool is_open(const std::shared_ptr<Ending> &ending) {
+    return ending != nullptr && !ending->over();
+}
 /// Ends when `ending` ends, and never fails. Null if it has ended.
 std::shared_ptr<Ending> regardless_of_failure(const std::shared_ptr<Ending> &ending);
 /// Ends once all, at least one, have ended, and fails if one has failed.
 std::shared_ptr<Ending> all_of(std::span<const std::shared_ptr<Ending>> endings);
-/// The same for two; null means an ending that has ended. Returns one of the two if the other has ended.
+/// The same for two; null means an ending that has ended. Returns one of the two if the other has
+/// ended.
 std::shared_ptr<Ending> both(const std::shared_ptr<Ending> &a, const std::shared_ptr<Ending> &b);
 
 }  // namespace cldist::cluster

@@ -21,8 +21,8 @@ namespace {
 Times native_times(cl_event event) {
     Times times{};
     for (cl_uint i = 0; i < times.size(); ++i)
-        if (clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_QUEUED + i, sizeof times[i], &times[i], nullptr) !=
-            CL_SUCCESS)
+        if (clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_QUEUED + i, sizeof times[i],
+                                    &times[i], nullptr) != CL_SUCCESS)
             return {};
     return times;
 }
@@ -103,8 +103,10 @@ constexpr auto join = [](const OpenUserEvents &a, const OpenUserEvents &b) {
 
 }  // namespace
 
-OpenUserEvents user_events_before(const QueueObject &queue, Place place, std::span<EventObject *const> wait_list) {
-    const QueuePromises<OpenUserEvents> &before = queue.whole != nullptr ? queue.whole->user_events : queue.user_events;
+OpenUserEvents user_events_before(const QueueObject &queue, Place place,
+                                  std::span<EventObject *const> wait_list) {
+    const QueuePromises<OpenUserEvents> &before =
+        queue.whole != nullptr ? queue.whole->user_events : queue.user_events;
     OpenUserEvents events;
     for (const EventObject *const event : wait_list)
         if (event->may_fail()) events.add(event->user_events);
@@ -119,7 +121,8 @@ void note_user_events(QueueObject &queue, Place place, const OpenUserEvents &eve
         promise_of_next(queue.user_events, place, events, std::span<const OpenUserEvents>(), join);
         ++queue.user_events_noted;
     }
-    const OpenUserEvents &of_next = queue.in_order() ? queue.user_events.all : queue.user_events.before;
+    const OpenUserEvents &of_next =
+        queue.in_order() ? queue.user_events.all : queue.user_events.before;
     queue.behind_user_events.store(of_next.any(), std::memory_order_relaxed);
 }
 
@@ -149,7 +152,9 @@ cl_int EventObject::status_here() const {
 
 cl_int EventObject::visible_status() const {
     const cl_int status = status_here();
-    return status == CL_COMPLETE && promise.landed != nullptr && !promise.landed->over() ? CL_RUNNING : status;
+    return status == CL_COMPLETE && promise.landed != nullptr && !promise.landed->over()
+               ? CL_RUNNING
+               : status;
 }
 
 Times EventObject::times_here() const {

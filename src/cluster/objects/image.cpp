@@ -56,8 +56,8 @@ bool go_together(cl_channel_order order, cl_channel_type type) {
     switch (order) {
         case CL_INTENSITY:
         case CL_LUMINANCE:
-            return is_one_of(type,
-                             {CL_UNORM_INT8, CL_UNORM_INT16, CL_SNORM_INT8, CL_SNORM_INT16, CL_HALF_FLOAT, CL_FLOAT});
+            return is_one_of(type, {CL_UNORM_INT8, CL_UNORM_INT16, CL_SNORM_INT8, CL_SNORM_INT16,
+                                    CL_HALF_FLOAT, CL_FLOAT});
         case CL_DEPTH: return is_one_of(type, {CL_UNORM_INT16, CL_FLOAT});
         case CL_BGRA:
         case CL_ARGB:
@@ -89,7 +89,8 @@ cl_image_desc as_read(const cl_image_desc &desc) {
     if (!is_image_type(desc.image_type)) return read;
     const bool is_3d = desc.image_type == CL_MEM_OBJECT_IMAGE3D;
     read.image_width = desc.image_width;
-    if (is_3d || desc.image_type == CL_MEM_OBJECT_IMAGE2D || desc.image_type == CL_MEM_OBJECT_IMAGE2D_ARRAY)
+    if (is_3d || desc.image_type == CL_MEM_OBJECT_IMAGE2D ||
+        desc.image_type == CL_MEM_OBJECT_IMAGE2D_ARRAY)
         read.image_height = desc.image_height;
     if (is_3d) read.image_depth = desc.image_depth;
     if (is_image_array(desc.image_type)) read.image_array_size = desc.image_array_size;
@@ -106,7 +107,8 @@ std::array<std::size_t, 3> extents(const cl_image_desc &desc) {
     switch (desc.image_type) {
         case CL_MEM_OBJECT_IMAGE1D_ARRAY: return {desc.image_width, desc.image_array_size, 1};
         case CL_MEM_OBJECT_IMAGE2D: return {desc.image_width, desc.image_height, 1};
-        case CL_MEM_OBJECT_IMAGE2D_ARRAY: return {desc.image_width, desc.image_height, desc.image_array_size};
+        case CL_MEM_OBJECT_IMAGE2D_ARRAY:
+            return {desc.image_width, desc.image_height, desc.image_array_size};
         case CL_MEM_OBJECT_IMAGE3D: return {desc.image_width, desc.image_height, desc.image_depth};
         default: return {desc.image_width, 1, 1};
     }
@@ -117,11 +119,15 @@ bool has_images_like(const DeviceObject &device, const cl_image_desc &desc) {
         return value <= device.info<std::size_t>(limit);
     };
     if (!has_images(device)) return false;
-    if (is_image_array(desc.image_type) && !up_to(desc.image_array_size, CL_DEVICE_IMAGE_MAX_ARRAY_SIZE)) return false;
+    if (is_image_array(desc.image_type) &&
+        !up_to(desc.image_array_size, CL_DEVICE_IMAGE_MAX_ARRAY_SIZE))
+        return false;
     switch (desc.image_type) {
-        case CL_MEM_OBJECT_IMAGE1D_BUFFER: return up_to(desc.image_width, CL_DEVICE_IMAGE_MAX_BUFFER_SIZE);
+        case CL_MEM_OBJECT_IMAGE1D_BUFFER:
+            return up_to(desc.image_width, CL_DEVICE_IMAGE_MAX_BUFFER_SIZE);
         case CL_MEM_OBJECT_IMAGE1D:
-        case CL_MEM_OBJECT_IMAGE1D_ARRAY: return up_to(desc.image_width, CL_DEVICE_IMAGE2D_MAX_WIDTH);
+        case CL_MEM_OBJECT_IMAGE1D_ARRAY:
+            return up_to(desc.image_width, CL_DEVICE_IMAGE2D_MAX_WIDTH);
         case CL_MEM_OBJECT_IMAGE3D:
             return up_to(desc.image_width, CL_DEVICE_IMAGE3D_MAX_WIDTH) &&
                    up_to(desc.image_height, CL_DEVICE_IMAGE3D_MAX_HEIGHT) &&
@@ -132,15 +138,17 @@ bool has_images_like(const DeviceObject &device, const cl_image_desc &desc) {
     }
 }
 
-Pitches checked_pitches(cl_mem_object_type type, std::size_t width, std::size_t rows, std::size_t row,
-                        std::size_t slice, cl_int code) {
-    if (row != 0 && row < width) fail(code, "the row pitch is {}, but a row has {} bytes", row, width);
+Pitches checked_pitches(cl_mem_object_type type, std::size_t width, std::size_t rows,
+                        std::size_t row, std::size_t slice, cl_int code) {
+    if (row != 0 && row < width)
+        fail(code, "the row pitch is {}, but a row has {} bytes", row, width);
     if (row == 0) row = width;
     require(slice == 0 || has_slices(type), code,
             "the slice pitch is {}; expected 0, because images of this type have no slices", slice);
     const bool slices_are_rows = type == CL_MEM_OBJECT_IMAGE1D_ARRAY;
     const std::size_t least = slices_are_rows ? row : row * rows;
-    if (slice != 0 && slice < least) fail(code, "the slice pitch is {}, but a slice has {} bytes", slice, least);
+    if (slice != 0 && slice < least)
+        fail(code, "the slice pitch is {}, but a slice has {} bytes", slice, least);
     if (slice == 0) slice = least;
     return {slices_are_rows ? slice : row, slice};
 }

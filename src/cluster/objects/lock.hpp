@@ -25,7 +25,9 @@ public:
         mutex_.unlock();
     }
     /// Whether the calling thread holds it.
-    [[nodiscard]] bool held_here() const { return owner_.load(std::memory_order_relaxed) == pthread_self(); }
+    [[nodiscard]] bool held_here() const {
+        return owner_.load(std::memory_order_relaxed) == pthread_self();
+    }
 
 private:
     // Most calls hold the lock for a shorter time than a thread takes to sleep and wake up.
@@ -50,7 +52,8 @@ private:
 };
 
 inline constinit ApiMutex the_api_mutex;
-static_assert(std::is_trivially_destructible_v<ApiMutex>, "the program's objects may outlive its main");
+static_assert(std::is_trivially_destructible_v<ApiMutex>,
+              "the program's objects may outlive its main");
 inline ApiMutex &api_mutex() { return the_api_mutex; }
 
 /// Whether there are objects that nobody holds.

@@ -16,7 +16,8 @@ void CL_CALLBACK release_destruction(cl_mem, void *held) {
 // Moves nothing.
 void use(cl_mem buffer, Space &space) {
     const std::shared_ptr<const QueueInfo> queue = space.queue_of_transfer();
-    check(clEnqueueMigrateMemObjects(queue->queue, 1, &buffer, 0, 0, nullptr, nullptr), "clEnqueueMigrateMemObjects");
+    check(clEnqueueMigrateMemObjects(queue->queue, 1, &buffer, 0, 0, nullptr, nullptr),
+          "clEnqueueMigrateMemObjects");
     flush_if_needed(queue->queue);
 }
 
@@ -64,13 +65,15 @@ MemObject::~MemObject() {
         mapped_memory().remove(mapped);
         mapped.kept = nullptr;
     }
-    if (homes().home != Home::none) ++version_of_homes;  // of its root: a sub-buffer is attached with its root
+    // Of its root: a sub-buffer is attached with its root.
+    if (homes().home != Home::none) ++version_of_homes;
     if (keeper != nullptr) keeper->forget(*this);
     if (parent) std::erase(parent->sub_buffers_, this);
     if (destruction->callbacks.empty()) return;
     for (const Native &native : natives_) {
         auto held = std::make_unique<std::shared_ptr<Destruction>>(destruction);
-        if (clSetMemObjectDestructorCallback(native.mem.get(), release_destruction, held.get()) == CL_SUCCESS)
+        if (clSetMemObjectDestructorCallback(native.mem.get(), release_destruction, held.get()) ==
+            CL_SUCCESS)
             (void)held.release();
     }
     natives_.clear();
@@ -80,7 +83,8 @@ MemObject::~MemObject() {
 }
 
 MemObject::Native *MemObject::find_native(const Space &space) {
-    const auto at = std::find_if(natives_.begin(), natives_.end(), [&](const Native &n) { return n.space == &space; });
+    const auto at = std::find_if(natives_.begin(), natives_.end(),
+                                 [&](const Native &n) { return n.space == &space; });
     return at == natives_.end() ? nullptr : &*at;
 }
 
@@ -108,7 +112,8 @@ void MemObject::use_before_parts(Space &space) {
 }
 
 bool MemObject::is_mapped_natively() const {
-    return std::any_of(mappings.begin(), mappings.end(), [](const Mapped &mapped) { return mapped.is_native; }) ||
+    return std::any_of(mappings.begin(), mappings.end(),
+                       [](const Mapped &mapped) { return mapped.is_native; }) ||
            std::any_of(sub_buffers_.begin(), sub_buffers_.end(),
                        [](const MemObject *part) { return part->is_mapped_natively(); });
 }
@@ -130,7 +135,9 @@ void MemObject::make_early(Space &space) {
 void MemObject::make_natives() {
     const auto has_some_with_images = [this](const Space &space) {
         return std::any_of(context->devices.begin(), context->devices.end(),
-                           [&](const auto &device) { return device->memory == space.memory && has_images(*device); });
+                           [&](const auto &device) {
+                               return device->memory == space.memory && has_images(*device);
+                           });
     };
     for (const auto &space : context->spaces)
         if (!is_image() || has_some_with_images(*space)) native(*space);
@@ -139,13 +146,17 @@ void MemObject::make_natives() {
 Mem MemObject::make_native(Space &space) {
     cl_int code = CL_SUCCESS;
     Mem mem;
-    // The program's calls have checked their host access. Here the host reads and writes for other processes.
+    // The program's calls have checked their host access. Here the host reads and writes for other
+    // processes.
     cl_mem_flags native_flags =
-        flags & ~cl_mem_flags{CL_MEM_HOST_WRITE_ONLY | CL_MEM_HOST_READ_ONLY | CL_MEM_HOST_NO_ACCESS};
+        flags &
+        ~cl_mem_flags{CL_MEM_HOST_WRITE_ONLY | CL_MEM_HOST_READ_ONLY | CL_MEM_HOST_NO_ACCESS};
     // The program's memory can be one space's only, and an image's maps are copied there.
     if ((flags & CL_MEM_USE_HOST_PTR) != 0 && (is_image() || context->spaces.size() > 1))
         native_flags = (native_flags & ~cl_mem_flags{CL_MEM_USE_HOST_PTR}) | CL_MEM_COPY_HOST_PTR;
-    if (parent) native_flags &= ~cl_mem_flags{CL_MEM_USE_HOST_PTR | CL_MEM_ALLOC_HOST_PTR | CL_MEM_COPY_HOST_PTR};
+    if (parent)
+        native_flags &=
+            ~cl_mem_flags{CL_MEM_USE_HOST_PTR | CL_MEM_ALLOC_HOST_PTR | CL_MEM_COPY_HOST_PTR};
     if (is_image()) {
         cl_image_desc native_desc = desc;
         if (parent) native_desc.buffer = parent->native(space);
@@ -158,8 +169,8 @@ Mem MemObject::make_native(Space &space) {
         check(code, "clCreateImage");
     } else if (parent) {
         const cl_buffer_region region{origin - parent->origin, size};
-        mem = Mem::adopt(
-            clCreateSubBuffer(parent->native(space), native_flags, CL_BUFFER_CREATE_TYPE_REGION, &region, &code));
+        mem = Mem::adopt(clCreateSubBuffer(parent->native(space), native_flags,
+                                           CL_BUFFER_CREATE_TYPE_REGION, &region, &code));
         check(code, "clCreateSubBuffer");
     } else {
         mem = Mem::adopt(clCreateBuffer(space.context.get(), native_flags, size, host_ptr, &code));

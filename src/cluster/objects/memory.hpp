@@ -17,18 +17,22 @@ namespace cldist::cluster {
 
 /// A range of a memory object that the program has mapped.
 struct Mapped {
-    std::uint64_t number = 0;    ///< as objects have
-    void *memory = nullptr;      ///< where the program has it in this process; null where there is no program
+    std::uint64_t number = 0;  ///< as objects have
+    /// Where the program has it in this process; null where there is no program.
+    void *memory = nullptr;
     MemoryId device_memory = 0;  ///< of the device that mapped it
     std::size_t begin = 0;       ///< bytes of the object
     std::size_t end = 0;
     cl_map_flags flags = 0;
-    [[nodiscard]] bool is_written() const { return (flags & (CL_MAP_WRITE | CL_MAP_WRITE_INVALIDATE_REGION)) != 0; }
+    [[nodiscard]] bool is_written() const {
+        return (flags & (CL_MAP_WRITE | CL_MAP_WRITE_INVALIDATE_REGION)) != 0;
+    }
     bool is_native = false;            ///< by the native runtime of this process
     bool is_page_locked = false;       ///< HostCopies knows of it
     std::size_t size = 0;              ///< bytes of the program's memory, with gaps
     std::shared_ptr<std::byte[]> own;  ///< the memory, unless it is the program's or native
-    std::size_t guard = 0;             ///< bytes behind `size` there that the program has no business with: set_guard()
+    /// Bytes behind `size` there that the program has no business with: set_guard()
+    std::size_t guard = 0;
     std::shared_ptr<const void> kept;  ///< while somebody holds it, the memory is there
     std::shared_ptr<Ending> landed;    ///< when the contents are there and passed on
     AccessMode mode_of_writing = AccessMode::write;
@@ -59,9 +63,11 @@ MappedMemory &mapped_memory();
 
 /// Where buffers are attached (CL/cl_ext_attach.h).
 enum class Home : std::uint8_t {
-    none,       ///< not all are
-    elsewhere,  ///< to devices of other processes: who has none of these need not know what is done there
-    here,       ///< to devices, one of them of this process; or this process has to know for other reasons
+    none,  ///< not all are
+    /// To devices of other processes: who has none of these need not know what is done there.
+    elsewhere,
+    /// To devices, one of them of this process; or this process has to know for other reasons.
+    here,
 };
 /// Where the memory is attached that a command uses.
 struct Homes {
@@ -76,7 +82,9 @@ struct Homes {
     }
 };
 constexpr Homes homes_of_both(Homes a, Homes b) {
-    if (a.home == Home::none || b.home == Home::none || (a.only != 0 && b.only != 0 && a.only != b.only)) return {};
+    if (a.home == Home::none || b.home == Home::none ||
+        (a.only != 0 && b.only != 0 && a.only != b.only))
+        return {};
     return {std::max(a.home, b.home), std::max(a.only, b.only)};
 }
 /// Another one whenever a buffer is attached or detached, or ends while it is; 0 before the first.
@@ -129,12 +137,13 @@ public:
     }
     /// Where the program's own memory has these bytes, for CL_MEM_USE_HOST_PTR.
     [[nodiscard]] std::byte *host_memory(std::size_t at) const {
-        return (flags & CL_MEM_USE_HOST_PTR) != 0 ? static_cast<std::byte *>(host_ptr) + at : nullptr;
+        return (flags & CL_MEM_USE_HOST_PTR) != 0 ? static_cast<std::byte *>(host_ptr) + at
+                                                  : nullptr;
     }
     /// The last mapping with that address, or that number; null if there is none.
     [[nodiscard]] Mapped *mapping(const void *memory) {
-        const auto at =
-            std::find_if(mappings.rbegin(), mappings.rend(), [memory](const Mapped &m) { return m.memory == memory; });
+        const auto at = std::find_if(mappings.rbegin(), mappings.rend(),
+                                     [memory](const Mapped &m) { return m.memory == memory; });
         return memory != nullptr && at != mappings.rend() ? &*at : nullptr;
     }
 
@@ -152,7 +161,8 @@ public:
     cl_image_format format{};
     cl_image_desc desc{};
     std::size_t element_size = 0;
-    Pitches pitches;  ///< of the program's memory or the buffer, if it is made of such; else without gaps
+    /// Of the program's memory or the buffer, if it is made of such; else without gaps.
+    Pitches pitches;
 
     std::vector<Mapped> mappings;
     // Of CL_MEM_USE_HOST_PTR:

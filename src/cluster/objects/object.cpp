@@ -14,7 +14,9 @@
 namespace cldist::cluster {
 namespace {
 
-std::vector<std::function<void()>> &callbacks() { return per_thread<std::vector<std::function<void()>>>(); }
+std::vector<std::function<void()>> &callbacks() {
+    return per_thread<std::vector<std::function<void()>>>();
+}
 
 thread_local bool is_callback_thread = false;
 std::atomic<bool> stopped = false;  // stop_callbacks()

@@ -36,7 +36,8 @@ enum class Kind : std::uint32_t {
 struct Head {
     const cl_icd_dispatch *dispatch;
     Kind kind;
-    std::uint64_t number = 0;  ///< from 1, in the order of creation, which is the same in all processes
+    /// From 1, in the order of creation, which is the same in all processes.
+    std::uint64_t number = 0;
 };
 
 }  // namespace cldist::cluster
@@ -54,7 +55,8 @@ struct _cl_event : cldist::cluster::Head {};
 
 namespace cldist::cluster {
 
-/// The number of the object that a handle points to; 0 if it is no object that the program can have.
+/// The number of the object that a handle points to; 0 if it is no object that the program can
+/// have.
 inline std::uint64_t number_of(const Head *handle) {
     return handle != nullptr && handle->kind != Kind::none ? handle->number : 0;
 }
@@ -63,9 +65,10 @@ inline std::uint64_t number_of(const Head *handle) {
 struct ObjectCount {
     std::uint64_t made = 0;
     std::uint64_t living = 0;
-    std::uint64_t most = 0;        ///< living at a time
-    std::size_t size = 0;          ///< bytes of each
-    std::uint64_t more_bytes = 0;  ///< that those which have ended took besides, in lists of their own
+    std::uint64_t most = 0;  ///< living at a time
+    std::size_t size = 0;    ///< bytes of each
+    /// That those which have ended took besides, in lists of their own.
+    std::uint64_t more_bytes = 0;
 
     /// The average of one object.
     [[nodiscard]] std::uint64_t bytes() const {
@@ -76,7 +79,8 @@ struct ObjectCount {
 /// By kind, from that of platforms on. Under the lock.
 inline std::array<ObjectCount, 9> object_counts;
 inline ObjectCount &count_of(Kind kind) {
-    return object_counts[static_cast<std::uint32_t>(kind) - static_cast<std::uint32_t>(Kind::platform)];
+    return object_counts[static_cast<std::uint32_t>(kind) -
+                         static_cast<std::uint32_t>(Kind::platform)];
 }
 
 /// Where this process follows another one's calls (central host): the objects by their numbers;
@@ -121,7 +125,8 @@ public:
     void hold() { ++holders_; }
     void drop() {
         if (--holders_ == 0)
-            end_later(static_cast<Derived *>(this), [](void *object) { delete static_cast<Derived *>(object); });
+            end_later(static_cast<Derived *>(this),
+                      [](void *object) { delete static_cast<Derived *>(object); });
     }
 
     void set_number(std::uint64_t number_in) {
@@ -149,7 +154,8 @@ std::unordered_map<const void *, Kind> &argument_objects();
 void call_later(std::function<void()> callback);
 /// Calls them.
 void run_later_callbacks();
-/// The same for every call: where nobody has any, which is so nearly always, it asks no list of the thread's.
+/// The same for every call: where nobody has any, which is so nearly always, it asks no list of the
+/// thread's.
 inline std::atomic<unsigned> later_callbacks = 0;
 inline void run_callbacks() {
     if (later_callbacks.load(std::memory_order_relaxed) != 0) run_later_callbacks();
@@ -166,7 +172,8 @@ template <typename Handle>
 using EndCallbacks = std::vector<std::pair<void(CL_CALLBACK *)(Handle, void *), void *>>;
 /// Has them called in the reverse order, by call_later() or call_elsewhere().
 template <typename Handle>
-void call_at_end(const EndCallbacks<Handle> &callbacks, Handle object, void (&call)(std::function<void()>)) {
+void call_at_end(const EndCallbacks<Handle> &callbacks, Handle object,
+                 void (&call)(std::function<void()>)) {
     for (auto at = callbacks.rbegin(); at != callbacks.rend(); ++at)
         call([callback = *at, object] { callback.first(object, callback.second); });
 }
@@ -198,7 +205,8 @@ private:
     T *object_ = nullptr;
 };
 
-/// Knows an object for as long as it lives, without holding it. Under the lock. T has `life`, a shared_ptr.
+/// Knows an object for as long as it lives, without holding it. Under the lock. T has `life`, a
+/// shared_ptr.
 template <typename T>
 class Weak {
 public:

@@ -59,7 +59,8 @@ public:
 private:
     // Processes whose calls differ may have exchanged what was not meant; that is named later.
     std::span<const std::byte> take(std::size_t size) {
-        if (size > rest_.size()) throw Error(CL_OUT_OF_RESOURCES, "another process returned less data than requested");
+        if (size > rest_.size())
+            throw Error(CL_OUT_OF_RESOURCES, "another process returned less data than requested");
         const auto bytes = rest_.first(size);
         rest_ = rest_.subspan(size);
         return bytes;
@@ -68,10 +69,12 @@ private:
     std::span<const std::byte> rest_;
 };
 
-/// Returns the element at a place that another process has sent. Throws an Error if there is no such place.
+/// Returns the element at a place that another process has sent. Throws an Error if there is no
+/// such place.
 template <typename T>
 T &told_place(std::vector<T> &list, std::size_t place) {
-    if (place >= list.size()) throw Error(CL_OUT_OF_RESOURCES, "another process returned an invalid position");
+    if (place >= list.size())
+        throw Error(CL_OUT_OF_RESOURCES, "another process returned an invalid position");
     return list[place];
 }
 

@@ -32,24 +32,29 @@ PIECE_KERNELS(words, uint)
 
 }  // namespace
 
-PieceKernels::PieceKernels(cl_context context, cl_device_id device) : context_(Context::share(context)) {
+PieceKernels::PieceKernels(cl_context context, cl_device_id device)
+    : context_(Context::share(context)) {
     const char *text = source;
     cl_int code = CL_SUCCESS;
     program_ = Program::adopt(clCreateProgramWithSource(context, 1, &text, nullptr, &code));
     if (code == CL_SUCCESS) code = clBuildProgram(program_.get(), 1, &device, "", nullptr, nullptr);
     for (const auto &[kernel, name] :
          {std::pair(&gather_bytes_, "gather_bytes"), std::pair(&gather_words_, "gather_words"),
-          std::pair(&scatter_bytes_, "scatter_bytes"), std::pair(&scatter_words_, "scatter_words")}) {
-        if (code == CL_SUCCESS) *kernel = Kernel::adopt(clCreateKernel(program_.get(), name, &code));
+          std::pair(&scatter_bytes_, "scatter_bytes"),
+          std::pair(&scatter_words_, "scatter_words")}) {
+        if (code == CL_SUCCESS)
+            *kernel = Kernel::adopt(clCreateKernel(program_.get(), name, &code));
         if (code != CL_SUCCESS) {
             log_warning(
-                "the device's compiler rejected the kernels that pack pieces of buffers ({}); the pieces are copied "
+                "the device's compiler rejected the kernels that pack pieces of buffers ({}); the "
+                "pieces are copied "
                 "one by one, which is slower",
                 code_text(code));
             return;
         }
         std::size_t most = 1;
-        clGetKernelWorkGroupInfo(kernel->get(), device, CL_KERNEL_WORK_GROUP_SIZE, sizeof most, &most, nullptr);
+        clGetKernelWorkGroupInfo(kernel->get(), device, CL_KERNEL_WORK_GROUP_SIZE, sizeof most,
+                                 &most, nullptr);
         group_ = std::min(group_, most);
     }
     built_ = true;
@@ -61,30 +66,32 @@ bool PieceKernels::may_use(cl_mem buffer, bool gather) const {
 }
 
 cl_int PieceKernels::enqueue_gather(cl_command_queue queue, cl_mem buffer, cl_mem packed,
-                                    std::span<const PieceCopy> pieces, std::span<const cl_event> waits,
-                                    cl_event *event) {
+                                    std::span<const PieceCopy> pieces,
+                                    std::span<const cl_event> waits, cl_event *event) {
     return enqueue(gather_bytes_, gather_words_, queue, buffer, packed, pieces, waits, event);
 }
 
 cl_int PieceKernels::enqueue_scatter(cl_command_queue queue, cl_mem buffer, cl_mem packed,
-                                     std::span<const PieceCopy> pieces, std::span<const cl_event> waits,
-                                     cl_event *event) {
+                                     std::span<const PieceCopy> pieces,
+                                     std::span<const cl_event> waits, cl_event *event) {
     return enqueue(scatter_bytes_, scatter_words_, queue, buffer, packed, pieces, waits, event);
 }
 
-cl_int PieceKernels::enqueue(const Kernel &bytes, const Kernel &words, cl_command_queue queue, cl_mem buffer,
-                             cl_mem packed, std::span<const PieceCopy> pieces, std::span<const cl_event> waits,
-                             cl_event *event) {
+cl_int PieceKernels::enqueue(const Kernel &bytes, const Kernel &words, cl_command_queue queue,
+                             cl_mem buffer, cl_mem packed, std::span<const PieceCopy> pieces,
+                             std::span<const cl_event> waits, cl_event *event) {
     const bool by_words = std::all_of(pieces.begin(), pieces.end(), [](const PieceCopy &piece) {
         return (piece.begin | piece.packed | piece.size) % sizeof(cl_uint) == 0;
     });
     const std::size_t width = by_words ? sizeof(cl_uint) : 1;
     std::vector<cl_ulong> numbers;
     for (const PieceCopy &piece : pieces)
-        numbers.insert(numbers.end(), {piece.begin / width, piece.packed / width, piece.size / width});
+        numbers.insert(numbers.end(),
+                       {piece.begin / width, piece.packed / width, piece.size / width});
     cl_int code = CL_SUCCESS;
-    const Mem table = Mem::adopt(clCreateBuffer(context_.get(), CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR,
-                                                numbers.size() * sizeof(cl_ulong), numbers.data(), &code));
+    const Mem table =
+        Mem::adopt(clCreateBuffer(context_.get(), CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR,
+                                  numbers.size() * sizeof(cl_ulong), numbers.data(), &code));
     if (code != CL_SUCCESS) return code;
     const cl_kernel kernel = (by_words ? words : bytes).get();
     cl_uint index = 0;
@@ -92,7 +99,8 @@ cl_int PieceKernels::enqueue(const Kernel &bytes, const Kernel &words, cl_comman
         if (code == CL_SUCCESS) code = clSetKernelArg(kernel, index++, sizeof memory, &memory);
     if (code != CL_SUCCESS) return code;
     const std::size_t global = pieces.size() * group_;
-    return clEnqueueNDRangeKernel(queue, kernel, 1, nullptr, &global, &group_, static_cast<cl_uint>(waits.size()),
+    return clEnqueueNDRangeKernel(queue, kernel, 1, nullptr, &global, &group_,
+                                  static_cast<cl_uint>(waits.size()),
                                   waits.empty() ? nullptr : waits.data(), event);
 }
 

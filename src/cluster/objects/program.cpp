@@ -13,9 +13,10 @@ namespace cldist::cluster {
 ProgramObject::~ProgramObject() {
     // An entry of a map has four words besides its value.
     constexpr std::size_t node = 4 * sizeof(void *);
-    count_of(Kind::program).more_bytes += devices.bytes() + executables.bytes() +
-                                          build_options.size() * (sizeof(*build_options.begin()) + node) +
-                                          made_of.size() * (sizeof(*made_of.begin()) + node);
+    count_of(Kind::program).more_bytes +=
+        devices.bytes() + executables.bytes() +
+        build_options.size() * (sizeof(*build_options.begin()) + node) +
+        made_of.size() * (sizeof(*made_of.begin()) + node);
 }
 
 cl_program ProgramObject::native(const Space &space) const {
@@ -30,8 +31,9 @@ bool ProgramObject::has(const DeviceObject &device) const {
 
 bool ProgramObject::has_executable_for(const DeviceObject &device) const {
     if (device.is_aggregate())
-        return context->has(device) && std::all_of(device.members.begin(), device.members.end(),
-                                                   [&](const auto &member) { return executables.contains(*member); });
+        return context->has(device) &&
+               std::all_of(device.members.begin(), device.members.end(),
+                           [&](const auto &member) { return executables.contains(*member); });
     return executables.contains(device) || (device.parent && has_executable_for(*device.parent));
 }
 
@@ -65,8 +67,9 @@ const std::vector<std::size_t> &ProgramObject::alike() const {
         const auto hash = made_of.find(devices[i].get());
         answers.alike.push_back(
             first
-                .try_emplace(
-                    {devices[i]->type, hash != made_of.end() ? hash->second : 0, has_executable_for(*devices[i])}, i)
+                .try_emplace({devices[i]->type, hash != made_of.end() ? hash->second : 0,
+                              has_executable_for(*devices[i])},
+                             i)
                 .first->second);
     }
     return answers.alike;
@@ -95,7 +98,8 @@ bool KernelObject::reads_only(cl_uint index, const MemObject &memory) const {
     if (info->arguments.empty()) return false;
     const ArgumentInfo &known = info->arguments[index];
     if (memory.is_image()) return known.access == CL_KERNEL_ARG_ACCESS_READ_ONLY;
-    return known.address == CL_KERNEL_ARG_ADDRESS_CONSTANT || (known.type_qualifier & CL_KERNEL_ARG_TYPE_CONST) != 0;
+    return known.address == CL_KERNEL_ARG_ADDRESS_CONSTANT ||
+           (known.type_qualifier & CL_KERNEL_ARG_TYPE_CONST) != 0;
 }
 
 Access KernelObject::access(cl_uint index, MemObject &memory) const {
@@ -124,9 +128,9 @@ Homes KernelObject::find_homes() {
         if (const auto homes = of(argument)) all = all ? homes_of_both(*all, *homes) : *homes;
     Homes homes = all.value_or(Homes{});
     if (homes.only > most_devices) homes = {};
-    homes_.store(
-        version_of_homes << version_shift | std::uint64_t{homes.only} << 2U | static_cast<std::uint64_t>(homes.home),
-        std::memory_order_relaxed);
+    homes_.store(version_of_homes << version_shift | std::uint64_t{homes.only} << 2U |
+                     static_cast<std::uint64_t>(homes.home),
+                 std::memory_order_relaxed);
     return homes;
 }
 
@@ -135,8 +139,9 @@ KernelObject::Native &KernelObject::native_entry(Space &space) {
         if (native.space == &space) return native;
     Kernel kernel;
     auto &idle = program->idle_kernels;
-    const auto at = std::find_if(idle.begin(), idle.end(),
-                                 [&](const auto &each) { return each.space == &space && each.name == info->name; });
+    const auto at = std::find_if(idle.begin(), idle.end(), [&](const auto &each) {
+        return each.space == &space && each.name == info->name;
+    });
     if (at != idle.end()) {
         kernel = std::move(at->kernel);
         idle.erase(at);
@@ -179,8 +184,8 @@ cl_sampler native_sampler(SamplerObject &sampler, Space &space) {
         if (of == &space) return native;
     cl_int code = CL_SUCCESS;
     // A call of OpenCL 1, which every platform supports.
-    const cl_sampler native =
-        clCreateSampler(space.context.get(), sampler.normalized, sampler.addressing, sampler.filter, &code);
+    const cl_sampler native = clCreateSampler(space.context.get(), sampler.normalized,
+                                              sampler.addressing, sampler.filter, &code);
     check(code, "clCreateSampler");
     sampler.natives.emplace_back(&space, native);
     return native;

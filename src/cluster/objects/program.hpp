@@ -55,7 +55,9 @@ public:
     /// The native program of a space; null if it has none there.
     [[nodiscard]] cl_program native(const Space &space) const;
     /// The devices that the program knows that it is for.
-    [[nodiscard]] std::vector<cl_device_id> shown_devices() const { return context->shown(devices); }
+    [[nodiscard]] std::vector<cl_device_id> shown_devices() const {
+        return context->shown(devices);
+    }
     /// Whether it is for this device.
     [[nodiscard]] bool has(const DeviceObject &device) const;
     /// A sub-device has its parent's, too.
@@ -66,14 +68,16 @@ public:
     void built_for(const DeviceList &built, bool well, std::uint64_t how);
     /// The same where they have been compiled for: there is something to link.
     void compiled_for(const DeviceList &built, bool well, std::uint64_t how);
-    /// For each device, the place of the first device that answers alike: it has the same type and an equal build.
+    /// For each device, the place of the first device that answers alike: it has the same type and
+    /// an equal build.
     [[nodiscard]] const std::vector<std::size_t> &alike() const;
     /// The processes of devices that answer for other devices.
     [[nodiscard]] std::vector<Process> answerers() const;
 
     const Ref<ContextObject> context;
     const DeviceList devices;
-    std::optional<std::string> source;  ///< of what clCreateProgramWithSource made, or a binary that has it
+    /// Of what clCreateProgramWithSource made, or a binary that has it.
+    std::optional<std::string> source;
     /// For a binary with the source: the options of its build, whatever options the program passes.
     std::optional<std::string> options_of_source;
     std::vector<std::pair<Space *, Program>> natives;
@@ -87,22 +91,30 @@ public:
     };
     std::vector<IdleKernel> idle_kernels;
     std::map<const DeviceObject *, std::string> build_options;  ///< as they were given
-    DeviceList executables;                                     ///< the devices that have one, in the order built
-    std::map<const DeviceObject *, std::uint64_t> made_of;      ///< what stands for how it was made for a device
-    bool compiled = false;                                      ///< there is something to link
-    std::shared_ptr<SourceFacts> facts;  ///< of an aggregate device, once it has been built from source
-    bool is_adapted = false;             ///< built from a source in which parts of launches see the whole (decision 32)
-    bool tells_of_arguments = false;     ///< with clGetKernelArgInfo: it was built to
-    unsigned kernels = 0;                ///< attached to it
+    /// The devices that have one, in the order built.
+    DeviceList executables;
+    /// What stands for how it was made for a device.
+    std::map<const DeviceObject *, std::uint64_t> made_of;
+    bool compiled = false;  ///< there is something to link
+    /// Of an aggregate device, once it has been built from source.
+    std::shared_ptr<SourceFacts> facts;
+    /// Built from a source in which parts of launches see the whole (decision 32)
+    bool is_adapted = false;
+    /// With clGetKernelArgInfo: it was built to.
+    bool tells_of_arguments = false;
+    unsigned kernels = 0;  ///< attached to it
 
     /// Data that the processes have exchanged since the last build.
     struct Answers {
         std::map<std::string, std::shared_ptr<const KernelInfo>> kernels;
-        std::map<std::string, std::shared_ptr<Splitting>> splittings;  ///< of these, on an aggregate device
+        /// Of these, on an aggregate device.
+        std::map<std::string, std::shared_ptr<Splitting>> splittings;
         std::map<cl_program_info, Blob> infos;
-        std::map<std::pair<std::size_t, cl_program_build_info>, Blob> build_infos;  ///< by place and parameter
-        std::vector<std::size_t> binary_sizes;  ///< by device; empty if not told yet
-        std::vector<std::size_t> alike;         ///< empty if not yet found
+        /// By place and parameter.
+        std::map<std::pair<std::size_t, cl_program_build_info>, Blob> build_infos;
+        /// By device; empty if not told yet.
+        std::vector<std::size_t> binary_sizes;
+        std::vector<std::size_t> alike;  ///< empty if not yet found
     };
     mutable Answers answers;
 
@@ -117,17 +129,21 @@ public:
 
     struct Argument {
         bool set = false;
-        std::vector<std::byte> value;  ///< if it is neither a memory object, a sampler nor local memory
+        /// If it is neither a memory object, a sampler nor local memory.
+        std::vector<std::byte> value;
         std::size_t size = 0;
-        // Not held, because a program could not make the kernel release it (OpenCL 3.0, clSetKernelArg).
-        Weak<MemObject> memory;  ///< may be null for a memory object: then the kernel gets a null pointer
+        // Not held, because a program could not make the kernel release it (OpenCL 3.0,
+        // clSetKernelArg).
+        /// May be null for a memory object: then the kernel gets a null pointer.
+        Weak<MemObject> memory;
         Weak<SamplerObject> sampler;
         bool is_memory = false;
         bool is_local = false;
         std::uint64_t version = 0;
     };
 
-    /// The native kernel with all arguments set. Throws an Error if the native platform refuses one.
+    /// The native kernel with all arguments set. Throws an Error if the native platform refuses
+    /// one.
     cl_kernel native(Space &space);
     [[nodiscard]] bool reads_only(cl_uint index, const MemObject &memory) const;
     /// The kernel's access to the memory object in an argument.
@@ -137,7 +153,8 @@ public:
         const std::uint64_t version = version_of_homes.load(std::memory_order_acquire);
         const std::uint64_t known = homes_.load(std::memory_order_relaxed);
         return known >> version_shift == version
-                   ? Homes{static_cast<Home>(known & 3U), static_cast<MemoryId>(known >> 2U & most_devices)}
+                   ? Homes{static_cast<Home>(known & 3U),
+                           static_cast<MemoryId>(known >> 2U & most_devices)}
                    : find_homes();
     }
     void set_argument(cl_uint index, Argument argument);
@@ -145,7 +162,8 @@ public:
     const Ref<ProgramObject> program;
     const std::shared_ptr<const KernelInfo> info;
     std::vector<Argument> arguments;
-    std::shared_ptr<Splitting> splitting;  ///< how it is split; null unless its device is an aggregate
+    /// How it is split; null unless its device is an aggregate.
+    std::shared_ptr<Splitting> splitting;
 
 private:
     struct Native {

@@ -15,9 +15,11 @@ namespace cldist::cluster {
 
 /// Promised results that are still on their way in this process. Null means that there are none.
 struct Promise {
-    std::shared_ptr<Ending> landed;    ///< all are in the program's memory, which may be used otherwise
+    /// All are in the program's memory, which may be used otherwise.
+    std::shared_ptr<Ending> landed;
     std::shared_ptr<Ending> incoming;  ///< those of other processes' devices are there
-    /// When this process's program has set the user events that come before. Fails if it sets one to a failure.
+    /// When this process's program has set the user events that come before. Fails if it sets one
+    /// to a failure.
     std::shared_ptr<Ending> set;
 };
 inline bool is_open(const Promise &promise) {
@@ -44,7 +46,8 @@ protected:
 
 class QueueObject final : public Object<QueueObject, cl_command_queue, Kind::queue> {
 public:
-    QueueObject(ContextObject &context_in, DeviceObject &device_in, cl_command_queue_properties properties_in)
+    QueueObject(ContextObject &context_in, DeviceObject &device_in,
+                cl_command_queue_properties properties_in)
         : context(&context_in),
           device(&device_in),
           space(device_in.is_aggregate() ? nullptr : context_in.space(device_in.memory)),
@@ -62,7 +65,9 @@ public:
     }
     /// Whether it is a queue of the single virtual device. A lane is not.
     [[nodiscard]] bool is_aggregate() const { return !lanes.empty(); }
-    [[nodiscard]] bool in_order() const { return (properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE) == 0; }
+    [[nodiscard]] bool in_order() const {
+        return (properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE) == 0;
+    }
 
     const Ref<ContextObject> context;
     const Ref<DeviceObject> device;
@@ -71,32 +76,39 @@ public:
     std::vector<cl_queue_properties> property_list;  ///< as it was given
     Queue native;
     QueueId id = unordered;
-    /// An aggregate device's queue has a queue of each member, in the members' order. The program does not see these
-    /// (decision 32).
+    /// An aggregate device's queue has a queue of each member, in the members' order. The program
+    /// does not see these (decision 32).
     std::vector<Ref<QueueObject>> lanes;
     std::vector<QueueObject *> own_lanes;  ///< those of this process
     QueueObject *whole = nullptr;          ///< for a lane, the aggregate queue that it belongs to,
     std::size_t lane = 0;                  ///< and its place there
     QueueKeeper *keeper = nullptr;         ///< null unless the queue is this process's
-    std::atomic<bool> used = false;        ///< since the last clFinish began; commands without the lock set it, too
-    std::shared_ptr<Ending> finished;      ///< when that ends
-    QueuePromises<Promise> promises;       ///< a lane uses those of `whole`
-    /// The user events that its commands wait for, directly or through other commands, since the last clFinish ended. A
-    /// lane uses those of `whole`.
+    /// Since the last clFinish began; commands without the lock set it, too.
+    std::atomic<bool> used = false;
+    std::shared_ptr<Ending> finished;  ///< when that ends
+    QueuePromises<Promise> promises;   ///< a lane uses those of `whole`
+    /// The user events that its commands wait for, directly or through other commands, since the
+    /// last clFinish ended. A lane uses those of `whole`.
     QueuePromises<OpenUserEvents> user_events;
-    unsigned user_events_noted = 0;  ///< counts the commands that noted some: whether one did so during a clFinish
-    /// Whether a command without wait list would wait for some of them, as of the last command that all processes know.
+    /// Counts the commands that noted some: whether one did so during a clFinish.
+    unsigned user_events_noted = 0;
+    /// Whether a command without wait list would wait for some of them, as of the last command that
+    /// all processes know.
     std::atomic<bool> behind_user_events = false;
-    [[nodiscard]] QueuePromises<Promise> &promised() { return whole != nullptr ? whole->promises : promises; }
+    [[nodiscard]] QueuePromises<Promise> &promised() {
+        return whole != nullptr ? whole->promises : promises;
+    }
 
     /// The place of its next command.
     [[nodiscard]] Place place_of(cl_command_type type, bool has_wait_list) const {
         if (in_order()) return Place::in_order;
-        if (type == CL_COMMAND_BARRIER) return has_wait_list ? Place::barrier : Place::barrier_behind_all;
+        if (type == CL_COMMAND_BARRIER)
+            return has_wait_list ? Place::barrier : Place::barrier_behind_all;
         return type == CL_COMMAND_MARKER && !has_wait_list ? Place::behind_all : Place::unordered;
     }
 
-    bool has_barrier = false;  ///< out of order, and had a barrier: later commands wait for more than their wait lists
+    /// Out of order, and had a barrier: later commands wait for more than their wait lists.
+    bool has_barrier = false;
 
 private:
     std::shared_ptr<DeviceResources> resources_;

@@ -38,7 +38,8 @@ public:
     }
     /// Whether there are some; of many that stays so.
     [[nodiscard]] bool any() const {
-        if (!events_.empty()) std::erase_if(events_, [](const auto &event) { return event->is_complete; });
+        if (!events_.empty())
+            std::erase_if(events_, [](const auto &event) { return event->is_complete; });
         return many_ != 0 || !events_.empty();
     }
     /// Equal sets have equal names, and other sets have other names; 0 if there are none. If many

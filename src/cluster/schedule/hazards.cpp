@@ -8,7 +8,9 @@ namespace {
 
 constexpr auto always = [](const auto &) { return true; };
 constexpr auto never = [](const auto &) { return false; };
-constexpr auto by_command = [](const Step &step, CommandId command) { return step.command < command; };
+constexpr auto by_command = [](const Step &step, CommandId command) {
+    return step.command < command;
+};
 
 /// Frees memory that many readers once needed.
 void give_back(std::vector<Step> &steps) {
@@ -22,8 +24,9 @@ void Hazards::forget(Uses &uses, CommandId over) {
     if (uses.writer.step.command < over) uses.writer = {};
     looked_at_ += uses.in_order.size() + 1;
     std::erase_if(uses.in_order, [over](const Use &use) { return use.step.command < over; });
-    uses.unordered.erase(uses.unordered.begin(),
-                         std::lower_bound(uses.unordered.begin(), uses.unordered.end(), over, by_command));
+    uses.unordered.erase(
+        uses.unordered.begin(),
+        std::lower_bound(uses.unordered.begin(), uses.unordered.end(), over, by_command));
     give_back(uses.unordered);
     uses.forget_at = std::max(few, 2 * (uses.in_order.size() + uses.unordered.size()));
 }
@@ -32,8 +35,8 @@ void Hazards::add_reader(Uses &uses, const Use &reader) {
     ++looked_at_;
     if (reader.queue == unordered) {
         // A step may read bytes twice.
-        for (auto at = uses.unordered.rbegin(); at != uses.unordered.rend() && at->command == reader.step.command;
-             ++at) {
+        for (auto at = uses.unordered.rbegin();
+             at != uses.unordered.rend() && at->command == reader.step.command; ++at) {
             ++looked_at_;
             if (*at == reader.step) return;
         }
@@ -41,8 +44,9 @@ void Hazards::add_reader(Uses &uses, const Use &reader) {
         return;
     }
     // A step that waits for this reader also waits for the readers before it on its queue.
-    const auto at = std::lower_bound(uses.in_order.begin(), uses.in_order.end(), reader.queue,
-                                     [](const Use &use, QueueId queue) { return use.queue < queue; });
+    const auto at =
+        std::lower_bound(uses.in_order.begin(), uses.in_order.end(), reader.queue,
+                         [](const Use &use, QueueId queue) { return use.queue < queue; });
     if (at != uses.in_order.end() && at->queue == reader.queue)
         at->step = reader.step;
     else
@@ -56,9 +60,11 @@ void Hazards::read(std::size_t begin, std::size_t end, Step step, QueueId queue,
     uses_.change(begin, end, always, [&](std::size_t, std::size_t, Uses &uses) {
         if (uses.in_order.size() + uses.unordered.size() >= uses.forget_at) forget(uses, over);
         // A reader before it on its queue has waited for the writer.
-        const auto before = std::lower_bound(uses.in_order.begin(), uses.in_order.end(), queue,
-                                             [](const Use &use, QueueId other) { return use.queue < other; });
-        if (before == uses.in_order.end() || before->queue != queue) add_wait(uses.writer, reader, over, after);
+        const auto before =
+            std::lower_bound(uses.in_order.begin(), uses.in_order.end(), queue,
+                             [](const Use &use, QueueId other) { return use.queue < other; });
+        if (before == uses.in_order.end() || before->queue != queue)
+            add_wait(uses.writer, reader, over, after);
         add_reader(uses, reader);
     });
 }
@@ -69,10 +75,12 @@ void Hazards::write(std::size_t begin, std::size_t end, Step step, QueueId queue
     const Use writer{step, queue};
     const auto visit = [&](std::size_t, std::size_t, const Uses &uses) {
         // Those who read waited for who wrote.
-        if (uses.in_order.empty() && uses.unordered.empty()) return add_wait(uses.writer, writer, over, after);
+        if (uses.in_order.empty() && uses.unordered.empty())
+            return add_wait(uses.writer, writer, over, after);
         looked_at_ += uses.in_order.size() + uses.unordered.size();
         for (const Use &reader : uses.in_order) add_wait(reader, writer, over, after);
-        for (const Step &reader : uses.unordered) add_wait({reader, unordered}, writer, over, after);
+        for (const Step &reader : uses.unordered)
+            add_wait({reader, unordered}, writer, over, after);
     };
     uses_.visit(begin, end, visit);
     uses_.overwrite(begin, end, never, [&](Uses &uses) {
@@ -87,7 +95,8 @@ void Hazards::write(std::size_t begin, std::size_t end, Step step, QueueId queue
 
 void Hazards::tidy(CommandId over) {
     if (uses_.pieces() < tidy_at_) return;
-    uses_.change(0, uses_.size(), always, [&](std::size_t, std::size_t, Uses &uses) { forget(uses, over); });
+    uses_.change(0, uses_.size(), always,
+                 [&](std::size_t, std::size_t, Uses &uses) { forget(uses, over); });
     tidy_at_ = std::max<std::size_t>(16, 2 * uses_.pieces());
 }
 

@@ -10,12 +10,13 @@
 
 namespace cldist::cluster {
 
-/// Gives each byte of [0, size) a value. Neighbours with equal values are one piece. So a buffer that is always used
-/// whole is one piece, and using it allocates nothing. If pieces are split and merged again and again, old values are
-/// reused without allocation. Ranges are [begin, end) in bytes, and within the size. An empty range changes nothing.
+/// Gives each byte of [0, size) a value. Neighbours with equal values are one piece. So a buffer
+/// that is always used whole is one piece, and using it allocates nothing. If pieces are split and
+/// merged again and again, old values are reused without allocation. Ranges are [begin, end) in
+/// bytes, and within the size. An empty range changes nothing.
 ///
-/// A copy shares with the original what neither of them changes later, in chunks of up to `most` pieces: it costs a
-/// pointer for each chunk.
+/// A copy shares with the original what neither of them changes later, in chunks of up to `most`
+/// pieces: it costs a pointer for each chunk.
 ///
 /// `Value` is copied where a piece is split, and compared (==) where pieces may merge. Not
 /// thread-safe, nor are two that share chunks.
@@ -29,7 +30,8 @@ public:
         count_ = 1;
     }
 
-    IntervalMap(const IntervalMap &other) : size_(other.size_), count_(other.count_), chunks_(other.chunks_) {}
+    IntervalMap(const IntervalMap &other)
+        : size_(other.size_), count_(other.count_), chunks_(other.chunks_) {}
     IntervalMap(IntervalMap &&) = default;
     IntervalMap &operator=(const IntervalMap &) = delete;
     IntervalMap &operator=(IntervalMap &&) = default;
@@ -40,7 +42,8 @@ public:
         Place there;
         for (Place here; here.chunk < chunks_.size();) {
             const Chunk &chunk = chunks_[here.chunk];
-            if (here.piece == 0 && there.piece == 0 && chunk.pieces == other.chunks_[there.chunk].pieces) {
+            if (here.piece == 0 && there.piece == 0 &&
+                chunk.pieces == other.chunks_[there.chunk].pieces) {
                 ++here.chunk;
                 ++there.chunk;
                 continue;
@@ -56,7 +59,8 @@ public:
 
     [[nodiscard]] std::size_t size() const { return size_; }
     [[nodiscard]] std::size_t pieces() const { return count_; }
-    /// Its allocated bytes, without the allocations of values, and with a part of the shared chunks.
+    /// Its allocated bytes, without the allocations of values, and with a part of the shared
+    /// chunks.
     [[nodiscard]] std::size_t bytes() const {
         std::size_t bytes = chunks_.capacity() * sizeof(Chunk) + spare_.capacity() * sizeof(Value);
         for (const Chunk &chunk : chunks_)
@@ -65,12 +69,14 @@ public:
         return bytes;
     }
 
-    /// Calls `visit(begin, end, value)` for each piece that has bytes in the range, in order; cut to the range.
+    /// Calls `visit(begin, end, value)` for each piece that has bytes in the range, in order; cut
+    /// to the range.
     template <typename Visit>
     void visit(std::size_t begin, std::size_t end, Visit &&visit) const {
         assert(end <= size_);
         if (begin >= end) return;
-        for (Place place = place_of(begin); place.chunk < chunks_.size() && at(place).begin < end;) {
+        for (Place place = place_of(begin);
+             place.chunk < chunks_.size() && at(place).begin < end;) {
             const Piece &piece = at(place);
             const Place following = next(place);
             visit(std::max(begin, piece.begin), std::min(end, begin_of(following)), piece.value);
@@ -78,8 +84,8 @@ public:
         }
     }
 
-    /// Calls `change(begin, end, value)` for each piece of the range for which `wanted(value)` holds; it may change the
-    /// value for these bytes.
+    /// Calls `change(begin, end, value)` for each piece of the range for which `wanted(value)`
+    /// holds; it may change the value for these bytes.
     template <typename Wanted, typename Change>
     void change(std::size_t begin, std::size_t end, Wanted &&wanted, Change &&change) {
         assert(end <= size_);
@@ -106,8 +112,9 @@ public:
         if (first < last) merge(first, last);
     }
 
-    /// Makes the range one piece, whose value `set(value)` sets; it gets that of the range's first byte, to re-use what
-    /// it holds. Does nothing if `is_set(value)` holds for each piece of the range.
+    /// Makes the range one piece, whose value `set(value)` sets; it gets that of the range's first
+    /// byte, to re-use what it holds. Does nothing if `is_set(value)` holds for each piece of the
+    /// range.
     template <typename IsSet, typename Set>
     void overwrite(std::size_t begin, std::size_t end, IsSet &&is_set, Set &&set) {
         assert(end <= size_);
@@ -121,7 +128,8 @@ public:
         }
         Place place = recent_place_of(begin);
         Place look = place;
-        while (look.chunk < chunks_.size() && at(look).begin < end && is_set(at(look).value)) look = next(look);
+        while (look.chunk < chunks_.size() && at(look).begin < end && is_set(at(look).value))
+            look = next(look);
         if (look.chunk == chunks_.size() || at(look).begin >= end) return;
         if (at(place).begin < begin) place = split(place, begin);
         const Place last = place_of(end - 1);
@@ -154,7 +162,9 @@ private:
     static constexpr std::size_t most = 32;
     static constexpr std::size_t most_spare = 4096;
 
-    [[nodiscard]] const Piece &at(Place place) const { return (*chunks_[place.chunk].pieces)[place.piece]; }
+    [[nodiscard]] const Piece &at(Place place) const {
+        return (*chunks_[place.chunk].pieces)[place.piece];
+    }
     [[nodiscard]] Pieces &own_pieces(std::size_t chunk) {
         std::shared_ptr<Pieces> &pieces = chunks_[chunk].pieces;
         if (pieces.use_count() > 1) pieces = std::make_shared<Pieces>(*pieces);
@@ -163,12 +173,14 @@ private:
     [[nodiscard]] Piece &own(Place place) { return own_pieces(place.chunk)[place.piece]; }
 
     [[nodiscard]] Place next(Place place) const {
-        return place.piece + 1 < chunks_[place.chunk].pieces->size() ? Place{place.chunk, place.piece + 1}
-                                                                     : Place{place.chunk + 1, 0};
+        return place.piece + 1 < chunks_[place.chunk].pieces->size()
+                   ? Place{place.chunk, place.piece + 1}
+                   : Place{place.chunk + 1, 0};
     }
     [[nodiscard]] Place previous(Place place) const {
-        return place.piece > 0 ? Place{place.chunk, place.piece - 1}
-                               : Place{place.chunk - 1, chunks_[place.chunk - 1].pieces->size() - 1};
+        return place.piece > 0
+                   ? Place{place.chunk, place.piece - 1}
+                   : Place{place.chunk - 1, chunks_[place.chunk - 1].pieces->size() - 1};
     }
     /// For the place after the last piece, it is the size.
     [[nodiscard]] std::size_t begin_of(Place place) const {
@@ -177,19 +189,20 @@ private:
 
     [[nodiscard]] Place place_of(std::size_t byte) const {
         if (byte == 0) return {};
-        const auto chunk =
-            std::prev(std::upper_bound(chunks_.begin(), chunks_.end(), byte,
-                                       [](std::size_t wanted, const Chunk &of) { return wanted < of.begin; }));
-        const auto piece =
-            std::prev(std::upper_bound(chunk->pieces->begin(), chunk->pieces->end(), byte,
-                                       [](std::size_t wanted, const Piece &of) { return wanted < of.begin; }));
+        const auto chunk = std::prev(std::upper_bound(
+            chunks_.begin(), chunks_.end(), byte,
+            [](std::size_t wanted, const Chunk &of) { return wanted < of.begin; }));
+        const auto piece = std::prev(std::upper_bound(
+            chunk->pieces->begin(), chunk->pieces->end(), byte,
+            [](std::size_t wanted, const Piece &of) { return wanted < of.begin; }));
         return {static_cast<std::size_t>(chunk - chunks_.begin()),
                 static_cast<std::size_t>(piece - chunk->pieces->begin())};
     }
     /// The next range mostly begins in the piece that was last looked for, or a few behind it.
     [[nodiscard]] Place recent_place_of(std::size_t byte) {
         if (byte == 0) return {};
-        if (recent_.chunk < chunks_.size() && recent_.piece < chunks_[recent_.chunk].pieces->size()) {
+        if (recent_.chunk < chunks_.size() &&
+            recent_.piece < chunks_[recent_.chunk].pieces->size()) {
             for (int tries = 0; tries < 4 && begin_of(recent_) <= byte && byte < size_; ++tries) {
                 const Place following = next(recent_);
                 if (byte < begin_of(following)) return recent_;
@@ -217,7 +230,8 @@ private:
             upper->reserve(most);
             std::move(middle, pieces.end(), std::back_inserter(*upper));
             pieces.erase(middle, pieces.end());
-            chunks_.insert(chunks_.begin() + offset(place.chunk) + 1, {upper->front().begin, upper});
+            chunks_.insert(chunks_.begin() + offset(place.chunk) + 1,
+                           {upper->front().begin, upper});
             if (second.piece > most / 2) second = {place.chunk + 1, second.piece - most / 2};
         }
         Pieces &into = *chunks_[second.chunk].pieces;
@@ -232,8 +246,8 @@ private:
         while (from.chunk < chunks_.size() && begin_of(from) < end) {
             Pieces &pieces = own_pieces(from.chunk);
             const auto begin = pieces.begin() + static_cast<std::ptrdiff_t>(from.piece);
-            const auto last =
-                std::find_if(begin, pieces.end(), [end](const Piece &piece) { return piece.begin >= end; });
+            const auto last = std::find_if(
+                begin, pieces.end(), [end](const Piece &piece) { return piece.begin >= end; });
             for (auto removed = begin; removed != last && spare_.size() < most_spare; ++removed)
                 spare_.push_back(std::move(removed->value));
             count_ -= static_cast<std::size_t>(last - begin);
@@ -261,12 +275,14 @@ private:
         chunks_.erase(chunks_.begin() + static_cast<std::ptrdiff_t>(chunk) + 1);
     }
 
-    /// Merges the pieces of the range with each other and with their neighbours; at both ends is an end of a piece.
+    /// Merges the pieces of the range with each other and with their neighbours; at both ends is an
+    /// end of a piece.
     void merge(std::size_t begin, std::size_t end) {
         if (count_ == 1) return;
         Place place = place_of(begin);
         if (place != Place{}) place = previous(place);
-        for (Place following = next(place); following.chunk < chunks_.size() && begin_of(following) <= end;
+        for (Place following = next(place);
+             following.chunk < chunks_.size() && begin_of(following) <= end;
              following = next(place)) {
             if (at(following).value == at(place).value)
                 remove_behind(place, begin_of(following) + 1);

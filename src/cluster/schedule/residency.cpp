@@ -9,7 +9,8 @@ namespace {
 
 constexpr std::uint32_t word_bits = 64;
 
-/// Which of `count` holders gives the bytes to the next holder: its parent in a binomial tree of all holders.
+/// Which of `count` holders gives the bytes to the next holder: its parent in a binomial tree of
+/// all holders.
 std::size_t parent_of_next(std::size_t count) { return count - std::bit_floor(count); }
 
 void set_bit(std::vector<std::uint64_t> &bits, std::uint32_t at) {
@@ -19,7 +20,8 @@ void set_bit(std::vector<std::uint64_t> &bits, std::uint32_t at) {
 MemoryId nearest(const Topology &topology, const Holders &holders, MemoryId reader) {
     const Topology::Places all{0, topology.memories()};
     if (holders.count() == 1) return topology.memory_at(holders.nth_in(all, 0));
-    for (const Topology::Places near : {topology.same_process(reader), topology.same_host(reader)}) {
+    for (const Topology::Places near :
+         {topology.same_process(reader), topology.same_host(reader)}) {
         if (const std::size_t count = holders.count_in(near); count > 0) {
             return topology.memory_at(holders.nth_in(near, parent_of_next(count)));
         }
@@ -29,10 +31,13 @@ MemoryId nearest(const Topology &topology, const Holders &holders, MemoryId read
 
 }  // namespace
 
-// ---- Holders -------------------------------------------------------------------------------------------------------
+// ---- Holders
+// -------------------------------------------------------------------------------------------------------
 
 Holders::Holders(std::uint32_t places)
-    : count_(places), run_count_(places > 0 ? 1 : 0), sum_(std::uint64_t{places} * (places - 1) / 2) {
+    : count_(places),
+      run_count_(places > 0 ? 1 : 0),
+      sum_(std::uint64_t{places} * (places - 1) / 2) {
     if (places > 0) runs_[0] = {0, places - 1};
 }
 
@@ -45,11 +50,13 @@ std::size_t Holders::Run::count_in(Topology::Places within) const {
 
 std::uint32_t Holders::Run::nth_in(Topology::Places within, std::size_t n) const {
     const auto steps = static_cast<std::uint32_t>(n);
-    return first <= last ? std::max(first, within.begin) + steps : std::min(first, within.end - 1) - steps;
+    return first <= last ? std::max(first, within.begin) + steps
+                         : std::min(first, within.end - 1) - steps;
 }
 
 bool Holders::Run::extend(std::uint32_t place) {
-    const bool follows = (place == last + 1 && first <= last) || (place + 1 == last && first >= last);
+    const bool follows =
+        (place == last + 1 && first <= last) || (place + 1 == last && first >= last);
     if (follows) last = place;
     return follows;
 }
@@ -82,7 +89,8 @@ void Holders::add(std::uint32_t place, std::uint32_t places) {
         }
         bits_ = std::make_shared<Bits>((places + word_bits - 1) / word_bits);
         for (const Run &run : runs()) {
-            for (std::uint32_t at = run.places().begin; at < run.places().end; ++at) set_bit(*bits_, at);
+            for (std::uint32_t at = run.places().begin; at < run.places().end; ++at)
+                set_bit(*bits_, at);
         }
         run_count_ = 0;
         runs_ = {};
@@ -99,7 +107,8 @@ void Holders::for_each_word(Topology::Places places, Use &&use) const {
         const std::uint32_t first = word * word_bits;
         std::uint64_t bits = (*bits_)[word];
         if (first < places.begin) bits &= ~std::uint64_t{0} << (places.begin - first);
-        if (first + word_bits > places.end) bits &= ~std::uint64_t{0} >> (first + word_bits - places.end);
+        if (first + word_bits > places.end)
+            bits &= ~std::uint64_t{0} >> (first + word_bits - places.end);
         if (use(first, bits)) return;
     }
 }
@@ -138,14 +147,16 @@ std::uint32_t Holders::nth_in(Topology::Places places, std::size_t n) const {
 
 bool Holders::operator==(const Holders &other) const {
     if (count_ != other.count_ || sum_ != other.sum_ || behind_ != other.behind_) return false;
-    if (bits_ != nullptr && other.bits_ != nullptr) return bits_ == other.bits_ || *bits_ == *other.bits_;
+    if (bits_ != nullptr && other.bits_ != nullptr)
+        return bits_ == other.bits_ || *bits_ == *other.bits_;
     if (bits_ != nullptr) return other == *this;
     return std::all_of(runs().begin(), runs().end(), [&](const Run &run) {
         return other.count_in(run.places()) == run.places().end - run.places().begin;
     });
 }
 
-// ---- Residency -----------------------------------------------------------------------------------------------------
+// ---- Residency
+// -----------------------------------------------------------------------------------------------------
 
 Residency::Residency(const Topology &topology, std::size_t size, Contents contents)
     : holders_(size, contents == Contents::everywhere ? Holders(topology.memories()) : Holders()) {}
@@ -153,18 +164,21 @@ Residency::Residency(const Topology &topology, std::size_t size, Contents conten
 void Residency::read(const Topology &topology, MemoryId reader, std::size_t begin, std::size_t end,
                      std::vector<Copy> &copies) {
     const std::uint32_t place = topology.place_of(reader);
-    const auto lacks = [place](const Holders &holders) { return holders.count() > 0 && !holders.contains(place); };
+    const auto lacks = [place](const Holders &holders) {
+        return holders.count() > 0 && !holders.contains(place);
+    };
     const std::size_t first = copies.size();
-    holders_.change(begin, end, lacks, [&](std::size_t piece_begin, std::size_t piece_end, Holders &holders) {
-        const MemoryId source = nearest(topology, holders, reader);
-        holders.add(place, topology.memories());
-        if (copies.size() > first && copies.back().source == source && copies.back().end == piece_begin &&
-            copies.back().behind == holders.behind()) {
-            copies.back().end = piece_end;
-        } else {
-            copies.push_back({piece_begin, piece_end, source, holders.behind()});
-        }
-    });
+    holders_.change(
+        begin, end, lacks, [&](std::size_t piece_begin, std::size_t piece_end, Holders &holders) {
+            const MemoryId source = nearest(topology, holders, reader);
+            holders.add(place, topology.memories());
+            if (copies.size() > first && copies.back().source == source &&
+                copies.back().end == piece_begin && copies.back().behind == holders.behind()) {
+                copies.back().end = piece_end;
+            } else {
+                copies.push_back({piece_begin, piece_end, source, holders.behind()});
+            }
+        });
 }
 
 void Residency::write(const Topology &topology, MemoryId writer, std::size_t begin, std::size_t end,
@@ -172,11 +186,14 @@ void Residency::write(const Topology &topology, MemoryId writer, std::size_t beg
     const std::uint32_t place = topology.place_of(writer);
     holders_.overwrite(
         begin, end,
-        [place, behind](const Holders &holders) { return holders.is_only(place) && holders.behind() == behind; },
+        [place, behind](const Holders &holders) {
+            return holders.is_only(place) && holders.behind() == behind;
+        },
         [place, behind](Holders &holders) { holders.set_only(place, behind); });
 }
 
-bool Residency::has(const Topology &topology, MemoryId reader, std::size_t begin, std::size_t end) const {
+bool Residency::has(const Topology &topology, MemoryId reader, std::size_t begin,
+                    std::size_t end) const {
     const std::uint32_t place = topology.place_of(reader);
     bool has = true;
     holders_.visit(begin, end, [&](std::size_t, std::size_t, const Holders &holders) {
@@ -185,8 +202,8 @@ bool Residency::has(const Topology &topology, MemoryId reader, std::size_t begin
     return has;
 }
 
-bool Residency::is_only(const Topology &topology, MemoryId writer, std::size_t begin, std::size_t end,
-                        std::uint64_t behind) const {
+bool Residency::is_only(const Topology &topology, MemoryId writer, std::size_t begin,
+                        std::size_t end, std::uint64_t behind) const {
     const std::uint32_t place = topology.place_of(writer);
     bool is_only = true;
     holders_.visit(begin, end, [&](std::size_t, std::size_t, const Holders &holders) {
@@ -198,24 +215,29 @@ bool Residency::is_only(const Topology &topology, MemoryId writer, std::size_t b
 void Residency::write_everywhere(const Topology &topology, std::size_t begin, std::size_t end) {
     const Holders all(topology.memories());
     holders_.overwrite(
-        begin, end, [&](const Holders &holders) { return holders == all; }, [&](Holders &holders) { holders = all; });
+        begin, end, [&](const Holders &holders) { return holders == all; },
+        [&](Holders &holders) { holders = all; });
 }
 
-void Residency::copy(const Residency &from, std::size_t from_begin, std::size_t from_end, std::size_t begin) {
+void Residency::copy(const Residency &from, std::size_t from_begin, std::size_t from_end,
+                     std::size_t begin) {
     std::vector<std::pair<std::size_t, Holders>> pieces;
-    from.holders_.visit(from_begin, from_end, [&](std::size_t, std::size_t piece_end, const Holders &of) {
-        pieces.emplace_back(piece_end - from_begin + begin, of);
-    });
+    from.holders_.visit(from_begin, from_end,
+                        [&](std::size_t, std::size_t piece_end, const Holders &of) {
+                            pieces.emplace_back(piece_end - from_begin + begin, of);
+                        });
     for (const auto &[end, of] : pieces) {
         holders_.overwrite(
-            begin, end, [&](const Holders &holders) { return holders == of; }, [&](Holders &holders) { holders = of; });
+            begin, end, [&](const Holders &holders) { return holders == of; },
+            [&](Holders &holders) { holders = of; });
         begin = end;
     }
 }
 
 std::size_t Residency::bytes() const {
     std::size_t bytes = holders_.bytes();
-    holders_.visit(0, holders_.size(), [&](std::size_t, std::size_t, const Holders &of) { bytes += of.bytes(); });
+    holders_.visit(0, holders_.size(),
+                   [&](std::size_t, std::size_t, const Holders &of) { bytes += of.bytes(); });
     return bytes;
 }
 

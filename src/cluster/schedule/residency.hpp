@@ -29,10 +29,10 @@ struct Copy {
     bool operator==(const Copy &) const = default;
 };
 
-/// The devices that have the newest bytes of a range. They are stored by place (see Topology), as runs of neighbours in
-/// the order in which they got the bytes. So "all devices", or devices that read one after the other, need no
-/// allocation. If there are too many runs, there is a bit for each place instead, without an order. Copies share the
-/// bits until one of them changes.
+/// The devices that have the newest bytes of a range. They are stored by place (see Topology), as
+/// runs of neighbours in the order in which they got the bytes. So "all devices", or devices that
+/// read one after the other, need no allocation. If there are too many runs, there is a bit for
+/// each place instead, without an order. Copies share the bits until one of them changes.
 class Holders {
 public:
     Holders() = default;
@@ -41,7 +41,9 @@ public:
 
     [[nodiscard]] std::size_t count() const { return count_; }
     [[nodiscard]] bool contains(std::uint32_t place) const;
-    [[nodiscard]] bool is_only(std::uint32_t place) const { return count_ == 1 && runs_[0].first == place; }
+    [[nodiscard]] bool is_only(std::uint32_t place) const {
+        return count_ == 1 && runs_[0].first == place;
+    }
 
     void set_only(std::uint32_t place, std::uint64_t behind = 0);
     /// `place` is none of them yet, and below `places`.
@@ -58,9 +60,9 @@ public:
 
     /// What it has allocated; a part of it, where others share that.
     [[nodiscard]] std::size_t bytes() const {
-        return bits_ != nullptr
-                   ? bits_->capacity() * sizeof(std::uint64_t) / static_cast<std::size_t>(bits_.use_count())
-                   : 0;
+        return bits_ != nullptr ? bits_->capacity() * sizeof(std::uint64_t) /
+                                      static_cast<std::size_t>(bits_.use_count())
+                                : 0;
     }
 
     /// In whatever order they came.
@@ -72,7 +74,9 @@ private:
         std::uint32_t first = 0;
         std::uint32_t last = 0;
 
-        [[nodiscard]] Topology::Places places() const { return {std::min(first, last), std::max(first, last) + 1}; }
+        [[nodiscard]] Topology::Places places() const {
+            return {std::min(first, last), std::max(first, last) + 1};
+        }
         [[nodiscard]] std::size_t count_in(Topology::Places within) const;
         /// The nth of those within, by age.
         [[nodiscard]] std::uint32_t nth_in(Topology::Places within, std::size_t n) const;
@@ -94,36 +98,42 @@ private:
     std::shared_ptr<Bits> bits_;
 };
 
-/// Which devices have the newest bytes of a buffer, for each byte. All processes do the same calls in the same order,
-/// and so agree. Sub-buffers are ranges of the buffer they are part of. Not thread-safe.
+/// Which devices have the newest bytes of a buffer, for each byte. All processes do the same calls
+/// in the same order, and so agree. Sub-buffers are ranges of the buffer they are part of. Not
+/// thread-safe.
 ///
 /// Ranges are [begin, end) in bytes, and within the buffer.
 class Residency {
 public:
     Residency(const Topology &topology, std::size_t size, Contents contents);
 
-    /// A command on `reader` reads the range: appends to `copies` what that device must get before, in the order of the
-    /// bytes. It then is a holder. Bytes never written need no copy and stay undefined.
+    /// A command on `reader` reads the range: appends to `copies` what that device must get before,
+    /// in the order of the bytes. It then is a holder. Bytes never written need no copy and stay
+    /// undefined.
     ///
-    /// The source is a device of the same process, else of the same host, else any. Among several candidates, the
-    /// choice depends on their number, so that many readers ask different holders.
-    void read(const Topology &topology, MemoryId reader, std::size_t begin, std::size_t end, std::vector<Copy> &copies);
+    /// The source is a device of the same process, else of the same host, else any. Among several
+    /// candidates, the choice depends on their number, so that many readers ask different holders.
+    void read(const Topology &topology, MemoryId reader, std::size_t begin, std::size_t end,
+              std::vector<Copy> &copies);
 
     /// A command on `writer` writes every byte of the range, or has read it before: it is the only
     /// holder. `behind` is that of Holders.
-    void write(const Topology &topology, MemoryId writer, std::size_t begin, std::size_t end, std::uint64_t behind = 0);
+    void write(const Topology &topology, MemoryId writer, std::size_t begin, std::size_t end,
+               std::uint64_t behind = 0);
 
     /// Whether that would change nothing.
-    [[nodiscard]] bool has(const Topology &topology, MemoryId reader, std::size_t begin, std::size_t end) const;
-    [[nodiscard]] bool is_only(const Topology &topology, MemoryId writer, std::size_t begin, std::size_t end,
-                               std::uint64_t behind = 0) const;
+    [[nodiscard]] bool has(const Topology &topology, MemoryId reader, std::size_t begin,
+                           std::size_t end) const;
+    [[nodiscard]] bool is_only(const Topology &topology, MemoryId writer, std::size_t begin,
+                               std::size_t end, std::uint64_t behind = 0) const;
 
     /// All devices write the same bytes.
     void write_everywhere(const Topology &topology, std::size_t begin, std::size_t end);
 
     /// Each device that has bytes [from_begin, from_end) of `from`, which may be this one, copies
     /// what it has to `begin` on. The ranges don't overlap.
-    void copy(const Residency &from, std::size_t from_begin, std::size_t from_end, std::size_t begin);
+    void copy(const Residency &from, std::size_t from_begin, std::size_t from_end,
+              std::size_t begin);
 
     bool operator==(const Residency &) const = default;
 

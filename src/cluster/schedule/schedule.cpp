@@ -64,7 +64,8 @@ void Schedule::release_buffer(BufferId buffer) {
 
 std::size_t Schedule::bytes(BufferId buffer) const {
     const Buffer &entry = buffers_[buffer];
-    std::size_t bytes = sizeof entry + entry.residency->bytes() + entry.hazards.capacity() * sizeof(Hazards);
+    std::size_t bytes =
+        sizeof entry + entry.residency->bytes() + entry.hazards.capacity() * sizeof(Hazards);
     for (const Hazards &hazards : entry.hazards) bytes += hazards.bytes();
     return bytes;
 }
@@ -89,7 +90,8 @@ const Decisions &Schedule::decide(const ScheduledCommand &command) {
         if (buffer.home) {
             const MemoryId home = buffer.home->memory;
             if (home != command.memory && access.begin < access.end)
-                move(access.buffer, {access.begin, access.end, home}, command.memory, decisions_.transfers);
+                move(access.buffer, {access.begin, access.end, home}, command.memory,
+                     decisions_.transfers);
             continue;
         }
         read(access.buffer, command.memory, access.begin, access.end);
@@ -128,7 +130,8 @@ void Schedule::find_conflicts(const ScheduledCommand &command) {
     sort_unique(decisions_.after);
 }
 
-// ---- Commands of several devices ---------------------------------------------------------------------------------------
+// ---- Commands of several devices
+// ---------------------------------------------------------------------------------------
 
 namespace {
 
@@ -148,15 +151,17 @@ bool travel_together(std::span<const Piece> pieces) {
 }
 
 // To those from `first` on that are of the same bytes' holders.
-void add_move(std::vector<KnownParts::Move> &moves, std::size_t first, BufferId buffer, const Copy &copy,
-              MemoryId target, bool overwritten) {
+void add_move(std::vector<KnownParts::Move> &moves, std::size_t first, BufferId buffer,
+              const Copy &copy, MemoryId target, bool overwritten) {
     const auto same = std::find_if(moves.begin() + static_cast<std::ptrdiff_t>(first), moves.end(),
                                    [&](const KnownParts::Move &move) {
                                        return move.buffer == buffer && move.source == copy.source &&
-                                              move.overwritten == overwritten && move.behind == copy.behind;
+                                              move.overwritten == overwritten &&
+                                              move.behind == copy.behind;
                                    });
     if (same == moves.end())
-        moves.push_back({buffer, copy.source, target, {{copy.begin, copy.end}}, overwritten, copy.behind});
+        moves.push_back(
+            {buffer, copy.source, target, {{copy.begin, copy.end}}, overwritten, copy.behind});
     else if (same->pieces.back().end == copy.begin)
         same->pieces.back().end = copy.end;
     else
@@ -180,7 +185,8 @@ void Schedule::read(BufferId buffer, MemoryId memory, std::size_t begin, std::si
         changed(buffer).read(topology_, memory, begin, end, copies_);
 }
 
-void Schedule::write(BufferId buffer, MemoryId memory, std::size_t begin, std::size_t end, std::uint64_t behind) {
+void Schedule::write(BufferId buffer, MemoryId memory, std::size_t begin, std::size_t end,
+                     std::uint64_t behind) {
     const std::shared_ptr<Residency> &now = buffers_[buffer].residency;
     if (now.use_count() == 1 || !now->is_only(topology_, memory, begin, end, behind))
         changed(buffer).write(topology_, memory, begin, end, behind);
@@ -211,7 +217,8 @@ const std::shared_ptr<Residency> &Schedule::known_state(BufferId buffer) {
     auto &now = buffers_[buffer].residency;
     auto &states = buffers_[buffer].states;
     if (std::find(states.begin(), states.end(), now) != states.end()) return now;
-    const auto same = std::find_if(states.begin(), states.end(), [&](const auto &before) { return *before == *now; });
+    const auto same = std::find_if(states.begin(), states.end(),
+                                   [&](const auto &before) { return *before == *now; });
     if (same != states.end()) return now = *same;
     if (states.size() == most_known) states.erase(states.begin());
     states.push_back(now);
@@ -219,8 +226,9 @@ const std::shared_ptr<Residency> &Schedule::known_state(BufferId buffer) {
 }
 
 /// Also leaves the buffers in the state in which they are then.
-KnownParts::Decided Schedule::decide_parts(std::span<const CommandPart> parts, std::span<const BufferId> buffers,
-                                           bool may_fail, std::uint64_t behind) {
+KnownParts::Decided Schedule::decide_parts(std::span<const CommandPart> parts,
+                                           std::span<const BufferId> buffers, bool may_fail,
+                                           std::uint64_t behind) {
     KnownParts::Decided decided;
     for (const BufferId buffer : buffers) decided.before.push_back(known_state(buffer));
     for (const CommandPart &part : parts) {
@@ -231,19 +239,22 @@ KnownParts::Decided Schedule::decide_parts(std::span<const CommandPart> parts, s
             read(access.buffer, part.memory, access.begin, access.end);
             for (const Copy &copy : copies_) {
                 if (getter != self_ && topology_.process_of(copy.source) != self_) continue;
-                add_move(decided.moves, first, access.buffer, copy, part.memory, !reads(access.mode));
+                add_move(decided.moves, first, access.buffer, copy, part.memory,
+                         !reads(access.mode));
             }
         }
     }
     for (const CommandPart &part : parts)
         for (const Access &access : part.accesses)
-            if (writes(access.mode)) write(access.buffer, part.memory, access.begin, access.end, behind);
+            if (writes(access.mode))
+                write(access.buffer, part.memory, access.begin, access.end, behind);
     for (const BufferId buffer : buffers) decided.after.push_back(known_state(buffer));
     return decided;
 }
 
 const std::vector<Transfer> &Schedule::begin_parts(std::span<const CommandPart> parts,
-                                                   std::span<const BufferId> buffers, KnownParts &known, bool may_fail,
+                                                   std::span<const BufferId> buffers,
+                                                   KnownParts &known, bool may_fail,
                                                    std::uint64_t behind) {
     clear(decisions_);
     ++last_;
@@ -260,7 +271,8 @@ const std::vector<Transfer> &Schedule::begin_parts(std::span<const CommandPart> 
         known.decided.push_back(std::move(decided));
         found = std::prev(known.decided.end());
     } else {
-        for (std::size_t i = 0; i < buffers.size(); ++i) buffers_[buffers[i]].residency = found->after[i];
+        for (std::size_t i = 0; i < buffers.size(); ++i)
+            buffers_[buffers[i]].residency = found->after[i];
     }
     for (const KnownParts::Move &move : found->moves) carry(move);
     return decisions_.transfers;
@@ -322,10 +334,11 @@ void Schedule::note_use(BufferId id, const ScheduledCommand &command) {
     buffer.uses = buffer.wanted;
     const std::size_t size = buffer.residency->holders().size();
     if (buffer.residency->holders().pieces() != 1) return;
-    buffer.residency->holders().visit(0, size, [&](std::size_t, std::size_t, const Holders &holders) {
-        if (holders.is_only(topology_.place_of(command.memory)) && holders.behind() == 0)
-            buffer.home = Home{command.memory, true};
-    });
+    buffer.residency->holders().visit(
+        0, size, [&](std::size_t, std::size_t, const Holders &holders) {
+            if (holders.is_only(topology_.place_of(command.memory)) && holders.behind() == 0)
+                buffer.home = Home{command.memory, true};
+        });
     if (buffer.home) decisions_.homes_changed.push_back(id);
 }
 
@@ -339,9 +352,11 @@ void Schedule::wait_for(ScheduledEvent &event, Process waiting) {
     }
 }
 
-/// Whether one of the two is this process, and the other one did not know of the event's end so far.
+/// Whether one of the two is this process, and the other one did not know of the event's end so
+/// far.
 bool Schedule::note_told(ScheduledEvent &event, Process waiting) const {
-    if (event.process == waiting || event.told_all || (self_ != event.process && self_ != waiting)) return false;
+    if (event.process == waiting || event.told_all || (self_ != event.process && self_ != waiting))
+        return false;
     const auto at = std::lower_bound(event.told.begin(), event.told.end(), waiting);
     if (at != event.told.end() && *at == waiting) return false;
     event.told.insert(at, waiting);
@@ -353,19 +368,23 @@ void Schedule::write_back(const ScheduledCommand &command) {
     ++last_;
     for (const Access &access : command.accesses) {
         const std::optional<Home> home = buffers_[access.buffer].home;
-        if (!writes(access.mode) || !home || home->memory == command.memory || access.begin == access.end) continue;
-        move(access.buffer, {access.begin, access.end, command.memory}, home->memory, decisions_.write_backs);
+        if (!writes(access.mode) || !home || home->memory == command.memory ||
+            access.begin == access.end)
+            continue;
+        move(access.buffer, {access.begin, access.end, command.memory}, home->memory,
+             decisions_.write_backs);
     }
 }
 
 /// This process's part in a copy for the command that is being decided.
-void Schedule::move(BufferId buffer, const Copy &copy, MemoryId target, std::vector<Transfer> &transfers) {
+void Schedule::move(BufferId buffer, const Copy &copy, MemoryId target,
+                    std::vector<Transfer> &transfers) {
     const Piece piece{copy.begin, copy.end};
     move(buffer, {&piece, 1}, copy.source, target, transfers);
 }
 
-void Schedule::move(BufferId buffer, std::span<const Piece> pieces, MemoryId source, MemoryId target,
-                    std::vector<Transfer> &transfers) {
+void Schedule::move(BufferId buffer, std::span<const Piece> pieces, MemoryId source,
+                    MemoryId target, std::vector<Transfer> &transfers) {
     const Process giver = topology_.process_of(source);
     const Process getter = topology_.process_of(target);
     const bool gives = giver == self_;
@@ -373,7 +392,9 @@ void Schedule::move(BufferId buffer, std::span<const Piece> pieces, MemoryId sou
     if (!gives && !gets) return;
 
     Transfer transfer{};
-    transfer.kind = gives && gets ? Transfer::Kind::copy : gives ? Transfer::Kind::send : Transfer::Kind::receive;
+    transfer.kind = gives && gets ? Transfer::Kind::copy
+                    : gives       ? Transfer::Kind::send
+                                  : Transfer::Kind::receive;
     transfer.buffer = buffer;
     transfer.begin = pieces.front().begin;
     transfer.end = pieces.back().end;
@@ -384,9 +405,11 @@ void Schedule::move(BufferId buffer, std::span<const Piece> pieces, MemoryId sou
     transfer.step = {last_, static_cast<std::uint32_t>(transfers.size() + 1)};
     for (const Piece &piece : pieces) {
         if (gives)
-            hazards(buffer, source).read(piece.begin, piece.end, transfer.step, unordered, over_, transfer.after);
+            hazards(buffer, source)
+                .read(piece.begin, piece.end, transfer.step, unordered, over_, transfer.after);
         if (gets)
-            hazards(buffer, target).write(piece.begin, piece.end, transfer.step, unordered, over_, transfer.after);
+            hazards(buffer, target)
+                .write(piece.begin, piece.end, transfer.step, unordered, over_, transfer.after);
     }
     sort_unique(transfer.after);
     transfers.push_back(std::move(transfer));

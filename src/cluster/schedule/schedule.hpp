@@ -1,8 +1,9 @@
-/// Decide at enqueue: what each process has to do for a command, from the calls that all processes make alike.
+/// Decide at enqueue: what each process has to do for a command, from the calls that all processes
+/// make alike.
 ///
-/// Every process has a Schedule and passes it all enqueues, for its devices and for others', in the program's order.
-/// The schedule returns what this process must do. No message is needed to agree, and nothing here waits or calls
-/// OpenCL or MPI.
+/// Every process has a Schedule and passes it all enqueues, for its devices and for others', in the
+/// program's order. The schedule returns what this process must do. No message is needed to agree,
+/// and nothing here waits or calls OpenCL or MPI.
 #pragma once
 
 #include <cstddef>
@@ -47,11 +48,15 @@ struct ScheduledEvent {
 /// A command as it is enqueued.
 struct ScheduledCommand {
     MemoryId memory;
-    QueueId queue = unordered;         ///< its queue if that is in-order: one device's, and no other queue's number
+    /// Its queue if that is in-order: one device's, and no other queue's number.
+    QueueId queue = unordered;
     std::span<const Access> accesses;  ///< ranges may overlap
-    std::span<ScheduledEvent *const> wait_list;  ///< without user events, which every process has itself
-    bool result_to_hosts = false;                ///< what it reads goes to the memory of the program: reads and maps
-    /// It may fail for what it waits for: then the bytes that it was to write must stay, so its device gets them first.
+    /// Without user events, which every process has itself.
+    std::span<ScheduledEvent *const> wait_list;
+    /// What it reads goes to the memory of the program: reads and maps.
+    bool result_to_hosts = false;
+    /// It may fail for what it waits for: then the bytes that it was to write must stay, so its
+    /// device gets them first.
     bool may_fail = false;
     /// Names the user events that it waits for, perhaps through others, and that the program may
     /// not have set: others are named otherwise. 0 if there are none.
@@ -64,8 +69,8 @@ enum class Hosts : std::uint8_t {
     first,  ///< in process 0 alone
 };
 
-/// Names a message: the `number`th from one process to the other, counted alike at both ends. It has nothing to do with
-/// the order in which messages are sent.
+/// Names a message: the `number`th from one process to the other, counted alike at both ends. It
+/// has nothing to do with the order in which messages are sent.
 struct Message {
     Process peer;
     std::uint64_t number;
@@ -99,8 +104,8 @@ struct Transfer {
     BufferId buffer;
     std::size_t begin;
     std::size_t end;
-    std::vector<Piece>
-        pieces{};  ///< if it is of several, in order: then they travel together, and all between is not touched
+    std::vector<Piece> pieces{};  ///< if it is of several, in order: then they travel together, and
+                                  ///< all between is not touched
     MemoryId source;
     MemoryId target;
     Message message;          ///< not for a copy
@@ -114,8 +119,8 @@ struct Completion {
     Message message;
 };
 
-/// This process's messages for something that all hosts learn, along a tree. First the message arrives, then it goes to
-/// others. At the root it goes out when the command has ended.
+/// This process's messages for something that all hosts learn, along a tree. First the message
+/// arrives, then it goes to others. At the root it goes out when the command has ended.
 struct Relay {
     std::optional<Message> from;  ///< not at the root
     std::vector<Message> to;
@@ -123,14 +128,18 @@ struct Relay {
 
 /// The actions of this process for a command.
 struct Decisions {
-    ScheduledEvent event;                         ///< to be kept if the program wants an event
-    bool actual = false;                          ///< the command's device is here: it is to be enqueued
-    std::vector<Step> after;                      ///< if it is: whom it waits for beside its queue and its wait list
-    std::vector<Completion> completions_sent;     ///< by this process, each when the command it names has ended
+    ScheduledEvent event;  ///< to be kept if the program wants an event
+    /// The command's device is here: it is to be enqueued.
+    bool actual = false;
+    /// If it is: whom it waits for beside its queue and its wait list.
+    std::vector<Step> after;
+    /// By this process, each when the command it names has ended.
+    std::vector<Completion> completions_sent;
     std::vector<Completion> completions_awaited;  ///< by the command's own process
     std::vector<Transfer> transfers;              ///< parts 1, 2, …
     Relay result;                                 ///< of a command with `result_to_hosts`
-    /// After the command: its writes to buffers that are attached to other devices. Their steps have the next number.
+    /// After the command: its writes to buffers that are attached to other devices. Their steps
+    /// have the next number.
     std::vector<Transfer> write_backs;
     /// Buffers that were attached by themselves (Schedule::home), or taken back.
     std::vector<BufferId> homes_changed;
@@ -143,7 +152,8 @@ struct KnownParts {
         MemoryId source;
         MemoryId target;
         std::vector<Piece> pieces;
-        bool overwritten;      ///< what stays if the part fails, which may wait for others than what it reads
+        /// What stays if the part fails, which may wait for others than what it reads.
+        bool overwritten;
         std::uint64_t behind;  ///< as in ScheduledCommand, of who wrote it
     };
     struct Decided {
@@ -160,18 +170,21 @@ struct KnownParts {
 /// devices of other processes. A buffer that is attached by itself must be attached to the
 /// command's device.
 ///
-/// **Conflicts** (two steps use overlapping bytes of one device's memory, and one writes) are ordered by enqueue,
-/// whatever the queues and wait lists say. If these order the steps, it is the same order. Commands on different devices
-/// use different memories: a reader need not wait for a later writer elsewhere, because it has its own copy.
+/// **Conflicts** (two steps use overlapping bytes of one device's memory, and one writes) are
+/// ordered by enqueue, whatever the queues and wait lists say. If these order the steps, it is the
+/// same order. Commands on different devices use different memories: a reader need not wait for a
+/// later writer elsewhere, because it has its own copy.
 ///
-/// Every step waits only for steps of earlier commands, or for transfers of the same command. So no cycle is possible.
+/// Every step waits only for steps of earlier commands, or for transfers of the same command. So no
+/// cycle is possible.
 class Schedule {
 public:
     /// A buffer is attached by itself to a device if that device's commands alone have used it
     /// `attach_after` times, and the device alone has all its bytes. It is detached when a command
     /// of another device uses it. Until then, that device remains the only holder, so the same
     /// bytes move as without attachment. 0 attaches none.
-    Schedule(Topology topology, Process self, std::uint32_t attach_after = 0, Hosts hosts = Hosts::all);
+    Schedule(Topology topology, Process self, std::uint32_t attach_after = 0,
+             Hosts hosts = Hosts::all);
 
     /// `size` in bytes. Never attached by itself unless `attachable`.
     BufferId create_buffer(std::size_t size, Contents contents, bool attachable = false);
@@ -183,7 +196,8 @@ public:
     /// Enqueues a command. The result is valid until the next call.
     const Decisions &decide(const ScheduledCommand &command);
 
-    /// The record of the event of a command that is left out, if the program wants an event. `memory` is the device's.
+    /// The record of the event of a command that is left out, if the program wants an event.
+    /// `memory` is the device's.
     [[nodiscard]] ScheduledEvent leave_out(MemoryId memory) {
         return {++last_, topology_.process_of(memory), false, {}};
     }
@@ -194,14 +208,17 @@ public:
     /// ScheduledCommand; `may_fail` is the same for all decisions in `known`. The result is valid
     /// until the next call. Its steps have one number. Then decide_part() follows for each part of
     /// this process.
-    const std::vector<Transfer> &begin_parts(std::span<const CommandPart> parts, std::span<const BufferId> buffers,
-                                             KnownParts &known, bool may_fail = false, std::uint64_t behind = 0);
-    /// Enqueues a part of a command on a device of this process, after begin_parts() and similar functions. Only its
-    /// conflicts with other steps of this process remain to be decided. Only this process calls it.
+    const std::vector<Transfer> &begin_parts(std::span<const CommandPart> parts,
+                                             std::span<const BufferId> buffers, KnownParts &known,
+                                             bool may_fail = false, std::uint64_t behind = 0);
+    /// Enqueues a part of a command on a device of this process, after begin_parts() and similar
+    /// functions. Only its conflicts with other steps of this process remain to be decided. Only
+    /// this process calls it.
     const Decisions &decide_part(const ScheduledCommand &command);
     /// All devices write the same bytes; then comes decide_part() for each here.
     void write_everywhere(const Access &access);
-    /// Each device copies what it has of the bytes; then comes decide_part() for what those here have.
+    /// Each device copies what it has of the bytes; then comes decide_part() for what those here
+    /// have.
     void copy_in_place(const Access &from, const Access &to);
 
     /// From now on the device has the buffer's newest bytes, and other holders are not recorded. A
@@ -218,8 +235,8 @@ public:
     };
     [[nodiscard]] std::optional<Home> home(BufferId buffer) const { return buffers_[buffer].home; }
 
-    /// The host program waits for the event, or asks for its status or its profiling information: all processes do, so
-    /// all get to know its end. Empty if they do already.
+    /// The host program waits for the event, or asks for its status or its profiling information:
+    /// all processes do, so all get to know its end. Empty if they do already.
     Relay tell_all(ScheduledEvent &event);
     /// The same where process 0 alone has the program, which waits or asks: the message that this
     /// process sends it, or, as process 0, gets. Nothing if it knows already, or the two are
@@ -233,21 +250,29 @@ public:
     /// then it goes on to `from`. To be called by all.
     Relay gather(Process root);
 
-    /// All of this process's steps for commands before `command` have ended: nobody needs to wait for them any more.
+    /// All of this process's steps for commands before `command` have ended: nobody needs to wait
+    /// for them any more.
     void over(CommandId command);
 
     [[nodiscard]] const Topology &topology() const { return topology_; }
-    [[nodiscard]] const Residency &residency(BufferId buffer) const { return *buffers_[buffer].residency; }
+    [[nodiscard]] const Residency &residency(BufferId buffer) const {
+        return *buffers_[buffer].residency;
+    }
     /// What is kept of a buffer in this process.
     [[nodiscard]] std::size_t bytes(BufferId buffer) const;
 
 private:
     struct Buffer {
-        std::shared_ptr<Residency> residency;              // others that have it think that it stays as it is
-        std::vector<Hazards> hazards;                      // by local number of the device; empty until one is used
-        std::vector<std::shared_ptr<Residency>> states{};  // in which begin_parts() left it, the oldest first
-        std::optional<Home> home{};                        // the only holder in `residency`, which then stays as it is
-        // Of what may be attached by itself. A command that some processes leave out changes none of these.
+        // Others that have it think that it stays as it is.
+        std::shared_ptr<Residency> residency;
+        // By local number of the device; empty until one is used.
+        std::vector<Hazards> hazards;
+        // In which begin_parts() left it, the oldest first.
+        std::vector<std::shared_ptr<Residency>> states{};
+        // The only holder in `residency`, which then stays as it is.
+        std::optional<Home> home{};
+        // Of what may be attached by itself. A command that some processes leave out changes none
+        // of these.
         bool attachable = false;
         MemoryId user = 0;         // whose commands used it last,
         std::uint32_t uses = 0;    // so often,
@@ -259,15 +284,17 @@ private:
     bool note_told(ScheduledEvent &event, Process waiting) const;
     Residency &changed(BufferId buffer);
     void read(BufferId buffer, MemoryId memory, std::size_t begin, std::size_t end);
-    void write(BufferId buffer, MemoryId memory, std::size_t begin, std::size_t end, std::uint64_t behind);
+    void write(BufferId buffer, MemoryId memory, std::size_t begin, std::size_t end,
+               std::uint64_t behind);
     const std::shared_ptr<Residency> &known_state(BufferId buffer);
     void move(BufferId buffer, const Copy &copy, MemoryId target, std::vector<Transfer> &transfers);
     void move(BufferId buffer, std::span<const Piece> pieces, MemoryId source, MemoryId target,
               std::vector<Transfer> &transfers);
     void carry(const KnownParts::Move &move);
     void carry_copies(BufferId buffer, MemoryId target);
-    KnownParts::Decided decide_parts(std::span<const CommandPart> parts, std::span<const BufferId> buffers,
-                                     bool may_fail, std::uint64_t behind);
+    KnownParts::Decided decide_parts(std::span<const CommandPart> parts,
+                                     std::span<const BufferId> buffers, bool may_fail,
+                                     std::uint64_t behind);
     void find_conflicts(const ScheduledCommand &command);
     void write_back(const ScheduledCommand &command);
     Hazards &hazards(BufferId buffer, MemoryId memory);

@@ -10,7 +10,8 @@ namespace cldist::cluster {
 
 namespace {
 
-/// Numbers in a binomial tree of `count`, in which 0 is the root: the parent of n is n without its highest bit.
+/// Numbers in a binomial tree of `count`, in which 0 is the root: the parent of n is n without its
+/// highest bit.
 std::uint32_t parent_of(std::uint32_t n) { return n - std::bit_floor(n); }
 
 template <typename Use>
@@ -27,7 +28,8 @@ std::uint32_t from(std::uint32_t first, std::uint32_t index, std::uint32_t count
 
 }  // namespace
 
-Topology::Topology(const std::vector<std::uint32_t> &host_of_process, const std::vector<Process> &process_of_memory)
+Topology::Topology(const std::vector<std::uint32_t> &host_of_process,
+                   const std::vector<Process> &process_of_memory)
     : hosts_(host_of_process),
       memories_in_(host_of_process.size()),
       memories_(process_of_memory.size()),
@@ -36,7 +38,8 @@ Topology::Topology(const std::vector<std::uint32_t> &host_of_process, const std:
       number_on_host_(host_of_process.size()) {
     std::unordered_map<std::uint32_t, std::uint32_t> numbers;
     for (Process process = 0; process < processes(); ++process) {
-        const auto [at, is_new] = numbers.try_emplace(hosts_[process], static_cast<std::uint32_t>(members_.size()));
+        const auto [at, is_new] =
+            numbers.try_emplace(hosts_[process], static_cast<std::uint32_t>(members_.size()));
         if (is_new) members_.emplace_back();
         number_on_host_[process] = static_cast<std::uint32_t>(members_[at->second].size());
         members_[at->second].push_back(process);
@@ -76,23 +79,29 @@ Topology::Branch Topology::branch(Process root, Process of) const {
     const auto hosts = static_cast<std::uint32_t>(members_.size());
     const std::uint32_t root_host = members_of_process_[root];
     const std::uint32_t host = members_of_process_[of];
-    const auto leader_of = [&](std::uint32_t h) { return h == root_host ? root : members_[h].front(); };
+    const auto leader_of = [&](std::uint32_t h) {
+        return h == root_host ? root : members_[h].front();
+    };
     const std::vector<Process> &mates = members_[host];
     const auto count = static_cast<std::uint32_t>(mates.size());
     const std::uint32_t leader_index = number_on_host_[leader_of(host)];
-    const std::uint32_t number = from(leader_index, number_on_host_[of], count);  // among its host's processes
+    // Among its host's processes.
+    const std::uint32_t number = from(leader_index, number_on_host_[of], count);
 
     Branch branch;
     if (number > 0) {
         branch.parent = mates[(leader_index + parent_of(number)) % count];
     } else {
         const std::uint32_t host_number = from(root_host, host, hosts);
-        if (host_number > 0) branch.parent = leader_of((root_host + parent_of(host_number)) % hosts);
-        for_each_child(host_number, hosts,
-                       [&](std::uint32_t n) { branch.children.push_back(leader_of((root_host + n) % hosts)); });
+        if (host_number > 0)
+            branch.parent = leader_of((root_host + parent_of(host_number)) % hosts);
+        for_each_child(host_number, hosts, [&](std::uint32_t n) {
+            branch.children.push_back(leader_of((root_host + n) % hosts));
+        });
     }
-    for_each_child(number, count,
-                   [&](std::uint32_t n) { branch.children.push_back(mates[(leader_index + n) % count]); });
+    for_each_child(number, count, [&](std::uint32_t n) {
+        branch.children.push_back(mates[(leader_index + n) % count]);
+    });
     return branch;
 }
 

@@ -20,13 +20,15 @@ void PartTimes::look() {
         const cl_int status = execution_status(event);
         if (status > CL_COMPLETE) return;
         const Times times = status == CL_COMPLETE ? times_of(event, nullptr) : Times{};
-        if (times[3] > times[2]) rate_.add(open_.front().work_items, 1e-9 * static_cast<double>(times[3] - times[2]));
+        if (times[3] > times[2])
+            rate_.add(open_.front().work_items, 1e-9 * static_cast<double>(times[3] - times[2]));
     }
 }
 
 std::size_t Adaptation::kind_of(const std::string &kernel, const splitting::Launch &launch) {
     int magnitude = 0;
-    for (const std::size_t size : launch.global) magnitude += static_cast<int>(std::bit_width(size));
+    for (const std::size_t size : launch.global)
+        magnitude += static_cast<int>(std::bit_width(size));
     const auto [at, is_new] = kinds_.try_emplace({kernel, magnitude}, times.size());
     if (is_new) {
         shares.add_kind();

@@ -12,11 +12,12 @@
 
 namespace cldist::cluster {
 
-/// How fast one device of this process does the parts of launches of one kind, by its events' times. Waits for none of them. Under the
-/// lock.
+/// How fast one device of this process does the parts of launches of one kind, by its events'
+/// times. Waits for none of them. Under the lock.
 class PartTimes {
 public:
-    /// `launch(waits)` enqueues a part of so many work-items on a native queue that keeps times, and returns OpenCL's code.
+    /// `launch(waits)` enqueues a part of so many work-items on a native queue that keeps times,
+    /// and returns OpenCL's code.
     template <typename Launch>
     cl_int measure(double work_items, const Waits &waits, Launch &&launch) {
         look();
@@ -47,7 +48,8 @@ private:
     splitting::MedianRate rate_;
 };
 
-/// Launches of a context where shares are adapted to how fast devices are. Kinds of them are the same in all processes. Under the lock.
+/// Launches of a context where shares are adapted to how fast devices are. Kinds of them are the
+/// same in all processes. Under the lock.
 struct Adaptation {
     explicit Adaptation(std::vector<double> first) : shares(std::move(first)) {}
 

@@ -12,12 +12,13 @@ namespace cldist::cluster {
 namespace {
 
 // What a part's launch answers for itself alone.
-constexpr std::array<std::string_view, 6> launch_functions = {"get_group_id",         "get_num_groups",
-                                                              "get_global_size",      "get_global_offset",
-                                                              "get_global_linear_id", "get_group_linear_id"};
+constexpr std::array<std::string_view, 6> launch_functions = {
+    "get_group_id",      "get_num_groups",       "get_global_size",
+    "get_global_offset", "get_global_linear_id", "get_group_linear_id"};
 constexpr std::array<std::string_view, 9> group_functions = {
-    "get_local_size", "get_local_id",       "get_enqueued_local_size", "get_group_id",       "get_num_groups",
-    "barrier",        "work_group_barrier", "get_local_linear_id",     "get_group_linear_id"};
+    "get_local_size",     "get_local_id",        "get_enqueued_local_size",
+    "get_group_id",       "get_num_groups",      "barrier",
+    "work_group_barrier", "get_local_linear_id", "get_group_linear_id"};
 
 template <std::size_t size>
 bool is_one_of(std::string_view name, const std::array<std::string_view, size> &names) {
@@ -36,7 +37,8 @@ struct Function {
 struct Found {
     std::vector<Function> functions;
     std::set<std::string> macros;
-    std::map<std::string, std::set<std::string>> mentions;  // by function and macro: the names in it
+    // By function and macro: the names in it.
+    std::map<std::string, std::set<std::string>> mentions;
     bool has_global_variables = false;
     bool is_balanced = true;  // its braces are
 };
@@ -44,9 +46,12 @@ struct Found {
 Found find_functions(const Text &text) {
     Found found;
     std::size_t begin = 0;  // of the declaration
-    const auto is_in_declaration = [&](std::size_t end, std::initializer_list<std::string_view> words) {
+    const auto is_in_declaration = [&](std::size_t end,
+                                       std::initializer_list<std::string_view> words) {
         for (std::size_t at = begin; at < end; ++at)
-            if (text.is_name(at) && std::find(words.begin(), words.end(), text.of(at)) != words.end()) return true;
+            if (text.is_name(at) &&
+                std::find(words.begin(), words.end(), text.of(at)) != words.end())
+                return true;
         return false;
     };
     for (std::size_t at = 0; at < text.tokens().size();) {
@@ -58,9 +63,11 @@ Found find_functions(const Text &text) {
             }
             ++at;
         } else if (text.is(at, ";")) {
-            if (is_in_declaration(at, {"global", "__global"}) && !is_in_declaration(at, {"typedef"})) {
+            if (is_in_declaration(at, {"global", "__global"}) &&
+                !is_in_declaration(at, {"typedef"})) {
                 bool has_parameters = false;
-                for (std::size_t i = begin; i < at; ++i) has_parameters = has_parameters || text.is(i, "(");
+                for (std::size_t i = begin; i < at; ++i)
+                    has_parameters = has_parameters || text.is(i, "(");
                 found.has_global_variables = found.has_global_variables || !has_parameters;
             }
             begin = ++at;
@@ -75,17 +82,19 @@ Found find_functions(const Text &text) {
         } else if (text.is_name(at) && text.is(at + 1, "(")) {
             const std::size_t closes = text.closing(at + 1);
             std::size_t behind = closes + 1;
-            while (text.is(behind, "__attribute__") && text.is(behind + 1, "(")) behind = text.closing(behind + 1) + 1;
+            while (text.is(behind, "__attribute__") && text.is(behind + 1, "("))
+                behind = text.closing(behind + 1) + 1;
             const bool is_definition = text.is(behind, "{");
             const bool is_declaration = text.is(behind, ";") && at > begin && text.is_name(begin);
             const bool is_attribute = text.is(at, "__attribute__") || text.is(at, "__attribute");
-            if (is_attribute || !(is_definition || is_declaration) || is_in_declaration(at, {"typedef", "return"})) {
+            if (is_attribute || !(is_definition || is_declaration) ||
+                is_in_declaration(at, {"typedef", "return"})) {
                 at = closes + 1;
                 continue;
             }
             const std::string name(text.of(at));
-            found.functions.push_back(
-                {name, at, at + 1, closes, is_definition ? behind : 0, is_in_declaration(at, {"kernel", "__kernel"})});
+            found.functions.push_back({name, at, at + 1, closes, is_definition ? behind : 0,
+                                       is_in_declaration(at, {"kernel", "__kernel"})});
             const std::size_t end = is_definition ? text.closing(behind) : behind;
             found.is_balanced = found.is_balanced && end < text.tokens().size();
             auto &mentions = found.mentions[name];
@@ -122,7 +131,8 @@ std::set<std::string> reached(const Found &found, const std::string &from) {
 }
 
 bool is_atomic(std::string_view name) {
-    return (name.starts_with("atomic_") && name != "atomic_work_item_fence") || name.starts_with("atom_");
+    return (name.starts_with("atomic_") && name != "atomic_work_item_fence") ||
+           name.starts_with("atom_");
 }
 
 constexpr std::string_view prelude_types =
@@ -132,16 +142,20 @@ constexpr std::string_view prelude_types =
 
 // Each replaces a function, which no macro hides yet.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 6> prelude_functions = {{
-    {"get_group_id", "uint d) { return get_group_id(d) + (d < 3 ? (size_t)l->first_group[d] : 0); }"},
+    {"get_group_id",
+     "uint d) { return get_group_id(d) + (d < 3 ? (size_t)l->first_group[d] : 0); }"},
     {"get_num_groups", "uint d) { return d < 3 ? (size_t)l->groups[d] : 1; }"},
     {"get_global_size", "uint d) { return d < 3 ? (size_t)l->size[d] : 1; }"},
     {"get_global_offset", "uint d) { return d < 3 ? (size_t)l->offset[d] : 0; }"},
     {"get_global_linear_id",
-     ") { return ((get_global_id(2) - (size_t)l->offset[2]) * (size_t)l->size[1] + get_global_id(1) - "
+     ") { return ((get_global_id(2) - (size_t)l->offset[2]) * (size_t)l->size[1] + "
+     "get_global_id(1) - "
      "(size_t)l->offset[1]) * (size_t)l->size[0] + get_global_id(0) - (size_t)l->offset[0]; }"},
     {"get_group_linear_id",
-     ") { return ((get_group_id(2) + (size_t)l->first_group[2]) * (size_t)l->groups[1] + get_group_id(1) + "
-     "(size_t)l->first_group[1]) * (size_t)l->groups[0] + get_group_id(0) + (size_t)l->first_group[0]; }"},
+     ") { return ((get_group_id(2) + (size_t)l->first_group[2]) * (size_t)l->groups[1] + "
+     "get_group_id(1) + "
+     "(size_t)l->first_group[1]) * (size_t)l->groups[0] + get_group_id(0) + "
+     "(size_t)l->first_group[0]; }"},
 }};
 
 struct Edit {
@@ -158,10 +172,14 @@ namespace {
 bool hides_names(const std::string &source, const Text &text, const std::string &options) {
     if (options.find("get_") != std::string::npos) return true;
     for (const std::string_view paste : {"##", "%:%:"})
-        if (source.find(paste) != std::string::npos || options.find(paste) != std::string::npos) return true;
-    for (std::size_t at = source.find('\\'); at != std::string::npos; at = source.find('\\', at + 1)) {
+        if (source.find(paste) != std::string::npos || options.find(paste) != std::string::npos)
+            return true;
+    for (std::size_t at = source.find('\\'); at != std::string::npos;
+         at = source.find('\\', at + 1)) {
         std::size_t next = at + 1;
-        while (next < source.size() && (source[next] == ' ' || source[next] == '\t' || source[next] == '\r')) ++next;
+        while (next < source.size() &&
+               (source[next] == ' ' || source[next] == '\t' || source[next] == '\r'))
+            ++next;
         const bool splices = next < source.size() && source[next] == '\n';
         if (splices && at > 0 && continues_name(source[at - 1]) && next + 1 < source.size() &&
             continues_name(source[next + 1]))
@@ -169,7 +187,9 @@ bool hides_names(const std::string &source, const Text &text, const std::string 
     }
     for (std::size_t i = 0; i < text.tokens().size(); ++i) {
         if (text.tokens()[i].kind != Token::Kind::directive) continue;
-        if (const auto words = words_of(text.of(i)); !words.empty() && words[0].starts_with("include")) return true;
+        if (const auto words = words_of(text.of(i));
+            !words.empty() && words[0].starts_with("include"))
+            return true;
     }
     return false;
 }
@@ -184,7 +204,9 @@ SourceFacts facts_of(const std::string &source, const std::string &options) {
     facts.is_balanced = found.is_balanced;
     facts.asks_for_launch = facts.hides_names;
     for (std::size_t i = 0; i < text.tokens().size(); ++i) {
-        if (text.is_name(i)) facts.asks_for_launch = facts.asks_for_launch || is_one_of(text.of(i), launch_functions);
+        if (text.is_name(i))
+            facts.asks_for_launch =
+                facts.asks_for_launch || is_one_of(text.of(i), launch_functions);
         if (text.tokens()[i].kind != Token::Kind::directive) continue;
         for (const std::string &word : words_of(text.of(i)))
             facts.asks_for_launch = facts.asks_for_launch || is_one_of(word, launch_functions);
@@ -194,7 +216,8 @@ SourceFacts facts_of(const std::string &source, const std::string &options) {
         std::string &why = facts.kernels[function.name];
         bool &asks = facts.asks_for_groups[function.name];
         asks = facts.hides_names;
-        if (found.has_global_variables) why = "the program has program-scope variables in global memory";
+        if (found.has_global_variables)
+            why = "the program has program-scope variables in global memory";
         for (const std::string &name : reached(found, function.name)) {
             asks = asks || is_one_of(name, group_functions);
             if (!why.empty()) continue;
@@ -212,14 +235,16 @@ std::string adapted_source(const std::string &source, bool hides_names) {
     std::set<std::string> helpers;
     std::set<std::string> kernels;
     for (const Function &function : found.functions)
-        if (!found.macros.contains(function.name)) (function.is_kernel ? kernels : helpers).insert(function.name);
+        if (!found.macros.contains(function.name))
+            (function.is_kernel ? kernels : helpers).insert(function.name);
     std::set<std::string> called;
     for (const auto &[from, names] : found.mentions)
         for (const std::string &name : names)
             if (name != from && kernels.contains(name)) called.insert(name);
 
     std::vector<Edit> edits;
-    std::map<std::string, std::pair<bool, bool>> arities;  // whether it is without parameters, whether with
+    // Whether it is without parameters, whether with.
+    std::map<std::string, std::pair<bool, bool>> arities;
     for (const Function &function : found.functions) {
         const bool is_helper = helpers.contains(function.name);
         if (!is_helper && !function.is_kernel) continue;
@@ -235,16 +260,17 @@ std::string adapted_source(const std::string &source, bool hides_names) {
             edits.push_back({name.end, 0, ")"});
         }
         const std::string pointer =
-            is_helper ? std::string("cldist_launch_pointer cldist_launch") + (none ? "" : ", ") : "";
+            is_helper ? std::string("cldist_launch_pointer cldist_launch") + (none ? "" : ", ")
+                      : "";
         edits.push_back({opens.end, none ? closes.begin - opens.end : 0, pointer});
         if (is_helper) continue;
-        edits.push_back(
-            {closes.begin, 0,
-             (none ? "" : ", ") + std::string("const struct cldist_launch ") + std::string(whole_launch_name)});
+        edits.push_back({closes.begin, 0,
+                         (none ? "" : ", ") + std::string("const struct cldist_launch ") +
+                             std::string(whole_launch_name)});
         if (function.body != 0)
             edits.push_back({text.tokens()[function.body].end, 0,
-                             "cldist_launch_pointer const cldist_launch = &" + std::string(whole_launch_name) +
-                                 "; (void)cldist_launch; "});
+                             "cldist_launch_pointer const cldist_launch = &" +
+                                 std::string(whole_launch_name) + "; (void)cldist_launch; "});
     }
 
     std::string out(prelude_types);
@@ -252,12 +278,13 @@ std::string adapted_source(const std::string &source, bool hides_names) {
     for (const auto &[name, rest] : prelude_functions) {
         const std::string text_of_name(name);
         const bool is_asked = hides_names || source.find(name) != std::string::npos;
-        if (!is_asked || helpers.contains(text_of_name) || found.macros.contains(text_of_name)) continue;
+        if (!is_asked || helpers.contains(text_of_name) || found.macros.contains(text_of_name))
+            continue;
         const bool has_dimension = rest.starts_with("uint");
-        out += "static size_t cldist_" + text_of_name + "(cldist_launch_pointer l" + (has_dimension ? ", " : "") +
-               std::string(rest) + "\n";
-        macros += "#define " + text_of_name + (has_dimension ? "(d) cldist_" : "() cldist_") + text_of_name +
-                  (has_dimension ? "(cldist_launch, d)\n" : "(cldist_launch)\n");
+        out += "static size_t cldist_" + text_of_name + "(cldist_launch_pointer l" +
+               (has_dimension ? ", " : "") + std::string(rest) + "\n";
+        macros += "#define " + text_of_name + (has_dimension ? "(d) cldist_" : "() cldist_") +
+                  text_of_name + (has_dimension ? "(cldist_launch, d)\n" : "(cldist_launch)\n");
     }
     for (const auto &[name, arity] : arities) {
         const auto &[without, with] = arity;
@@ -272,7 +299,8 @@ std::string adapted_source(const std::string &source, bool hides_names) {
     }
     out += macros + "#line 1\n";
 
-    std::stable_sort(edits.begin(), edits.end(), [](const Edit &a, const Edit &b) { return a.at < b.at; });
+    std::stable_sort(edits.begin(), edits.end(),
+                     [](const Edit &a, const Edit &b) { return a.at < b.at; });
     std::size_t copied = 0;
     for (const Edit &edit : edits) {
         out.append(source, copied, edit.at - copied);

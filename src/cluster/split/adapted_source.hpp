@@ -21,22 +21,25 @@ inline constexpr std::string_view whole_launch_name = "cldist_launch_value";
 
 /// What the text of a program in OpenCL C shows, without its being compiled.
 struct SourceFacts {
-    /// Why a kernel's work-groups can't be distributed among devices, by kernel. The text is empty if they can. Kernels
-    /// that macros define are not found.
+    /// Why a kernel's work-groups can't be distributed among devices, by kernel. The text is empty
+    /// if they can. Kernels that macros define are not found.
     std::map<std::string, std::string> kernels;
-    /// Whether each of these kernels may query the size or the number of work-groups: its behaviour may depend on them.
+    /// Whether each of these kernels may query the size or the number of work-groups: its behaviour
+    /// may depend on them.
     std::map<std::string, bool> asks_for_groups;
     /// Some function asks what differs between a launch and its parts: adapted_source() is needed.
     bool asks_for_launch = false;
     /// Names may come from build options, from macros that concatenate, or from a file that was not
     /// found. Then kernels may query anything.
     bool hides_names = false;
-    /// Each "{" has its "}" if the first branches of conditionals are taken; else functions may not be found.
+    /// Each "{" has its "}" if the first branches of conditionals are taken; else functions may not
+    /// be found.
     bool is_balanced = true;
     std::string source{};           ///< with its included files in place
     std::string options{};          ///< that it is built with
     std::string why_not_adapted{};  ///< what a compiler said first of the adapted source
-    /// The descriptions derived from the source, once needed. Empty, with the reason, if that was not possible.
+    /// The descriptions derived from the source, once needed. Empty, with the reason, if that was
+    /// not possible.
     std::optional<splitting::Descriptions> derived{};
     std::string why_not_derived{};
 };

@@ -38,16 +38,24 @@ class Trial {
 public:
     Trial(const QueueObject &lane, const KernelObject &kernel, const SplitLaunch &split,
           const SplitLaunch::PartOfLaunch &part, bool with_local)
-        : lane_(lane), kernel_(kernel), split_(split), part_(part), with_local_(with_local), space_(*lane.space) {
+        : lane_(lane),
+          kernel_(kernel),
+          split_(split),
+          part_(part),
+          with_local_(with_local),
+          space_(*lane.space) {
         cl_int code = CL_SUCCESS;
-        queue_ = Queue::adopt(clCreateCommandQueue(space_.context.get(), lane.device->native, 0, &code));
+        queue_ =
+            Queue::adopt(clCreateCommandQueue(space_.context.get(), lane.device->native, 0, &code));
         check(code, "clCreateCommandQueue");
-        native_ = Kernel::adopt(clCreateKernel(kernel.program->native(space_), kernel.info->name.c_str(), &code));
+        native_ = Kernel::adopt(
+            clCreateKernel(kernel.program->native(space_), kernel.info->name.c_str(), &code));
         check(code, "clCreateKernel");
         for (cl_uint i = 0; i < kernel.arguments.size(); ++i) set(i);
         if (kernel.info->gets_launch) {
             const WholeLaunch whole = split.whole(part.range);
-            check(clSetKernelArg(native_.get(), kernel.info->count, sizeof whole, &whole), "clSetKernelArg");
+            check(clSetKernelArg(native_.get(), kernel.info->count, sizeof whole, &whole),
+                  "clSetKernelArg");
         }
     }
 
@@ -80,11 +88,12 @@ private:
         cl_int code = CL_SUCCESS;
         if (memory != nullptr && !memory->is_image()) {
             Copy copy{index, Bytes(memory->size), {}};
-            check(clEnqueueReadBuffer(queue_.get(), memory->root().native(space_), CL_TRUE, memory->origin,
-                                      memory->size, copy.contents.data(), 0, nullptr, nullptr),
+            check(clEnqueueReadBuffer(queue_.get(), memory->root().native(space_), CL_TRUE,
+                                      memory->origin, memory->size, copy.contents.data(), 0,
+                                      nullptr, nullptr),
                   "clEnqueueReadBuffer");
-            copy.memory =
-                Mem::adopt(clCreateBuffer(space_.context.get(), CL_MEM_READ_WRITE, memory->size, nullptr, &code));
+            copy.memory = Mem::adopt(clCreateBuffer(space_.context.get(), CL_MEM_READ_WRITE,
+                                                    memory->size, nullptr, &code));
             check(code, "clCreateBuffer");
             const cl_mem native = copy.memory.get();
             code = clSetKernelArg(native_.get(), index, sizeof native, &native);
@@ -111,16 +120,18 @@ private:
     [[nodiscard]] Bytes input(std::size_t copy, Fill fill) const {
         Bytes bytes = copies_[copy].contents;
         for (const Interval &interval : undeclared(copy))
-            for (std::size_t at = interval.begin; at < interval.end; ++at) bytes[at] = filling(fill, false, copy, at);
+            for (std::size_t at = interval.begin; at < interval.end; ++at)
+                bytes[at] = filling(fill, false, copy, at);
         for (const Interval &interval : without(said(copy).written, said(copy).read))
-            for (std::size_t at = interval.begin; at < interval.end; ++at) bytes[at] = filling(fill, true, copy, at);
+            for (std::size_t at = interval.begin; at < interval.end; ++at)
+                bytes[at] = filling(fill, true, copy, at);
         return bytes;
     }
 
     std::vector<Bytes> run(const std::vector<Bytes> &inputs) {
         for (std::size_t i = 0; i < copies_.size(); ++i)
-            check(clEnqueueWriteBuffer(queue_.get(), copies_[i].memory.get(), CL_TRUE, 0, inputs[i].size(),
-                                       inputs[i].data(), 0, nullptr, nullptr),
+            check(clEnqueueWriteBuffer(queue_.get(), copies_[i].memory.get(), CL_TRUE, 0,
+                                       inputs[i].size(), inputs[i].data(), 0, nullptr, nullptr),
                   "clEnqueueWriteBuffer");
         std::array<std::size_t, 3> offset{};
         std::array<std::size_t, 3> size{};
@@ -129,22 +140,24 @@ private:
             size.at(i) = part_.range.end.at(i) - part_.range.begin.at(i);
         }
         const std::size_t *const local = with_local_ ? split_.launch.local.data() : nullptr;
-        check(clEnqueueNDRangeKernel(queue_.get(), native_.get(), split_.launch.dimensions, offset.data(), size.data(),
-                                     local, 0, nullptr, nullptr),
+        check(clEnqueueNDRangeKernel(queue_.get(), native_.get(), split_.launch.dimensions,
+                                     offset.data(), size.data(), local, 0, nullptr, nullptr),
               "clEnqueueNDRangeKernel");
         std::vector<Bytes> outputs;
         for (const Copy &copy : copies_) {
             outputs.emplace_back(copy.contents.size());
-            check(clEnqueueReadBuffer(queue_.get(), copy.memory.get(), CL_TRUE, 0, outputs.back().size(),
-                                      outputs.back().data(), 0, nullptr, nullptr),
+            check(clEnqueueReadBuffer(queue_.get(), copy.memory.get(), CL_TRUE, 0,
+                                      outputs.back().size(), outputs.back().data(), 0, nullptr,
+                                      nullptr),
                   "clEnqueueReadBuffer");
         }
         return outputs;
     }
 
     void say(std::size_t copy, Interval bytes, const char *what) const {
-        log_error("kernel {}, argument {}, work-items {}: the sub-range {} bytes [{}, {})", kernel_.info->name,
-                  copies_[copy].argument, text_of(part_.range, split_.launch.dimensions), what, bytes.begin, bytes.end);
+        log_error("kernel {}, argument {}, work-items {}: the sub-range {} bytes [{}, {})",
+                  kernel_.info->name, copies_[copy].argument,
+                  text_of(part_.range, split_.launch.dimensions), what, bytes.begin, bytes.end);
     }
 
     /// The first range in `where` of bytes for which `wrong` holds; an empty one if there is none.
@@ -165,26 +178,31 @@ private:
     void check_written(std::size_t copy, const Bytes &in_a, const Bytes &out_a, const Bytes &in_b,
                        const Bytes &out_b) const {
         const Intervals others = without(Intervals{{0, in_a.size()}}, said(copy).written);
-        const Interval found =
-            first_of(others, [&](std::size_t at) { return out_a[at] != in_a[at] || out_b[at] != in_b[at]; });
-        if (found.end != 0) say(copy, found, "writes, without an access function that reports this,");
+        const Interval found = first_of(
+            others, [&](std::size_t at) { return out_a[at] != in_a[at] || out_b[at] != in_b[at]; });
+        if (found.end != 0)
+            say(copy, found, "writes, without an access function that reports this,");
     }
 
-    void check_left_alone(std::size_t copy, const Bytes &in_a, const Bytes &out_a, const Bytes &in_b,
-                          const Bytes &out_b) const {
+    void check_left_alone(std::size_t copy, const Bytes &in_a, const Bytes &out_a,
+                          const Bytes &in_b, const Bytes &out_b) const {
         const Intervals only_written = without(said(copy).written, said(copy).read);
-        const Interval found =
-            first_of(only_written, [&](std::size_t at) { return out_a[at] == in_a[at] && out_b[at] == in_b[at]; });
+        const Interval found = first_of(only_written, [&](std::size_t at) {
+            return out_a[at] == in_a[at] && out_b[at] == in_b[at];
+        });
         if (found.end != 0)
-            say(copy, found, "leaves unchanged, although they are reported as written and not as read,");
+            say(copy, found,
+                "leaves unchanged, although they are reported as written and not as read,");
     }
 
     /// Whether what it writes does.
     [[nodiscard]] bool depends(const std::vector<Bytes> &out_a, const std::vector<Bytes> &out_b,
-                               const std::vector<Bytes> &in_a, const std::vector<Bytes> &in_b) const {
+                               const std::vector<Bytes> &in_a,
+                               const std::vector<Bytes> &in_b) const {
         for (std::size_t i = 0; i < copies_.size(); ++i)
             for (std::size_t at = 0; at < out_a[i].size(); ++at)
-                if (out_a[i][at] != out_b[i][at] && (out_a[i][at] != in_a[i][at] || out_b[i][at] != in_b[i][at]))
+                if (out_a[i][at] != out_b[i][at] &&
+                    (out_a[i][at] != in_a[i][at] || out_b[i][at] != in_b[i][at]))
                     return true;
         return false;
     }
@@ -208,7 +226,8 @@ private:
             for (bool smaller = true; smaller && bytes.end - bytes.begin > 1;) {
                 const std::size_t middle = bytes.begin + (bytes.end - bytes.begin) / 2;
                 smaller = false;
-                for (const Interval half : {Interval{bytes.begin, middle}, Interval{middle, bytes.end}}) {
+                for (const Interval half :
+                     {Interval{bytes.begin, middle}, Interval{middle, bytes.end}}) {
                     if (!differs(copy, half)) continue;
                     bytes = half;
                     smaller = true;
@@ -232,8 +251,8 @@ private:
 
 }  // namespace
 
-void check_contents(const KernelObject &kernel, const SplitLaunch &split, const SplitLaunch::PartOfLaunch &part,
-                    const Schedule &schedule) {
+void check_contents(const KernelObject &kernel, const SplitLaunch &split,
+                    const SplitLaunch::PartOfLaunch &part, const Schedule &schedule) {
     for (cl_uint i = 0; i < kernel.arguments.size(); ++i) {
         MemObject *const memory = kernel.arguments[i].memory.get();
         if (memory == nullptr || part.arguments[i].reads_whole) continue;
@@ -248,9 +267,11 @@ void check_contents(const KernelObject &kernel, const SplitLaunch &split, const 
                        });
         if (found.end != 0)
             log_error(
-                "kernel {}, argument {}, work-items {}: the sub-range reads (by its access functions) bytes [{}, {}), "
+                "kernel {}, argument {}, work-items {}: the sub-range reads (by its access "
+                "functions) bytes [{}, {}), "
                 "which nothing has written",
-                kernel.info->name, i, text_of(part.range, split.launch.dimensions), found.begin, found.end);
+                kernel.info->name, i, text_of(part.range, split.launch.dimensions), found.begin,
+                found.end);
     }
 }
 
@@ -258,10 +279,12 @@ void check_part(const QueueObject &lane, const KernelObject &kernel, const Split
                 const SplitLaunch::PartOfLaunch &part, bool with_local) {
     std::vector<const MemObject *> roots;
     for (const KernelObject::Argument &argument : kernel.arguments)
-        if (MemObject *const memory = argument.memory.get(); memory != nullptr) roots.push_back(&memory->root());
+        if (MemObject *const memory = argument.memory.get(); memory != nullptr)
+            roots.push_back(&memory->root());
     std::sort(roots.begin(), roots.end());
     if (std::adjacent_find(roots.begin(), roots.end()) != roots.end()) {
-        log_warning("kernel {}: cannot check a launch in which two arguments are the same buffer", kernel.info->name);
+        log_warning("kernel {}: cannot check a launch in which two arguments are the same buffer",
+                    kernel.info->name);
         return;
     }
     try {

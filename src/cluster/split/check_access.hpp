@@ -8,8 +8,8 @@ namespace cldist::cluster {
 /// CLDIST_CHECK_ACCESS: names what is wrong in what a kernel's parts are said to read and write.
 ///
 /// Before the launch: names the bytes that a part is said to read and nobody has written.
-void check_contents(const KernelObject &kernel, const SplitLaunch &split, const SplitLaunch::PartOfLaunch &part,
-                    const Schedule &schedule);
+void check_contents(const KernelObject &kernel, const SplitLaunch &split,
+                    const SplitLaunch::PartOfLaunch &part, const Schedule &schedule);
 /// Runs a part on copies of its memory, after the bytes that it is said to read have arrived.
 /// Reports bytes that it reads without being said to: its output depends on them. Also reports
 /// bytes that it writes without being said to, and bytes that it leaves unchanged although they are

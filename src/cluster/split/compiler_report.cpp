@@ -4,21 +4,24 @@
 
 namespace cldist::cluster {
 
-std::string report_of_compiler(const Space &space, cl_device_id device, const Conditionals &conditionals,
-                               const std::string &options) {
+std::string report_of_compiler(const Space &space, cl_device_id device,
+                               const Conditionals &conditionals, const std::string &options) {
     const cl_context context = space.context.get();
     const std::string source = conditionals.program();
     const char *text = source.c_str();
     cl_int code = CL_SUCCESS;
-    const Program program = Program::adopt(clCreateProgramWithSource(context, 1, &text, nullptr, &code));
+    const Program program =
+        Program::adopt(clCreateProgramWithSource(context, 1, &text, nullptr, &code));
     check(code, "clCreateProgramWithSource");
-    check(clBuildProgram(program.get(), 1, &device, options.c_str(), nullptr, nullptr), "clBuildProgram");
-    const Kernel kernel = Kernel::adopt(clCreateKernel(program.get(), Conditionals::kernel_name, &code));
+    check(clBuildProgram(program.get(), 1, &device, options.c_str(), nullptr, nullptr),
+          "clBuildProgram");
+    const Kernel kernel =
+        Kernel::adopt(clCreateKernel(program.get(), Conditionals::kernel_name, &code));
     check(code, "clCreateKernel");
     std::string report(conditionals.report_size(), '\1');
     const auto size = static_cast<cl_uint>(report.size());
-    const Mem memory = Mem::adopt(
-        clCreateBuffer(context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, report.size(), report.data(), &code));
+    const Mem memory = Mem::adopt(clCreateBuffer(context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR,
+                                                 report.size(), report.data(), &code));
     check(code, "clCreateBuffer");
     const cl_mem native = memory.get();
     check(clSetKernelArg(kernel.get(), 0, sizeof native, &native), "clSetKernelArg");
@@ -26,9 +29,11 @@ std::string report_of_compiler(const Space &space, cl_device_id device, const Co
     const Queue queue = Queue::adopt(clCreateCommandQueue(context, device, 0, &code));
     check(code, "clCreateCommandQueue");
     const std::size_t one = 1;
-    check(clEnqueueNDRangeKernel(queue.get(), kernel.get(), 1, nullptr, &one, &one, 0, nullptr, nullptr),
+    check(clEnqueueNDRangeKernel(queue.get(), kernel.get(), 1, nullptr, &one, &one, 0, nullptr,
+                                 nullptr),
           "clEnqueueNDRangeKernel");
-    check(clEnqueueReadBuffer(queue.get(), native, CL_TRUE, 0, report.size(), report.data(), 0, nullptr, nullptr),
+    check(clEnqueueReadBuffer(queue.get(), native, CL_TRUE, 0, report.size(), report.data(), 0,
+                              nullptr, nullptr),
           "clEnqueueReadBuffer");
     return report.substr(0, report.find('\0') + 1);
 }

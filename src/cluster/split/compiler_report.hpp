@@ -7,8 +7,9 @@
 
 namespace cldist::cluster {
 
-/// What the compiler of a native device of `space` reports, given the options of clBuildProgram. Throws an Error. Waits for the device.
-std::string report_of_compiler(const Space &space, cl_device_id device, const Conditionals &conditionals,
-                               const std::string &options);
+/// What the compiler of a native device of `space` reports, given the options of clBuildProgram.
+/// Throws an Error. Waits for the device.
+std::string report_of_compiler(const Space &space, cl_device_id device,
+                               const Conditionals &conditionals, const std::string &options);
 
 }  // namespace cldist::cluster

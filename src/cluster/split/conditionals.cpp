@@ -25,22 +25,23 @@ bool is_one_of(std::string_view name, const Names &names) {
 bool is_compilers(std::string_view name) {
     // Names that are no macros, or not of any value outside of conditionals.
     static constexpr std::array<std::string_view, 22> keywords = {
-        "__kernel",    "__global",     "__local",      "__constant",   "__private",     "__generic",
-        "__read_only", "__write_only", "__read_write", "__attribute",  "__attribute__", "__inline",
-        "__inline__",  "__restrict",   "__restrict__", "__volatile__", "__const",       "__VA_ARGS__",
-        "__VA_OPT__",  "__func__",     "__FUNCTION__", "__LINE__"};
+        "__kernel",      "__global",    "__local",      "__constant",   "__private",
+        "__generic",     "__read_only", "__write_only", "__read_write", "__attribute",
+        "__attribute__", "__inline",    "__inline__",   "__restrict",   "__restrict__",
+        "__volatile__",  "__const",     "__VA_ARGS__",  "__VA_OPT__",   "__func__",
+        "__FUNCTION__",  "__LINE__"};
     if (is_one_of(name, keywords) || name.starts_with("__has_")) return false;
     const bool is_reserved =
         name.size() > 1 && name[0] == '_' && (name[1] == '_' || (name[1] >= 'A' && name[1] <= 'Z'));
-    return is_reserved || name.starts_with("cl_") || name.starts_with("cles_") || name.starts_with("CL_VERSION_") ||
-           name.starts_with("FP_FAST_FMA");
+    return is_reserved || name.starts_with("cl_") || name.starts_with("cles_") ||
+           name.starts_with("CL_VERSION_") || name.starts_with("FP_FAST_FMA");
 }
 
 /// Whether a macro's value depends on the text around it or on the time.
 bool is_of_the_moment(std::string_view name) {
-    static constexpr std::array<std::string_view, 8> names = {"__COUNTER__",   "__INCLUDE_LEVEL__", "__FILE__",
-                                                              "__BASE_FILE__", "__FILE_NAME__",     "__DATE__",
-                                                              "__TIME__",      "__TIMESTAMP__"};
+    static constexpr std::array<std::string_view, 8> names = {
+        "__COUNTER__",   "__INCLUDE_LEVEL__", "__FILE__", "__BASE_FILE__",
+        "__FILE_NAME__", "__DATE__",          "__TIME__", "__TIMESTAMP__"};
     return is_one_of(name, names);
 }
 
@@ -57,7 +58,9 @@ std::string spliced(const std::string &source) {
     for (std::size_t at = 0; at < source.size(); ++at) {
         if (source[at] == '\\') {
             std::size_t end = at + 1;
-            while (end < source.size() && (source[end] == ' ' || source[end] == '\t' || source[end] == '\r')) ++end;
+            while (end < source.size() &&
+                   (source[end] == ' ' || source[end] == '\t' || source[end] == '\r'))
+                ++end;
             if (end < source.size() && source[end] == '\n') {
                 ++owed;
                 at = end;
@@ -74,8 +77,10 @@ enum class Role { other, opens, goes_on, ends, includes };
 
 Role role_of(const std::vector<std::string> &words) {
     static constexpr std::array<std::string_view, 3> opening = {"if", "ifdef", "ifndef"};
-    static constexpr std::array<std::string_view, 4> going_on = {"elif", "elifdef", "elifndef", "else"};
-    static constexpr std::array<std::string_view, 4> including = {"include", "include_next", "import", "embed"};
+    static constexpr std::array<std::string_view, 4> going_on = {"elif", "elifdef", "elifndef",
+                                                                 "else"};
+    static constexpr std::array<std::string_view, 4> including = {"include", "include_next",
+                                                                  "import", "embed"};
     if (words.empty()) return Role::other;
     if (is_one_of(words[0], opening)) return Role::opens;
     if (is_one_of(words[0], going_on)) return Role::goes_on;
@@ -99,9 +104,11 @@ public:
     void set(const std::vector<std::string> &words, std::size_t end) {
         unsigned line = 0;
         if (words.size() < 2 ||
-            std::from_chars(words[1].data(), words[1].data() + words[1].size(), line).ec != std::errc())
+            std::from_chars(words[1].data(), words[1].data() + words[1].size(), line).ec !=
+                std::errc())
             throw std::runtime_error(
-                "a #line directive has a number that is not a constant, which cldist does not understand");
+                "a #line directive has a number that is not a constant, which cldist does not "
+                "understand");
         at(end);
         line_ = line - 1;  // its own end follows
     }
@@ -114,7 +121,8 @@ private:
 
 }  // namespace
 
-Conditionals::Conditionals(const std::string &source, const std::string &options) : source_(spliced(source)) {
+Conditionals::Conditionals(const std::string &source, const std::string &options)
+    : source_(spliced(source)) {
     // Other spellings of "#".
     for (const char *const spelling : {"%:", "\?\?="})
         if (source_.find(spelling) != std::string::npos)
@@ -122,7 +130,8 @@ Conditionals::Conditionals(const std::string &source, const std::string &options
                                      "\", which cldist does not understand");
     // As an operator, it is not among the directives.
     if (source_.find("_Pragma") != std::string::npos && source_.find("_macro") != std::string::npos)
-        throw std::runtime_error("the program may define macros by _Pragma, which cldist does not understand");
+        throw std::runtime_error(
+            "the program may define macros by _Pragma, which cldist does not understand");
     const Text text(source_);
     std::set<std::string> macros;
     Lines lines(source_);
@@ -191,10 +200,12 @@ std::string Conditionals::program() const {
         if (branch < branches_.size() && branches_[branch].token == i)
             program += "#define cldist_branch_" + std::to_string(branch++) + "\n";
     }
-    program += "cldist_number cldist_branch(cldist_number cldist_which) {\n    switch (cldist_which) {\n";
+    program +=
+        "cldist_number cldist_branch(cldist_number cldist_which) {\n    switch (cldist_which) {\n";
     for (std::size_t i = 0; i < branches_.size(); ++i) {
         const std::string number = std::to_string(i);
-        program += "#ifdef cldist_branch_" + number + "\n        case " + number + ": return 1;\n#endif\n";
+        program +=
+            "#ifdef cldist_branch_" + number + "\n        case " + number + ": return 1;\n#endif\n";
     }
     return program + "        default: return 0;\n    }\n}\n";
 }
@@ -211,7 +222,8 @@ Conditionals::Report Conditionals::parsed(const std::string &report) const {
         at = line_end + 1;
     }
     if (found.values.size() != macros_.size())
-        throw std::runtime_error("cldist does not understand the macros that the device's compiler reports");
+        throw std::runtime_error(
+            "cldist does not understand the macros that the device's compiler reports");
     return found;
 }
 
@@ -219,7 +231,8 @@ unsigned Conditionals::language_version(const std::string &report) const {
     const Report found = parsed(report);
     unsigned version = 0;
     if (!found.values.empty() && found.values[0].size() > 1)
-        std::from_chars(found.values[0].data() + 1, found.values[0].data() + found.values[0].size(), version);
+        std::from_chars(found.values[0].data() + 1, found.values[0].data() + found.values[0].size(),
+                        version);
     return version;
 }
 
@@ -248,8 +261,8 @@ std::string Conditionals::decided(const std::string &report) const {
     if (!program.empty()) program += "#line 1\n";
 
     const Text text(source_);
-    std::vector<bool>
-        open;  // of conditionals: whether the branch is taken. Branches within a branch that is not taken are not taken, either
+    std::vector<bool> open;  // of conditionals: whether the branch is taken. Branches within a
+                             // branch that is not taken are not taken, either
     const auto is_live = [&] { return open.empty() || open.back(); };
     std::size_t copied = 0;
     std::size_t branch = 0;
@@ -269,7 +282,8 @@ std::string Conditionals::decided(const std::string &report) const {
         const auto words = words_of(text.of(i));
         const Role role = role_of(words);
         if (role == Role::includes && is_live())
-            throw std::runtime_error("the program includes a file that is not found: " + std::string(text.of(i)));
+            throw std::runtime_error("the program includes a file that is not found: " +
+                                     std::string(text.of(i)));
         if (role == Role::other || role == Role::includes) {
             if (is_live() && !words.empty() && words[0] == "define")
                 std::for_each(words.begin(), words.end(), check_name);
@@ -277,15 +291,16 @@ std::string Conditionals::decided(const std::string &report) const {
         }
         copy_to(token.begin);
         if (role == Role::opens) open.push_back(false);
-        if (open.empty()) throw std::runtime_error("the program's conditionals (#if, #endif) are not balanced");
+        if (open.empty())
+            throw std::runtime_error("the program's conditionals (#if, #endif) are not balanced");
         if (role == Role::ends)
             open.pop_back();
         else
             open.back() = found.taken[branch++] == '1';
-        program.append(
-            static_cast<std::size_t>(std::count(source_.begin() + static_cast<std::ptrdiff_t>(token.begin),
-                                                source_.begin() + static_cast<std::ptrdiff_t>(token.end), '\n')),
-            '\n');
+        program.append(static_cast<std::size_t>(std::count(
+                           source_.begin() + static_cast<std::ptrdiff_t>(token.begin),
+                           source_.begin() + static_cast<std::ptrdiff_t>(token.end), '\n')),
+                       '\n');
         copied = token.end;
     }
     copy_to(source_.size());

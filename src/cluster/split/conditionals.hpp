@@ -41,15 +41,16 @@ private:
         unsigned line;
     };
     struct Report {
-        std::string taken;                // '1' or '0' for each branch
-        std::vector<std::string> values;  // of macros: "=" and the expansion; empty where it is not defined
+        std::string taken;  // '1' or '0' for each branch
+        // Of macros: "=" and the expansion; empty where it is not defined.
+        std::vector<std::string> values;
     };
     [[nodiscard]] Report parsed(const std::string &report) const;
 
     std::string source_;  // without lines that are continued on the next
     std::vector<Branch> branches_;
-    std::vector<std::string>
-        macros_;  // that compilers may predefine, and the text uses; __OPENCL_C_VERSION__ is the first
+    std::vector<std::string> macros_;  // that compilers may predefine, and the text uses;
+                                       // __OPENCL_C_VERSION__ is the first
 };
 
 }  // namespace cldist::cluster

@@ -8,8 +8,8 @@
 
 namespace cldist::cluster {
 
-/// A built program as an aggregate device gives it for its binary. The drivers' binaries do not serve: they may be of a source that
-/// was adapted, and do not show what their kernels access.
+/// A built program as an aggregate device gives it for its binary. The drivers' binaries do not
+/// serve: they may be of a source that was adapted, and do not show what their kernels access.
 struct SourceBinary {
     std::string source;   ///< with its included files in place
     std::string options;  ///< that it was built with

@@ -39,11 +39,13 @@ std::size_t Text::closing(std::size_t open) const {
     const std::string_view opens = of(open);
     const std::string_view closes = opens == "(" ? ")" : opens == "{" ? "}" : "]";
     std::size_t depth = 0;
-    std::size_t skipped = 0;  // conditionals, the outermost of them in a branch that is not its first
+    // Conditionals, the outermost of them in a branch that is not its first.
+    std::size_t skipped = 0;
     for (std::size_t at = open; at < tokens_.size(); ++at) {
         if (is_directive(at)) {
             const auto words = words_of(of(at));
-            const std::string_view word = words.empty() ? std::string_view() : std::string_view(words[0]);
+            const std::string_view word =
+                words.empty() ? std::string_view() : std::string_view(words[0]);
             if (word.starts_with("el") && skipped == 0) skipped = 1;
             if (word.starts_with("if") && skipped > 0) ++skipped;
             if (word == "endif" && skipped > 0) --skipped;
@@ -66,7 +68,8 @@ std::size_t Text::end_of_directive(std::size_t at) const {
     while (at < text_.size() && text_[at] != '\n') {
         if (text_[at] == '\\' && at + 1 < text_.size())
             at += 2;
-        else if (text_[at] == '/' && at + 1 < text_.size() && (text_[at + 1] == '/' || text_[at + 1] == '*'))
+        else if (text_[at] == '/' && at + 1 < text_.size() &&
+                 (text_[at + 1] == '/' || text_[at + 1] == '*'))
             at = end_of_comment(at);
         else if (text_[at] == '"' || text_[at] == '\'')
             at = end_of_literal(at);
@@ -104,15 +107,16 @@ std::vector<std::string> words_of(std::string_view directive) {
 
 namespace {
 
-void include_into(std::string &out, const std::string &source, const FindInclude &find, std::vector<std::string> &open,
-                  std::vector<std::string> &once) {
+void include_into(std::string &out, const std::string &source, const FindInclude &find,
+                  std::vector<std::string> &open, std::vector<std::string> &once) {
     constexpr std::size_t largest = std::size_t{16} << 20U;
     const Text text(source);
     std::size_t copied = 0;
     bool is_once = false;
     for (const Token &token : text.tokens()) {
         if (token.kind != Token::Kind::directive) continue;
-        const std::string_view directive = std::string_view(source).substr(token.begin, token.end - token.begin);
+        const std::string_view directive =
+            std::string_view(source).substr(token.begin, token.end - token.begin);
         const auto words = words_of(directive);
         if (words.size() > 1 && words[0] == "pragma" && words[1] == "once" && !open.empty()) {
             out.append(source, copied, token.begin - copied);
@@ -127,7 +131,9 @@ void include_into(std::string &out, const std::string &source, const FindInclude
         if (words.empty() || words[0] != "include") continue;
         const std::size_t first = directive.find_first_of("\"<");
         const std::size_t last =
-            first == std::string_view::npos ? first : directive.find(directive[first] == '<' ? '>' : '"', first + 1);
+            first == std::string_view::npos
+                ? first
+                : directive.find(directive[first] == '<' ? '>' : '"', first + 1);
         if (last == std::string_view::npos) continue;
         std::string name(directive.substr(first + 1, last - first - 1));
         std::optional<std::string> included;
@@ -141,7 +147,10 @@ void include_into(std::string &out, const std::string &source, const FindInclude
         // Two files may include each other: guards then keep the second time empty.
         const auto is_open = std::count(open.begin(), open.end(), name);
         if (!included || is_open > 1 || out.size() > largest) continue;
-        const auto line = std::count(source.begin(), source.begin() + static_cast<std::ptrdiff_t>(token.end), '\n') + 1;
+        const auto line =
+            std::count(source.begin(), source.begin() + static_cast<std::ptrdiff_t>(token.end),
+                       '\n') +
+            1;
         out.append(source, copied, token.begin - copied);
         out += "#line 1 \"" + name + "\"\n";
         open.push_back(name);

@@ -18,7 +18,8 @@ struct Token {
 
 [[nodiscard]] bool continues_name(char c);
 
-/// The names, numbers and punctuation of a text in OpenCL C. A directive is one token, to the end of its last line.
+/// The names, numbers and punctuation of a text in OpenCL C. A directive is one token, to the end
+/// of its last line.
 class Text {
 public:
     /// `text` must outlive it.
@@ -31,7 +32,8 @@ public:
         return std::string_view(text_).substr(at.begin, at.end - at.begin);
     }
     [[nodiscard]] bool is(std::size_t token, std::string_view what) const {
-        return token < tokens_.size() && tokens_[token].kind != Token::Kind::directive && of(token) == what;
+        return token < tokens_.size() && tokens_[token].kind != Token::Kind::directive &&
+               of(token) == what;
     }
     [[nodiscard]] bool is_name(std::size_t token) const {
         return token < tokens_.size() && tokens_[token].kind == Token::Kind::name;

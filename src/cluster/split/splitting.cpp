@@ -25,7 +25,8 @@ constexpr std::size_t most_launches = 4096;  // that are kept of a kernel
 
 std::string text_of(const Intervals &intervals) {
     if (intervals.empty()) return "nothing";
-    if (intervals.size() == 1) return fmt::format("[{}, {})", intervals.begin()->begin, intervals.begin()->end);
+    if (intervals.size() == 1)
+        return fmt::format("[{}, {})", intervals.begin()->begin, intervals.begin()->end);
     return fmt::format("{} bytes in {} ranges of [{}, {})", intervals.bytes(), intervals.size(),
                        intervals.begin()->begin, (intervals.end() - 1)->end);
 }
@@ -33,9 +34,10 @@ std::string text_of(const Intervals &intervals) {
 /// "argument 1 (from)".
 std::string argument_text(const KernelObject &kernel, cl_uint index) {
     const auto &known = kernel.info->arguments;
-    return fmt::format(
-        "argument {}{}", index,
-        index < known.size() && !known[index].name.empty() ? fmt::format(" ({})", known[index].name) : "");
+    return fmt::format("argument {}{}", index,
+                       index < known.size() && !known[index].name.empty()
+                           ? fmt::format(" ({})", known[index].name)
+                           : "");
 }
 
 std::vector<splitting::Immediate> immediates_of(const KernelObject &kernel) {
@@ -48,8 +50,10 @@ std::vector<splitting::Immediate> immediates_of(const KernelObject &kernel) {
     return immediates;
 }
 
-void add_accesses(std::vector<Access> &accesses, BufferId buffer, const Intervals &intervals, AccessMode mode) {
-    for (const Interval &interval : intervals) accesses.push_back({buffer, interval.begin, interval.end, mode});
+void add_accesses(std::vector<Access> &accesses, BufferId buffer, const Intervals &intervals,
+                  AccessMode mode) {
+    for (const Interval &interval : intervals)
+        accesses.push_back({buffer, interval.begin, interval.end, mode});
 }
 
 }  // namespace
@@ -72,9 +76,9 @@ WholeLaunch SplitLaunch::whole(const splitting::SubRange &range) const {
     return whole;
 }
 
-Splitting::Splitting(std::string kernel, std::shared_ptr<const splitting::AccessModel> model, std::string why_not,
-                     bool asks_for_groups, bool speaks, std::vector<double> shares,
-                     std::shared_ptr<Adaptation> adaptation)
+Splitting::Splitting(std::string kernel, std::shared_ptr<const splitting::AccessModel> model,
+                     std::string why_not, bool asks_for_groups, bool speaks,
+                     std::vector<double> shares, std::shared_ptr<Adaptation> adaptation)
     : kernel_(std::move(kernel)),
       model_(std::move(model)),
       why_not_(std::move(why_not)),
@@ -83,10 +87,10 @@ Splitting::Splitting(std::string kernel, std::shared_ptr<const splitting::Access
       shares_(std::move(shares)),
       adaptation_(std::move(adaptation)) {}
 
-std::shared_ptr<Splitting> Splitting::with_model(std::shared_ptr<const splitting::AccessModel> model,
-                                                 std::string why_not) const {
-    return std::make_shared<Splitting>(kernel_, std::move(model), std::move(why_not), asks_for_groups_, speaks_,
-                                       shares_, adaptation_);
+std::shared_ptr<Splitting> Splitting::with_model(
+    std::shared_ptr<const splitting::AccessModel> model, std::string why_not) const {
+    return std::make_shared<Splitting>(kernel_, std::move(model), std::move(why_not),
+                                       asks_for_groups_, speaks_, shares_, adaptation_);
 }
 
 splitting::Launch Splitting::with_local(splitting::Launch launch, std::size_t most) const {
@@ -97,7 +101,8 @@ splitting::Launch Splitting::with_local(splitting::Launch launch, std::size_t mo
         std::size_t local = std::min({wanted.at(i), std::max<std::size_t>(most, 1), global});
         // Else it only says where a launch may be cut: there are to be many such places.
         if (!asks_for_groups_)
-            local = i == 0 ? std::min(local, std::max<std::size_t>(std::bit_floor(global / 64), 1)) : 1;
+            local =
+                i == 0 ? std::min(local, std::max<std::size_t>(std::bit_floor(global / 64), 1)) : 1;
         while (asks_for_groups_ && global % local != 0) --local;
         launch.local.at(i) = local;
         most /= local;
@@ -124,18 +129,21 @@ SplitLaunch &Splitting::split(const KernelObject &kernel, const splitting::Launc
         key_.push_back(argument.value.size());
         for (std::size_t at = 0; at < argument.value.size(); at += sizeof(std::uint64_t)) {
             std::uint64_t word = 0;
-            std::memcpy(&word, argument.value.data() + at, std::min(sizeof word, argument.value.size() - at));
+            std::memcpy(&word, argument.value.data() + at,
+                        std::min(sizeof word, argument.value.size() - at));
             key_.push_back(word);
         }
     }
     const unsigned version = adaptation_ != nullptr ? adaptation_->shares.version() : 0;
-    if (const auto known = launches_.find(key_); known != launches_.end() && known->second->version == version)
+    if (const auto known = launches_.find(key_);
+        known != launches_.end() && known->second->version == version)
         return *known->second;
     if (launches_.size() >= most_launches) launches_.clear();
     auto split = std::make_unique<SplitLaunch>();
     split->launch = launch;
     split->version = version;
-    const std::vector<double> &shares = adaptation_ != nullptr ? adaptation_->shares.shares() : shares_;
+    const std::vector<double> &shares =
+        adaptation_ != nullptr ? adaptation_->shares.shares() : shares_;
     const std::vector<double> equal(shares.size(), 1);
     std::string why = plan(kernel, *split, shares);
     // Parts of other sizes may be such that no two write the same byte.
@@ -153,7 +161,8 @@ SplitLaunch &Splitting::split(const KernelObject &kernel, const splitting::Launc
 }
 
 // Gives why it can't be split; nothing if it can.
-std::string Splitting::plan(const KernelObject &kernel, SplitLaunch &split, std::span<const double> shares) const {
+std::string Splitting::plan(const KernelObject &kernel, SplitLaunch &split,
+                            std::span<const double> shares) const {
     split.parts.clear();
     split.buffers.clear();
     if (!why_not_.empty()) return why_not_;
@@ -173,7 +182,8 @@ std::string Splitting::plan(const KernelObject &kernel, SplitLaunch &split, std:
     for (std::size_t lane = 0; lane < ranges.size(); ++lane) {
         if (ranges[lane].empty()) continue;
         auto accesses = model_->accesses(split.launch, ranges[lane], immediates);
-        if (!accesses) return "cldist cannot compute its accesses for these sizes and argument values";
+        if (!accesses)
+            return "cldist cannot compute its accesses for these sizes and argument values";
         SplitLaunch::PartOfLaunch part{lane, ranges[lane], {}, {}};
         std::map<BufferId, std::pair<Intervals, Intervals>> uses;  // what is read, and written
         for (cl_uint i = 0; i < kernel.arguments.size(); ++i) {
@@ -181,7 +191,8 @@ std::string Splitting::plan(const KernelObject &kernel, SplitLaunch &split, std:
             if (memory == nullptr) continue;
             ArgumentAccess &access = (*accesses)[i];
             if (memory->is_image()) {
-                if (!kernel.reads_only(i, *memory)) return fmt::format("it may write argument {}, an image", i);
+                if (!kernel.reads_only(i, *memory))
+                    return fmt::format("it may write argument {}, an image", i);
                 access.reads_whole = true;
             }
             if (access.reads_whole) access.read = Intervals{{0, memory->size}};
@@ -194,7 +205,8 @@ std::string Splitting::plan(const KernelObject &kernel, SplitLaunch &split, std:
                 if (memory->origin == 0) return intervals;
                 std::vector<Interval> moved;
                 for (const Interval &interval : intervals)
-                    moved.push_back({interval.begin + memory->origin, interval.end + memory->origin});
+                    moved.push_back(
+                        {interval.begin + memory->origin, interval.end + memory->origin});
                 return Intervals(std::move(moved));
             };
             read.unite(in_root(access.read));
@@ -214,22 +226,26 @@ std::string Splitting::plan(const KernelObject &kernel, SplitLaunch &split, std:
             add_accesses(part.accesses, buffer, read_alone, AccessMode::read);
             add_accesses(part.accesses, buffer, both, AccessMode::read_write);
             add_accesses(part.accesses, buffer, written_alone, AccessMode::write);
-            std::sort(part.accesses.begin() + static_cast<std::ptrdiff_t>(first), part.accesses.end(),
+            std::sort(part.accesses.begin() + static_cast<std::ptrdiff_t>(first),
+                      part.accesses.end(),
                       [](const Access &a, const Access &b) { return a.begin < b.begin; });
-            if (std::find(split.buffers.begin(), split.buffers.end(), buffer) == split.buffers.end())
+            if (std::find(split.buffers.begin(), split.buffers.end(), buffer) ==
+                split.buffers.end())
                 split.buffers.push_back(buffer);
         }
         if (config().check_access == Switch::on) part.arguments = std::move(*accesses);
         split.parts.push_back(std::move(part));
     }
     for (auto &[buffer, all] : written) {
-        std::sort(all.begin(), all.end(), [](const Written &a, const Written &b) { return a.begin < b.begin; });
+        std::sort(all.begin(), all.end(),
+                  [](const Written &a, const Written &b) { return a.begin < b.begin; });
         for (std::size_t i = 1; i < all.size(); ++i) {
             if (all[i].begin >= all[i - 1].end) continue;
             cl_uint argument = 0;
             for (cl_uint j = 0; j < kernel.arguments.size(); ++j)
                 if (MemObject *const memory = kernel.arguments[j].memory.get();
-                    memory != nullptr && memory->root().id == buffer && !kernel.reads_only(j, *memory))
+                    memory != nullptr && memory->root().id == buffer &&
+                    !kernel.reads_only(j, *memory))
                     argument = j;
             const unsigned dimensions = split.launch.dimensions;
             const std::size_t end = std::min(all[i].end, all[i - 1].end);
@@ -237,21 +253,23 @@ std::string Splitting::plan(const KernelObject &kernel, SplitLaunch &split, std:
             const auto surely_writes = [&](std::size_t part) {
                 const auto &accesses = split.parts[part].accesses;
                 return std::none_of(accesses.begin(), accesses.end(), [&](const Access &access) {
-                    return access.buffer == buffer && access.mode != AccessMode::write && access.begin < end &&
-                           all[i].begin < access.end;
+                    return access.buffer == buffer && access.mode != AccessMode::write &&
+                           access.begin < end && all[i].begin < access.end;
                 });
             };
             const bool is_sure = surely_writes(all[i].part) && surely_writes(all[i - 1].part);
             return fmt::format("{} bytes [{}, {}) of {}: work-items {} and {}",
-                               is_sure ? "two sub-ranges would write" : "two sub-ranges may write", all[i].begin, end,
-                               argument_text(kernel, argument), text_of(split.parts[all[i - 1].part].range, dimensions),
+                               is_sure ? "two sub-ranges would write" : "two sub-ranges may write",
+                               all[i].begin, end, argument_text(kernel, argument),
+                               text_of(split.parts[all[i - 1].part].range, dimensions),
                                text_of(split.parts[all[i].part].range, dimensions));
         }
     }
     return {};
 }
 
-/// The bytes that two neighbouring parts both use. Devices send them to each other after one of them has written them.
+/// The bytes that two neighbouring parts both use. Devices send them to each other after one of
+/// them has written them.
 std::string Splitting::text_of_common(const KernelObject &kernel, const SplitLaunch &split) const {
     std::string text;
     for (std::size_t i = 1; i < split.parts.size(); ++i) {
@@ -263,14 +281,15 @@ std::string Splitting::text_of_common(const KernelObject &kernel, const SplitLau
             const auto used = [&](const SplitLaunch::PartOfLaunch &of) {
                 std::vector<Interval> all;
                 for (const Access &access : of.accesses)
-                    if (access.buffer == memory->root().id) all.push_back({access.begin, access.end});
+                    if (access.buffer == memory->root().id)
+                        all.push_back({access.begin, access.end});
                 return Intervals(std::move(all));
             };
             Intervals common = used(part);
             common.intersect(used(before));
             if (!common.empty())
-                text += fmt::format("  devices {} and {} both use {} of {}\n", before.lane, part.lane, text_of(common),
-                                    argument_text(kernel, argument));
+                text += fmt::format("  devices {} and {} both use {} of {}\n", before.lane,
+                                    part.lane, text_of(common), argument_text(kernel, argument));
         }
     }
     return text;
@@ -279,17 +298,21 @@ std::string Splitting::text_of_common(const KernelObject &kernel, const SplitLau
 void Splitting::explain(const KernelObject &kernel, const SplitLaunch &split) const {
     const splitting::Launch &launch = split.launch;
     std::string text =
-        fmt::format("cldist: kernel {}, {} work-items: {}\n", kernel_, text_of(whole(launch), launch.dimensions),
-                    split.parts.empty() ? "unsplit on one device" : fmt::format("{} parts", split.parts.size()));
+        fmt::format("cldist: kernel {}, {} work-items: {}\n", kernel_,
+                    text_of(whole(launch), launch.dimensions),
+                    split.parts.empty() ? "unsplit on one device"
+                                        : fmt::format("{} parts", split.parts.size()));
     const std::vector<splitting::Immediate> immediates = immediates_of(kernel);
     for (const SplitLaunch::PartOfLaunch &part : split.parts) {
-        text += fmt::format("  device {}: work-items {}\n", part.lane, text_of(part.range, launch.dimensions));
+        text += fmt::format("  device {}: work-items {}\n", part.lane,
+                            text_of(part.range, launch.dimensions));
         const auto accesses = model_->accesses(launch, part.range, immediates);
         for (std::size_t i = 0; accesses && i < kernel.arguments.size(); ++i) {
             if (kernel.arguments[i].memory.get() == nullptr) continue;
             const ArgumentAccess &access = (*accesses)[i];
-            text += fmt::format("    {}: reads {}, writes {}\n", argument_text(kernel, static_cast<cl_uint>(i)),
-                                access.reads_whole ? "all" : text_of(access.read), text_of(access.written));
+            text += fmt::format(
+                "    {}: reads {}, writes {}\n", argument_text(kernel, static_cast<cl_uint>(i)),
+                access.reads_whole ? "all" : text_of(access.read), text_of(access.written));
         }
     }
     text += text_of_common(kernel, split);
@@ -316,8 +339,9 @@ std::shared_ptr<const splitting::AccessModel> find_functions(const std::string &
         void *const is_read = dlsym(place, read.c_str());
         void *const is_written = dlsym(place, written.c_str());
         if (is_read != nullptr && is_written != nullptr)
-            return splitting::model_from_functions(reinterpret_cast<splitting::MetaFunction>(is_read),
-                                                   reinterpret_cast<splitting::MetaFunction>(is_written));
+            return splitting::model_from_functions(
+                reinterpret_cast<splitting::MetaFunction>(is_read),
+                reinterpret_cast<splitting::MetaFunction>(is_written));
         if (is_read != nullptr || is_written != nullptr)
             log_warning("{} exists, but {} does not; a kernel needs both access functions",
                         is_read != nullptr ? read : written, is_read != nullptr ? written : read);

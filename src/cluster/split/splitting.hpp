@@ -14,7 +14,8 @@
 
 namespace cldist::cluster {
 
-/// How launches of one kind are shared out among the members of an aggregate device: the same in all processes.
+/// How launches of one kind are shared out among the members of an aggregate device: the same in
+/// all processes.
 struct SplitLaunch {
     struct PartOfLaunch {
         std::size_t lane;  ///< the member's place
@@ -41,10 +42,12 @@ class Splitting {
 public:
     /// `why_not`: why launches run whole whatever the model says; or empty. Without a model they
     /// do, too. `shares`: those of members where they stay as they are; `adaptation` is null then.
-    Splitting(std::string kernel, std::shared_ptr<const splitting::AccessModel> model, std::string why_not,
-              bool asks_for_groups, bool speaks, std::vector<double> shares, std::shared_ptr<Adaptation> adaptation);
+    Splitting(std::string kernel, std::shared_ptr<const splitting::AccessModel> model,
+              std::string why_not, bool asks_for_groups, bool speaks, std::vector<double> shares,
+              std::shared_ptr<Adaptation> adaptation);
 
-    /// How a launch with the kernel's arguments, all of which are set, is split. Valid until the next call.
+    /// How a launch with the kernel's arguments, all of which are set, is split. Valid until the
+    /// next call.
     SplitLaunch &split(const KernelObject &kernel, const splitting::Launch &launch);
 
     /// The local size for launches without one: a divisor of the global size, with at most `most`
@@ -53,16 +56,18 @@ public:
     [[nodiscard]] bool asks_for_groups() const { return asks_for_groups_; }
     [[nodiscard]] const std::string &kernel() const { return kernel_; }
     /// The same kernel, with other functions.
-    [[nodiscard]] std::shared_ptr<Splitting> with_model(std::shared_ptr<const splitting::AccessModel> model,
-                                                        std::string why_not) const;
+    [[nodiscard]] std::shared_ptr<Splitting> with_model(
+        std::shared_ptr<const splitting::AccessModel> model, std::string why_not) const;
 
 private:
     using Key = std::vector<std::uint64_t>;
 
     void say_whole(const std::string &why);
-    std::string plan(const KernelObject &kernel, SplitLaunch &split, std::span<const double> shares) const;
+    std::string plan(const KernelObject &kernel, SplitLaunch &split,
+                     std::span<const double> shares) const;
     void explain(const KernelObject &kernel, const SplitLaunch &split) const;
-    [[nodiscard]] std::string text_of_common(const KernelObject &kernel, const SplitLaunch &split) const;
+    [[nodiscard]] std::string text_of_common(const KernelObject &kernel,
+                                             const SplitLaunch &split) const;
 
     const std::string kernel_;
     const std::shared_ptr<const splitting::AccessModel> model_;

@@ -9,7 +9,8 @@ namespace {
 
 // Counts one kind of messages, in one direction: all messages, and the peer with most bytes. The
 // mean is over all other processes.
-std::string row(const Account &account, const char *direction, Traffic::Sums Traffic::Peer::*sums, std::size_t kind) {
+std::string row(const Account &account, const char *direction, Traffic::Sums Traffic::Peer::*sums,
+                std::size_t kind) {
     Traffic::Sum all;
     std::size_t with_some = 0;
     std::size_t largest = 0;
@@ -24,9 +25,10 @@ std::string row(const Account &account, const char *direction, Traffic::Sums Tra
             largest = peer;
         }
     }
-    const double mean = static_cast<double>(all.bytes) / std::max(1.0, static_cast<double>(account.peers.size()) - 1);
-    return fmt::format("  {:<12}{:<10}{:>12}{:>18}{:>8}{:>18}{:>18.1f}\n", carries_names.at(kind), direction,
-                       all.messages, all.bytes, with_some,
+    const double mean = static_cast<double>(all.bytes) /
+                        std::max(1.0, static_cast<double>(account.peers.size()) - 1);
+    return fmt::format("  {:<12}{:<10}{:>12}{:>18}{:>8}{:>18}{:>18.1f}\n", carries_names.at(kind),
+                       direction, all.messages, all.bytes, with_some,
                        most != 0 ? fmt::format("{} ({})", most, largest) : std::string("0"), mean);
 }
 
@@ -37,20 +39,23 @@ std::string text_of(const Account &account) {
                                    account.simulated ? ", simulated" : "");
     // A process alone makes its calls unrecorded.
     if (account.processes > 1) text += fmt::format("  {} OpenCL calls\n", account.calls);
-    text += fmt::format("  {} commands on this process's devices, {} remote commands, {} dropped commands\n",
-                        account.commands.actual, account.commands.others, account.left_out);
-    text += fmt::format("  {:<12}{:<10}{:>12}{:>18}{:>8}{:>18}{:>18}\n", "messages", "", "number", "bytes", "peers",
-                        "largest (rank)", "mean per peer");
+    text += fmt::format(
+        "  {} commands on this process's devices, {} remote commands, {} dropped commands\n",
+        account.commands.actual, account.commands.others, account.left_out);
+    text += fmt::format("  {:<12}{:<10}{:>12}{:>18}{:>8}{:>18}{:>18}\n", "messages", "", "number",
+                        "bytes", "peers", "largest (rank)", "mean per peer");
     for (std::size_t kind = 0; kind < carries_names.size(); ++kind) {
         text += row(account, "sent", &Traffic::Peer::sent, kind);
         text += row(account, "received", &Traffic::Peer::received, kind);
     }
-    text += fmt::format("  {:<12}{:>12}{:>18}{:>16}\n", "objects", "made", "most at once", "bytes of each");
+    text += fmt::format("  {:<12}{:>12}{:>18}{:>16}\n", "objects", "made", "most at once",
+                        "bytes of each");
     for (const auto &[name, count] : account.objects)
         if (count.made != 0)
-            text += fmt::format("  {:<12}{:>12}{:>18}{:>16}\n", name, count.made, count.most, count.bytes());
-    text += fmt::format("  {:.3f} s from the first call to the end, {:.3f} s of CPU time\n", account.seconds,
-                        account.cpu_seconds);
+            text += fmt::format("  {:<12}{:>12}{:>18}{:>16}\n", name, count.made, count.most,
+                                count.bytes());
+    text += fmt::format("  {:.3f} s from the first call to the end, {:.3f} s of CPU time\n",
+                        account.seconds, account.cpu_seconds);
     return text;
 }
 

@@ -18,10 +18,13 @@ struct Account {
     bool simulated;
     std::uint64_t calls;  ///< of OpenCL's functions, that all processes make
     Commands commands;
-    std::uint64_t left_out;                                     ///< of others' commands, those that it did nothing for
-    std::vector<Traffic::Peer> peers;                           ///< by rank
-    double seconds;                                             ///< since the program's first question about devices
-    double cpu_seconds;                                         ///< of all of the process's threads since then
+    /// Of others' commands, those that it did nothing for.
+    std::uint64_t left_out;
+    std::vector<Traffic::Peer> peers;  ///< by rank
+    /// Since the program's first question about devices.
+    double seconds;
+    /// Of all of the process's threads since then.
+    double cpu_seconds;
     std::vector<std::pair<const char *, ObjectCount>> objects;  ///< by kind
 };
 

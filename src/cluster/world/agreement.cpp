@@ -38,7 +38,8 @@ Blob Agreement::from_to(const CallHash &call, Process root, Process to, Blob sai
     return said;
 }
 
-std::vector<Blob> Agreement::of(const CallHash &call, std::span<const Process> some, std::vector<Blob> said) const {
+std::vector<Blob> Agreement::of(const CallHash &call, std::span<const Process> some,
+                                std::vector<Blob> said) const {
     const bool is_first = some.front() == self_;
     Packer all;
     for (std::size_t i = 0; i < some.size(); ++i) {

@@ -31,23 +31,26 @@ public:
     /// Whether this process speaks for `process`: for itself, and for absent processes.
     [[nodiscard]] virtual bool speaks_for(Process process) const { return process == self_; }
 
-    /// Returns the data of `root`. `said` has it in a process that speaks for `root`. N - 1 messages.
+    /// Returns the data of `root`. `said` has it in a process that speaks for `root`. N - 1
+    /// messages.
     Blob from(const CallHash &call, Process root, Blob said) const;
     /// What `root` has, in `to`, which the others don't get to know. One message.
     Blob from_to(const CallHash &call, Process root, Process to, Blob said) const;
     /// Returns the data of each process in `some`, in their order. `said` has the data of the
     /// processes that this one speaks for. The first of `some` sends it to all: less than 2 N
     /// messages.
-    std::vector<Blob> of(const CallHash &call, std::span<const Process> some, std::vector<Blob> said) const;
+    std::vector<Blob> of(const CallHash &call, std::span<const Process> some,
+                         std::vector<Blob> said) const;
     /// The least of all. 2 (N - 1) messages.
     int least(const CallHash &call, int mine) const;
-    /// Calls `work` in one of `some` after the other, with what it returned in the one before, at first with `begin`.
-    /// What it returned in the last one. Less than 2 N messages.
+    /// Calls `work` in one of `some` after the other, with what it returned in the one before, at
+    /// first with `begin`. What it returned in the last one. Less than 2 N messages.
     int in_turn(const CallHash &call, std::span<const Process> some, int begin,
                 const std::function<int(int before)> &work) const;
 
 protected:
-    virtual void send(const CallHash &call, std::span<const Process> to, const Blob &blob) const = 0;
+    virtual void send(const CallHash &call, std::span<const Process> to,
+                      const Blob &blob) const = 0;
     /// Returns what `from` sends, or `expected` if `from` is absent.
     [[nodiscard]] virtual Blob receive(const CallHash &call, Process from, Blob expected) const = 0;
 

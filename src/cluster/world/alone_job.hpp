@@ -10,8 +10,8 @@
 
 namespace cldist::cluster {
 
-/// A process of an MPI job that cannot join the others, such as a child of a process that has joined: it sees its native
-/// devices, without MPI.
+/// A process of an MPI job that cannot join the others, such as a child of a process that has
+/// joined: it sees its native devices, without MPI.
 class AloneJob final : public Job {
 public:
     AloneJob() : agreement_(0, 1) {}
@@ -27,12 +27,16 @@ public:
         for (const auto &[number_name, count_name] : names) {
             const char *const number = std::getenv(number_name);
             const char *const count = std::getenv(count_name);
-            if (number != nullptr && count != nullptr && std::atoi(number) >= 0 && std::atoi(number) < std::atoi(count))
-                return {0, static_cast<std::size_t>(std::atoi(number)), static_cast<std::size_t>(std::atoi(count))};
+            if (number != nullptr && count != nullptr && std::atoi(number) >= 0 &&
+                std::atoi(number) < std::atoi(count))
+                return {0, static_cast<std::size_t>(std::atoi(number)),
+                        static_cast<std::size_t>(std::atoi(count))};
         }
         return {};
     }
-    CallStream &call_stream() override { throw Error(CL_INVALID_OPERATION, "the job has only one process"); }
+    CallStream &call_stream() override {
+        throw Error(CL_INVALID_OPERATION, "the job has only one process");
+    }
     void compare(CallLog &) override {}
     void finish_comparison() override {}
     void end() override {}

@@ -13,8 +13,8 @@ namespace {
 
 class ChannelTransfer final : public Operation {
 public:
-    ChannelTransfer(DeviceRange range, Direction direction, Wire wire, const Link &link, HostLinks &rings,
-                    MessageDriver &driver)
+    ChannelTransfer(DeviceRange range, Direction direction, Wire wire, const Link &link,
+                    HostLinks &rings, MessageDriver &driver)
         : Operation(record_of(direction, wire, range.size)),
           range_(std::move(range)),
           direction_(direction),
@@ -30,7 +30,8 @@ public:
         if (link_.by_kernels) {
             headed_.waker = &waker_;
             if (direction_ == Direction::recv) {
-                driver_.receive(&header_, sizeof header_, wire_.rank, wire_.tag, wire_.comm, headed_);
+                driver_.receive(&header_, sizeof header_, wire_.rank, wire_.tag, wire_.comm,
+                                headed_);
                 return;
             }
             driver_.send(&header_, sizeof header_, wire_.rank, wire_.tag, wire_.comm, headed_);
@@ -54,18 +55,22 @@ public:
         }
         const Progress progress = blocks_->poll();
         if (progress != Progress::done) return progress;
-        if ((offers_ && !offered_.done) || (link_.by_kernels && !headed_.done)) return Progress::idle;
+        if ((offers_ && !offered_.done) || (link_.by_kernels && !headed_.done))
+            return Progress::idle;
         if (!blocks_->status().ok()) fail(blocks_->status());
         return Progress::done;
     }
 
     [[nodiscard]] bool bytes_in_flight() const override { return true; }
-    [[nodiscard]] bool wakes() const override { return waker_ && blocks_ && !near_ && !blocks_->device_busy(); }
+    [[nodiscard]] bool wakes() const override {
+        return waker_ && blocks_ && !near_ && !blocks_->device_busy();
+    }
 
 private:
     void begin() {
         begun_ = true;
-        plan_ = make_plan(link_.in_process ? rings_.reach_itself() : link_.same_host && rings_.reach(wire_.rank));
+        plan_ = make_plan(link_.in_process ? rings_.reach_itself()
+                                           : link_.same_host && rings_.reach(wire_.rank));
         if (plan_.path != Path::shared && plan_.path != Path::direct) return;
         offers_ = true;
         offered_.waker = &waker_;
@@ -78,13 +83,15 @@ private:
         driver_.send(&offer_, sizeof offer_, wire_.rank, wire_.tag, wire_.comm, offered_);
     }
 
-    /// A kernel of the sender moves the bytes to landing memory, but this process had no kernel for them.
+    /// A kernel of the sender moves the bytes to landing memory, but this process had no kernel for
+    /// them.
     Progress take_landed() {
         DeviceLinks &links = *rings_.devices();
         if (!landed_) {
             if (!links.landed(wire_.rank, header_)) return Progress::idle;
             landed_ = true;
-            if (links.spoiled(wire_.rank, header_)) fail(failed_before(CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST));
+            if (links.spoiled(wire_.rank, header_))
+                fail(failed_before(CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST));
             record()->chosen(config().path, range_.size, 1);
             const bool copies = status().ok() && attempt([&] { copy_landed(links); });
             if (!copies) return end_landed(links);
@@ -117,9 +124,13 @@ private:
         const bool host_memory = link_.sender.host_memory;
         const Advice *const advice = link_.sender.messages(link_.same_host);
         const bool maps = plan_mapping(host_memory, range_.size, advice, config());
-        Situation sender{.host_memory = host_memory, .mapped = maps, .same_host = link_.same_host, .advice = advice};
+        Situation sender{.host_memory = host_memory,
+                         .mapped = maps,
+                         .same_host = link_.same_host,
+                         .advice = advice};
         sender.ring = ring;
-        sender.exports = direction_ == Direction::send && range_.resources != nullptr && range_.resources->exports();
+        sender.exports = direction_ == Direction::send && range_.resources != nullptr &&
+                         range_.resources->exports();
         const Plan plan_there = plan_send(range_.size, sender, config());
         if (plan_there.path == Path::shared || plan_there.path == Path::direct) return plan_there;
         const Situation here{.host_memory = range_.host_memory(),
@@ -127,11 +138,13 @@ private:
                              .same_host = link_.same_host,
                              .advice = link_.advice_here()};
         Plan plan = plan_recv(range_.size, plan_there.block, here, config());
-        if (range_.resources == nullptr) plan.path = Path::mapped;  // host memory is where it has to be
+        // Host memory is where it has to be.
+        if (range_.resources == nullptr) plan.path = Path::mapped;
         return plan;
     }
 
-    // Whether the path of the blocks is known. The receiver may not be able to use the sender's offer.
+    // Whether the path of the blocks is known. The receiver may not be able to use the sender's
+    // offer.
     bool settled() {
         if (!offers_) return true;
         if (direction_ == Direction::recv) {
@@ -151,14 +164,15 @@ private:
         record()->chosen(plan_.path, plan_.block, plan_.depth);
         if (near_) {
             auto far_end = near_->far_end(wire_.rank, direction_, range_.size, record());
-            blocks_.emplace(range_, direction_, range_.size, plan_, std::move(far_end), record(), gate_,
-                            near_->place());
+            blocks_.emplace(range_, direction_, range_.size, plan_, std::move(far_end), record(),
+                            gate_, near_->place());
             return;
         }
         const BlockPeer peer{wire_.comm, wire_.rank, wire_.tag};
-        blocks_.emplace(range_, direction_, range_.size, plan_,
-                        std::make_unique<MessageEndpoint>(driver_, direction_, peer, plan_, record(), waker_), record(),
-                        gate_);
+        blocks_.emplace(
+            range_, direction_, range_.size, plan_,
+            std::make_unique<MessageEndpoint>(driver_, direction_, peer, plan_, record(), waker_),
+            record(), gate_);
     }
 
     const DeviceRange range_;
@@ -176,7 +190,8 @@ private:
     std::unique_ptr<std::byte[]> memory_;
     DeviceCommand write_;
     Plan plan_;
-    bool offers_ = false;  ///< a message before the blocks tells the receiver which way they may take
+    /// A message before the blocks tells the receiver which way they may take.
+    bool offers_ = false;
     NearOffer offer_;
     MessageTicket offered_;
     std::optional<NearWay> near_;
@@ -185,9 +200,11 @@ private:
 
 }  // namespace
 
-std::unique_ptr<Operation> make_channel_transfer(DeviceRange range, Direction direction, const Wire &wire,
-                                                 const Link &link, HostLinks &rings, MessageDriver &driver) {
-    return std::make_unique<ChannelTransfer>(std::move(range), direction, wire, link, rings, driver);
+std::unique_ptr<Operation> make_channel_transfer(DeviceRange range, Direction direction,
+                                                 const Wire &wire, const Link &link,
+                                                 HostLinks &rings, MessageDriver &driver) {
+    return std::make_unique<ChannelTransfer>(std::move(range), direction, wire, link, rings,
+                                             driver);
 }
 
 }  // namespace cldist::cluster

@@ -9,9 +9,10 @@
 
 namespace cldist::cluster {
 
-/// Makes the operation of one end of a message between two devices that the hosts carry out, or that a kernel of the
-/// sender and the receiver's host carry out.
-std::unique_ptr<Operation> make_channel_transfer(DeviceRange range, Direction direction, const Wire &wire,
-                                                 const Link &link, HostLinks &rings, MessageDriver &driver);
+/// Makes the operation of one end of a message between two devices that the hosts carry out, or
+/// that a kernel of the sender and the receiver's host carry out.
+std::unique_ptr<Operation> make_channel_transfer(DeviceRange range, Direction direction,
+                                                 const Wire &wire, const Link &link,
+                                                 HostLinks &rings, MessageDriver &driver);
 
 }  // namespace cldist::cluster

@@ -22,7 +22,8 @@ std::vector<DeviceChoice> parse_device_choice(const std::string &text) {
     std::istringstream stream(text);
     for (std::string part; std::getline(stream, part, ',');) {
         const std::string name = part.substr(0, part.find(':'));
-        const auto type = std::find_if(types.begin(), types.end(), [&](const auto &t) { return t.first == name; });
+        const auto type = std::find_if(types.begin(), types.end(),
+                                       [&](const auto &t) { return t.first == name; });
         std::size_t most = ~std::size_t{0};
         bool well = type != types.end();
         if (name.size() < part.size()) {
@@ -33,18 +34,22 @@ std::vector<DeviceChoice> parse_device_choice(const std::string &text) {
         if (!well)
             throw Error(
                 CL_INVALID_VALUE,
-                fmt::format("CLDIST_DEVICES={}: \"{}\" is invalid; expected auto, all, gpu, cpu or accelerator, of "
-                            "which all except auto may be followed by a colon and a number, such as gpu:2",
-                            text, part));
+                fmt::format(
+                    "CLDIST_DEVICES={}: \"{}\" is invalid; expected auto, all, gpu, cpu or "
+                    "accelerator, of "
+                    "which all except auto may be followed by a colon and a number, such as gpu:2",
+                    text, part));
         choices.push_back({type->second, most});
     }
     if (choices.empty())
         throw Error(CL_INVALID_VALUE,
-                    "CLDIST_DEVICES is set, but lists no devices; set it to a list such as gpu:2,cpu, or unset it");
+                    "CLDIST_DEVICES is set, but lists no devices; set it to a list such as "
+                    "gpu:2,cpu, or unset it");
     return choices;
 }
 
-std::pair<std::size_t, std::size_t> share_of(std::size_t count, std::size_t number, std::size_t processes) {
+std::pair<std::size_t, std::size_t> share_of(std::size_t count, std::size_t number,
+                                             std::size_t processes) {
     if (count == 0) return {0, 0};
     if (count < processes) return {number % count, number % count + 1};
     return {number * count / processes, (number + 1) * count / processes};
@@ -52,9 +57,12 @@ std::pair<std::size_t, std::size_t> share_of(std::size_t count, std::size_t numb
 
 std::vector<cl_device_id> devices_of(cl_platform_id platform) {
     cl_uint count = 0;
-    if (clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 0, nullptr, &count) != CL_SUCCESS || count == 0) return {};
+    if (clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 0, nullptr, &count) != CL_SUCCESS ||
+        count == 0)
+        return {};
     std::vector<cl_device_id> devices(count);
-    if (clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, count, devices.data(), nullptr) != CL_SUCCESS) return {};
+    if (clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, count, devices.data(), nullptr) != CL_SUCCESS)
+        return {};
     return devices;
 }
 
@@ -80,7 +88,9 @@ std::vector<std::vector<cl_device_id>> choose_devices(const std::vector<cl_platf
                     others.begin() + static_cast<std::ptrdiff_t>(end));
         chosen.push_back(std::move(mine));
     }
-    auto choices = parse_device_choice(choice != "auto" ? choice : some_gpu ? "gpu,accelerator" : "cpu");
+    auto choices = parse_device_choice(choice != "auto" ? choice
+                                       : some_gpu       ? "gpu,accelerator"
+                                                        : "cpu");
     for (auto &devices : chosen) {
         std::erase_if(devices, [&](cl_device_id device) {
             for (DeviceChoice &one : choices) {

@@ -19,7 +19,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Between two looks, while nothing happens; with a difference, or the end, to be agreed upon they begin short.
+// Between two looks, while nothing happens; with a difference, or the end, to be agreed upon they
+// begin short.
 constexpr milliseconds longest_pause{50};
 constexpr milliseconds shortest_pause{1};
 // From a difference until it is named, with some to spare.
@@ -90,7 +91,8 @@ void DivergenceWatch::run() try {
     while (!stop_) {
         const bool something = round();
         if (ended_ && !differs_ && all_ended()) return;
-        pause = something && (ended_ || differs_ || held_) ? shortest_pause : std::min(2 * pause, longest_pause);
+        pause = something && (ended_ || differs_ || held_) ? shortest_pause
+                                                           : std::min(2 * pause, longest_pause);
         log_.at_checkpoint.wait_for(pause);
     }
 } catch (const Error &error) {
@@ -106,7 +108,8 @@ bool DivergenceWatch::round() {
                      check_mpi(PMPI_Test(&sending.request, &done, MPI_STATUS_IGNORE), "MPI_Test");
                      return done != 0;
                  }) > 0;
-    if (stopping_since_ && (sendings_.empty() || Clock::now() - *stopping_since_ > time_to_stop)) new_start::stop(why_);
+    if (stopping_since_ && (sendings_.empty() || Clock::now() - *stopping_since_ > time_to_stop))
+        new_start::stop(why_);
     for (Neighbour &neighbour : neighbours_) {
         if (differs_) break;
         if (differ(neighbour)) {
@@ -129,7 +132,8 @@ bool DivergenceWatch::receive() {
         int size = 0;
         check_mpi(PMPI_Get_count(&status, MPI_BYTE, &size), "MPI_Get_count");
         std::string bytes(static_cast<std::size_t>(size), '\0');
-        check_mpi(PMPI_Recv(bytes.data(), size, MPI_BYTE, status.MPI_SOURCE, status.MPI_TAG, comm_, MPI_STATUS_IGNORE),
+        check_mpi(PMPI_Recv(bytes.data(), size, MPI_BYTE, status.MPI_SOURCE, status.MPI_TAG, comm_,
+                            MPI_STATUS_IGNORE),
                   "MPI_Recv");
         take(status.MPI_SOURCE, static_cast<Tag>(status.MPI_TAG), bytes);
     }
@@ -138,9 +142,11 @@ bool DivergenceWatch::receive() {
 void DivergenceWatch::take(int from, Tag tag, const std::string &bytes) {
     const auto expect = [&](bool right) {
         if (!right)
-            throw Error(CL_MPI_ERROR, fmt::format("rank {} sent {} bytes that this version does not understand; do all "
-                                                  "hosts have the same version of cldist?",
-                                                  from, bytes.size()));
+            throw Error(
+                CL_MPI_ERROR,
+                fmt::format("rank {} sent {} bytes that this version does not understand; do all "
+                            "hosts have the same version of cldist?",
+                            from, bytes.size()));
     };
     switch (tag) {
         case report: {
@@ -167,17 +173,20 @@ void DivergenceWatch::take(int from, Tag tag, const std::string &bytes) {
         }
         case answer: {
             expect(bytes.size() >= sizeof(Difference));
-            Difference difference = values_in<Difference>(bytes.substr(0, sizeof(Difference))).front();
+            Difference difference =
+                values_in<Difference>(bytes.substr(0, sizeof(Difference))).front();
             if (log_.from_several_threads()) difference.several_threads = 1;
             const std::string text = bytes.substr(sizeof difference);
             // Two neighbours may have found it, or more; rank 0 prints what it gets first.
             send(0, verdict,
-                 difference_message(difference, rank_, log_.text(difference.differ_at), from, text, start_));
+                 difference_message(difference, rank_, log_.text(difference.differ_at), from, text,
+                                    start_));
             return;
         }
         case verdict: return consider(bytes.substr(0, bytes.find(". ")), bytes);
         case overlap:
-            return consider(fmt::format("threads of rank {}'s program call OpenCL at the same time", from), "");
+            return consider(
+                fmt::format("threads of rank {}'s program call OpenCL at the same time", from), "");
         case question: held_ = true; return send(0, consent, new_start::hold(start_));
         case consent: return take_consent(from, bytes);
         case decision:
@@ -187,7 +196,8 @@ void DivergenceWatch::take(int from, Tag tag, const std::string &bytes) {
     }
 }
 
-/// In rank 0: asks all processes whether the job can start again. `difference` is the message to print if it can't.
+/// In rank 0: asks all processes whether the job can start again. `difference` is the message to
+/// print if it can't.
 void DivergenceWatch::consider(std::string why, std::string difference) {
     if (difference_.empty()) difference_ = std::move(difference);
     if (missing_ > 0 || stopping_since_) return;
@@ -204,7 +214,8 @@ void DivergenceWatch::consider(std::string why, std::string difference) {
 
 void DivergenceWatch::take_consent(int from, const std::string &refusal) {
     if (!refusal.empty() && refusal_.empty())
-        refusal_ = fmt::format(" cldist has not done this itself, because the program of rank {} {}.", from, refusal);
+        refusal_ = fmt::format(
+            " cldist has not done this itself, because the program of rank {} {}.", from, refusal);
     if (--missing_ > 0) return;
     if (!refusal_.empty() && !difference_.empty()) end_job(difference_ + refusal_);
     if (refusal_.empty()) stopping_since_ = Clock::now();
@@ -219,8 +230,9 @@ DivergenceWatch::Neighbour *DivergenceWatch::neighbour(int rank) {
 
 /// Whether the last report has not been taken yet.
 bool DivergenceWatch::is_on_its_way(const Neighbour &neighbour) const {
-    return std::ranges::any_of(
-        sendings_, [&](const Sending &sending) { return sending.to == neighbour.rank && sending.tag == report; });
+    return std::ranges::any_of(sendings_, [&](const Sending &sending) {
+        return sending.to == neighbour.rank && sending.tag == report;
+    });
 }
 
 void DivergenceWatch::report_silence(Neighbour &neighbour) const {
@@ -228,10 +240,12 @@ void DivergenceWatch::report_silence(Neighbour &neighbour) const {
     if (!is_on_its_way(neighbour)) {
         if (std::exchange(neighbour.is_silent, false))
             log_error("rank {} (host {}) answers again", neighbour.rank, neighbour.host);
-    } else if (config().stall_seconds > 0 && since.count() >= config().stall_seconds && !neighbour.is_silent) {
+    } else if (config().stall_seconds > 0 && since.count() >= config().stall_seconds &&
+               !neighbour.is_silent) {
         neighbour.is_silent = true;
         log_error(
-            "rank {} (host {}) has not answered for {} s (CLDIST_STALL_SECONDS); the job waits for it. Its process may "
+            "rank {} (host {}) has not answered for {} s (CLDIST_STALL_SECONDS); the job waits for "
+            "it. Its process may "
             "be stopped, or the network to its host interrupted",
             neighbour.rank, neighbour.host, config().stall_seconds);
     }
@@ -258,10 +272,12 @@ bool DivergenceWatch::tell(Neighbour &neighbour) {
     Report now;
     now.ended = ended_ ? 1 : 0;  // as above
     now.last = log_.last();
-    now.checkpoint_hash = log_.hash_after(now.last.number - now.last.number % CallLog::checkpoint).value_or(0);
+    now.checkpoint_hash =
+        log_.hash_after(now.last.number - now.last.number % CallLog::checkpoint).value_or(0);
     const bool is_news = now != neighbour.told;
     // A process that knows that all have ended takes no more reports.
-    if (!is_news && (barrier_ != MPI_REQUEST_NULL || Clock::now() - neighbour.told_at < interval())) return false;
+    if (!is_news && (barrier_ != MPI_REQUEST_NULL || Clock::now() - neighbour.told_at < interval()))
+        return false;
     neighbour.told = now;
     neighbour.told_at = Clock::now();
     send(neighbour.rank, report, bytes_of<Report>({&now, 1}));
@@ -277,23 +293,26 @@ void DivergenceWatch::part() {
 /// A send that ends when the message is received.
 void DivergenceWatch::send(int to, Tag tag, std::string bytes) {
     Sending &sending = sendings_.emplace_back(Sending{to, tag, std::move(bytes)});
-    check_mpi(PMPI_Issend(sending.bytes.data(), static_cast<int>(sending.bytes.size()), MPI_BYTE, to, tag, comm_,
-                          &sending.request),
+    check_mpi(PMPI_Issend(sending.bytes.data(), static_cast<int>(sending.bytes.size()), MPI_BYTE,
+                          to, tag, comm_, &sending.request),
               "MPI_Issend");
 }
 
 void DivergenceWatch::end_job(std::string_view message) {
     log_error("{}", message);
-    if (!config().report.empty()) std::ofstream(config().report, std::ios::app) << message << std::endl;
+    if (!config().report.empty())
+        std::ofstream(config().report, std::ios::app) << message << std::endl;
     PMPI_Abort(comm_, 1);
 }
 
-/// Whether all processes are known to have ended alike. Once both neighbours have, it asks the others.
+/// Whether all processes are known to have ended alike. Once both neighbours have, it asks the
+/// others.
 bool DivergenceWatch::all_ended() {
     const auto alike = [](const Neighbour &neighbour) {
         return neighbour.compared && neighbour.theirs.ended != 0 && neighbour.told.ended != 0;
     };
-    if (!sendings_.empty() || held_ || missing_ > 0 || !std::all_of(neighbours_.begin(), neighbours_.end(), alike))
+    if (!sendings_.empty() || held_ || missing_ > 0 ||
+        !std::all_of(neighbours_.begin(), neighbours_.end(), alike))
         return false;
     if (barrier_ == MPI_REQUEST_NULL) check_mpi(PMPI_Ibarrier(comm_, &barrier_), "MPI_Ibarrier");
     int done = 0;

@@ -26,15 +26,17 @@ namespace cldist::cluster {
 /// that is further ahead compares. It cannot compare if it is millions of calls ahead and has
 /// forgotten the other's last checkpoint.
 ///
-/// With CLDIST_HOST_MODE=auto, a difference or overlapping calls of several threads make rank 0 ask all processes whether
-/// they can start again. Meanwhile the programs do nothing that would prevent this. If all can, all end without a message,
-/// and `cldist run` starts the job again with a central host.
+/// With CLDIST_HOST_MODE=auto, a difference or overlapping calls of several threads make rank 0 ask
+/// all processes whether they can start again. Meanwhile the programs do nothing that would prevent
+/// this. If all can, all end without a message, and `cldist run` starts the job again with a
+/// central host.
 ///
-/// A neighbour that takes no report for CLDIST_STALL_SECONDS is reported with its host: its process is stopped, or the
-/// network is cut. It is sent reports without news, too.
+/// A neighbour that takes no report for CLDIST_STALL_SECONDS is reported with its host: its process
+/// is stopped, or the network is cut. It is sent reports without news, too.
 class DivergenceWatch {
 public:
-    /// Collective over `comm`, which is duplicated. MPI has to be at MPI_THREAD_MULTIPLE. Throws an Error.
+    /// Collective over `comm`, which is duplicated. MPI has to be at MPI_THREAD_MULTIPLE. Throws an
+    /// Error.
     DivergenceWatch(MPI_Comm comm, CallLog &log, Start start = Start::with_answers);
     DivergenceWatch(const DivergenceWatch &) = delete;
     DivergenceWatch &operator=(const DivergenceWatch &) = delete;
@@ -47,12 +49,23 @@ public:
     void finish();
 
 private:
-    enum Tag : int { report, hashes, answer, verdict, host_name, overlap, question, consent, decision };
+    enum Tag : int {
+        report,
+        hashes,
+        answer,
+        verdict,
+        host_name,
+        overlap,
+        question,
+        consent,
+        decision
+    };
 
     /// What neighbours tell each other.
     struct Report {
         CallHash last{0, 0};
-        std::uint64_t checkpoint_hash = 0;  ///< of the last checkpoint, in case `last` is no longer known there
+        /// Of the last checkpoint, in case `last` is no longer known there.
+        std::uint64_t checkpoint_hash = 0;
         std::uint64_t ended = 0;
 
         bool operator==(const Report &) const = default;

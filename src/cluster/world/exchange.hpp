@@ -15,7 +15,8 @@ public:
         const UnlockedWithin unlocked;
         return agreement_.from(call_, root, std::move(said));
     }
-    /// `say` returns the data of a process. It is called for the processes that this one speaks for.
+    /// `say` returns the data of a process. It is called for the processes that this one speaks
+    /// for.
     template <typename Say>
     std::vector<Blob> of(std::span<const Process> some, Say &&say) const {
         std::vector<Blob> said(some.size());

@@ -22,7 +22,8 @@ struct Introduction {
 };
 
 /// Returns 0 or an error number.
-int copy_piece(pid_t process, std::uint64_t address, std::byte *here, std::size_t size, bool writes) {
+int copy_piece(pid_t process, std::uint64_t address, std::byte *here, std::size_t size,
+               bool writes) {
     while (size != 0) {
         const iovec own{here, size};
         const iovec other{reinterpret_cast<void *>(address), size};
@@ -51,21 +52,25 @@ HostMemoryReach::HostMemoryReach(MPI_Comm comm) {
     char reached = 0;
     if (self_ != 0) {
         std::uint64_t found = 0;
-        const int error = copy_piece(static_cast<pid_t>(first_), first.address, reinterpret_cast<std::byte *>(&found),
-                                     sizeof found, false);
+        const int error = copy_piece(static_cast<pid_t>(first_), first.address,
+                                     reinterpret_cast<std::byte *>(&found), sizeof found, false);
         reached = error == 0 && found == first.secret ? 1 : 0;
         if (reached == 0)
-            log_info("copies between the program's memory and the devices of rank {} use MPI: {}", self_,
+            log_info("copies between the program's memory and the devices of rank {} use MPI: {}",
+                     self_,
                      error == 0 || error == ESRCH ? "it is on another host" : std::strerror(error));
     }
     reached_.resize(static_cast<std::size_t>(count));
-    check_mpi(PMPI_Allgather(&reached, 1, MPI_CHAR, reached_.data(), 1, MPI_CHAR, comm_), "MPI_Allgather");
+    check_mpi(PMPI_Allgather(&reached, 1, MPI_CHAR, reached_.data(), 1, MPI_CHAR, comm_),
+              "MPI_Allgather");
 }
 
-int HostMemoryReach::copy(std::uint64_t address, std::byte *here, std::size_t size, bool writes) const {
+int HostMemoryReach::copy(std::uint64_t address, std::byte *here, std::size_t size,
+                          bool writes) const {
     std::atomic<int> error = 0;
     io_threads().run_in_pieces(size, [&](std::size_t begin, std::size_t end) {
-        const int code = copy_piece(static_cast<pid_t>(first_), address + begin, here + begin, end - begin, writes);
+        const int code = copy_piece(static_cast<pid_t>(first_), address + begin, here + begin,
+                                    end - begin, writes);
         if (code != 0) error = code;
     });
     return error;

@@ -8,8 +8,9 @@
 
 namespace cldist::cluster {
 
-/// Which processes can access the memory of process 0 themselves, by system calls (process_vm_readv). These need the
-/// same host, and the permission to trace process 0. All processes know the same.
+/// Which processes can access the memory of process 0 themselves, by system calls
+/// (process_vm_readv). These need the same host, and the permission to trace process 0. All
+/// processes know the same.
 class HostMemoryReach {
 public:
     /// Collective over `comm`, which this class duplicates.
@@ -21,9 +22,10 @@ public:
     /// Whether that process can. False for process 0, which needs no system call.
     [[nodiscard]] bool has(int rank) const { return reached_[static_cast<std::size_t>(rank)] != 0; }
 
-    /// Copies `size` bytes from an address of process 0 to `here`, or if `writes`, the other way. Uses several threads.
-    /// Returns 0 or an error number.
-    [[nodiscard]] int copy(std::uint64_t address, std::byte *here, std::size_t size, bool writes) const;
+    /// Copies `size` bytes from an address of process 0 to `here`, or if `writes`, the other way.
+    /// Uses several threads. Returns 0 or an error number.
+    [[nodiscard]] int copy(std::uint64_t address, std::byte *here, std::size_t size,
+                           bool writes) const;
 
 private:
     MPI_Comm comm_ = MPI_COMM_NULL;

@@ -13,12 +13,12 @@
 namespace cldist::cluster {
 namespace {
 
-/// Bytes from the memory of process 0 to the process of a device, which copies them itself. Process 0 sends the
-/// address, or 0 if its command failed, and receives a byte after the copy.
+/// Bytes from the memory of process 0 to the process of a device, which copies them itself. Process
+/// 0 sends the address, or 0 if its command failed, and receives a byte after the copy.
 class HostMemoryTransfer final : public Operation {
 public:
-    HostMemoryTransfer(DeviceRange range, Direction direction, Wire wire, const HostMemoryReach &reach,
-                       MessageDriver &driver)
+    HostMemoryTransfer(DeviceRange range, Direction direction, Wire wire,
+                       const HostMemoryReach &reach, MessageDriver &driver)
         : Operation(record_of(direction, wire, range.size)),
           range_(std::move(range)),
           sends_(direction == Direction::send),
@@ -35,10 +35,13 @@ public:
         if (!gate.ok()) fail(gate);
         if (sends_) {
             address_ = gate.ok() ? reinterpret_cast<std::uint64_t>(range_.mapped) : 0;
-            driver_.send(&address_, sizeof address_, wire_.rank, wire_.tag, wire_.comm, address_ticket_);
-            driver_.receive(&copied_, sizeof copied_, wire_.rank, wire_.tag, reach_.comm(), copied_ticket_);
+            driver_.send(&address_, sizeof address_, wire_.rank, wire_.tag, wire_.comm,
+                         address_ticket_);
+            driver_.receive(&copied_, sizeof copied_, wire_.rank, wire_.tag, reach_.comm(),
+                            copied_ticket_);
         } else {
-            driver_.receive(&address_, sizeof address_, wire_.rank, wire_.tag, wire_.comm, address_ticket_);
+            driver_.receive(&address_, sizeof address_, wire_.rank, wire_.tag, wire_.comm,
+                            address_ticket_);
         }
     }
     Progress poll() override {
@@ -46,7 +49,8 @@ public:
         if (!sends_ && !answered_ && !answer()) return Progress::idle;
         if (!copied_ticket_.done) return Progress::idle;
         for (const MessageTicket *ticket : {&address_ticket_, &copied_ticket_})
-            if (ticket->error != MPI_SUCCESS) fail(mpi_failure(ticket->error, "MPI_Isend or MPI_Irecv"));
+            if (ticket->error != MPI_SUCCESS)
+                fail(mpi_failure(ticket->error, "MPI_Isend or MPI_Irecv"));
         if (status().ok()) record()->moved(range_.size);
         return Progress::done;
     }
@@ -57,13 +61,16 @@ private:
     /// Copies, and then tells process 0.
     bool answer() {
         if (address_ == 0)
-            fail(Status::failure(CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST, "the command failed in rank 0"));
+            fail(Status::failure(CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST,
+                                 "the command failed in rank 0"));
         if (status().ok()) {
-            const Outcome copied = copy_.poll(reach_, address_, range_.mapped, range_.size, false, waker_);
+            const Outcome copied =
+                copy_.poll(reach_, address_, range_.mapped, range_.size, false, waker_);
             if (!copied) return false;
             if (!copied->ok()) fail(*copied);
         }
-        driver_.send(&copied_, sizeof copied_, wire_.rank, wire_.tag, reach_.comm(), copied_ticket_);
+        driver_.send(&copied_, sizeof copied_, wire_.rank, wire_.tag, reach_.comm(),
+                     copied_ticket_);
         return answered_ = true;
     }
 
@@ -83,8 +90,8 @@ private:
 
 }  // namespace
 
-Outcome OwnCopy::poll(const HostMemoryReach &reach, std::uint64_t address, std::byte *here, std::size_t size,
-                      bool writes, const Waker &waker) {
+Outcome OwnCopy::poll(const HostMemoryReach &reach, std::uint64_t address, std::byte *here,
+                      std::size_t size, bool writes, const Waker &waker) {
     if (state_ == nullptr) {
         state_ = std::make_shared<State>();
         io_threads().run([&reach, address, here, size, writes, waker, state = state_] {
@@ -95,18 +102,19 @@ Outcome OwnCopy::poll(const HostMemoryReach &reach, std::uint64_t address, std::
     }
     if (!state_->over) return std::nullopt;
     if (state_->error == 0) return Status{};
-    auto failure = Status::failure(
-        CL_OUT_OF_RESOURCES,
-        fmt::format(
-            "cannot {} {} bytes of the program's memory in rank 0 ({}), so the command fails; the memory must be "
-            "valid, and other processes must be allowed to access it",
-            writes ? "write" : "read", size, std::strerror(state_->error)));
+    auto failure =
+        Status::failure(CL_OUT_OF_RESOURCES,
+                        fmt::format("cannot {} {} bytes of the program's memory in rank 0 ({}), so "
+                                    "the command fails; the memory must be "
+                                    "valid, and other processes must be allowed to access it",
+                                    writes ? "write" : "read", size, std::strerror(state_->error)));
     log_error("{}", failure.message);
     return failure;
 }
 
-std::unique_ptr<Operation> make_host_memory_transfer(DeviceRange range, Direction direction, const Wire &wire,
-                                                     const HostMemoryReach &reach, MessageDriver &driver) {
+std::unique_ptr<Operation> make_host_memory_transfer(DeviceRange range, Direction direction,
+                                                     const Wire &wire, const HostMemoryReach &reach,
+                                                     MessageDriver &driver) {
     return std::make_unique<HostMemoryTransfer>(std::move(range), direction, wire, reach, driver);
 }
 

@@ -29,8 +29,8 @@ inline std::shared_ptr<Record> record_of(Direction direction, const Wire &wire, 
 class OwnCopy {
 public:
     /// The first call starts the copy. Returns nothing until it has ended, and calls `waker` then.
-    Outcome poll(const HostMemoryReach &reach, std::uint64_t address, std::byte *here, std::size_t size, bool writes,
-                 const Waker &waker);
+    Outcome poll(const HostMemoryReach &reach, std::uint64_t address, std::byte *here,
+                 std::size_t size, bool writes, const Waker &waker);
 
 private:
     struct State {
@@ -40,9 +40,10 @@ private:
     std::shared_ptr<State> state_;
 };
 
-/// Makes the operation that brings a range of the memory of process 0 to the process of a device, which copies the
-/// bytes itself.
-std::unique_ptr<Operation> make_host_memory_transfer(DeviceRange range, Direction direction, const Wire &wire,
-                                                     const HostMemoryReach &reach, MessageDriver &driver);
+/// Makes the operation that brings a range of the memory of process 0 to the process of a device,
+/// which copies the bytes itself.
+std::unique_ptr<Operation> make_host_memory_transfer(DeviceRange range, Direction direction,
+                                                     const Wire &wire, const HostMemoryReach &reach,
+                                                     MessageDriver &driver);
 
 }  // namespace cldist::cluster

@@ -12,7 +12,8 @@ namespace {
 /// What both ends share.
 class KernelTransfer : public Operation {
 public:
-    KernelTransfer(KernelEnd end, const std::shared_ptr<DeviceLinks> &links, Direction direction, MessageDriver &driver)
+    KernelTransfer(KernelEnd end, const std::shared_ptr<DeviceLinks> &links, Direction direction,
+                   MessageDriver &driver)
         : Operation(record_of(direction, end.wire, end.range.size)),
           end_(std::move(end)),
           driver_(driver),
@@ -47,12 +48,15 @@ public:
     KernelSend(KernelEnd end, const std::shared_ptr<DeviceLinks> &links, MessageDriver &driver)
         : KernelTransfer(std::move(end), links, Direction::send, driver) {}
 
-    [[nodiscard]] Event enqueue(std::span<const cl_event> wait_list) { return enqueue_kernel(wait_list); }
+    [[nodiscard]] Event enqueue(std::span<const cl_event> wait_list) {
+        return enqueue_kernel(wait_list);
+    }
 
     void start(const Status & /*gate*/) override {
         ordered_.describe(header_);
         header_.size = end_.range.size;
-        driver_.send(&header_, sizeof header_, end_.wire.rank, end_.wire.tag, end_.wire.comm, ticket_);
+        driver_.send(&header_, sizeof header_, end_.wire.rank, end_.wire.tag, end_.wire.comm,
+                     ticket_);
     }
     Progress poll() override {
         if (!ticket_.done) return Progress::idle;
@@ -80,12 +84,14 @@ public:
 
     void woken_by(const Waker &waker) override { by_host_->woken_by(waker); }
     void start(const Status & /*gate*/) override {
-        driver_.receive(&header_, sizeof header_, end_.wire.rank, end_.wire.tag, end_.wire.comm, ticket_);
+        driver_.receive(&header_, sizeof header_, end_.wire.rank, end_.wire.tag, end_.wire.comm,
+                        ticket_);
     }
     Progress poll() override {
         if (ordered_.granted() || released_) return end_with_kernel();
         if (!ticket_.done) return Progress::idle;
-        if (ticket_.error != MPI_SUCCESS) return fail_kernel(mpi_failure(ticket_.error, "MPI_Irecv"));
+        if (ticket_.error != MPI_SUCCESS)
+            return fail_kernel(mpi_failure(ticket_.error, "MPI_Irecv"));
         const int rank = end_.wire.rank;
         if (header_.slot == 0) return poll_host();
         if (!links_.landed(rank, header_)) return Progress::idle;
@@ -99,7 +105,9 @@ private:
         if (!host_started_) {
             if (!ordered_.started() && !ordered_.failed()) return Progress::idle;
             host_started_ = true;
-            by_host_->start(ordered_.failed() ? failed_before(CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST) : Status{});
+            by_host_->start(ordered_.failed()
+                                ? failed_before(CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST)
+                                : Status{});
         }
         const Progress progress = by_host_->poll();
         if (progress != Progress::done) return progress;
@@ -121,7 +129,8 @@ private:
 };
 
 template <typename Transfer>
-Event start(std::unique_ptr<Transfer> transfer, std::span<const cl_event> wait_list, ProgressThread &progress_thread) {
+Event start(std::unique_ptr<Transfer> transfer, std::span<const cl_event> wait_list,
+            ProgressThread &progress_thread) {
     if (!transfer->reserve()) return {};
     Event event = transfer->enqueue(wait_list);
     progress_thread.submit(command_of(std::move(transfer)), {});
@@ -130,17 +139,19 @@ Event start(std::unique_ptr<Transfer> transfer, std::span<const cl_event> wait_l
 
 }  // namespace
 
-Event send_by_kernel(KernelEnd end, const std::shared_ptr<DeviceLinks> &links, MessageDriver &driver,
-                     ProgressThread &progress_thread) {
+Event send_by_kernel(KernelEnd end, const std::shared_ptr<DeviceLinks> &links,
+                     MessageDriver &driver, ProgressThread &progress_thread) {
     const std::span<const cl_event> wait_list = end.wait_list;
-    return start(std::make_unique<KernelSend>(std::move(end), links, driver), wait_list, progress_thread);
+    return start(std::make_unique<KernelSend>(std::move(end), links, driver), wait_list,
+                 progress_thread);
 }
 
-Event receive_by_kernel(KernelEnd end, const std::shared_ptr<DeviceLinks> &links, MessageDriver &driver,
-                        ProgressThread &progress_thread, std::unique_ptr<Operation> by_host) {
+Event receive_by_kernel(KernelEnd end, const std::shared_ptr<DeviceLinks> &links,
+                        MessageDriver &driver, ProgressThread &progress_thread,
+                        std::unique_ptr<Operation> by_host) {
     const std::span<const cl_event> wait_list = end.wait_list;
-    return start(std::make_unique<KernelReceive>(std::move(end), links, driver, std::move(by_host)), wait_list,
-                 progress_thread);
+    return start(std::make_unique<KernelReceive>(std::move(end), links, driver, std::move(by_host)),
+                 wait_list, progress_thread);
 }
 
 }  // namespace cldist::cluster

@@ -19,7 +19,8 @@ struct Head {
     std::uint64_t size;  // bytes behind the heads
 };
 
-// Most data is short and fits into the message with the header. The rest follows in pieces, because MPI counts in int.
+// Most data is short and fits into the message with the header. The rest follows in pieces, because
+// MPI counts in int.
 constexpr std::size_t first_room = 4096 - sizeof(Head);
 constexpr std::size_t piece = std::size_t{1} << 30U;
 
@@ -73,13 +74,14 @@ void MpiAgreement::send(const CallHash &call, std::span<const Process> to, const
     std::copy_n(blob.begin(), in_first, first.begin() + sizeof head);
     std::vector<MPI_Request> requests;
     const auto post = [&](const std::byte *data, std::size_t size, Process process) {
-        check_mpi(PMPI_Isend(data, static_cast<int>(size), MPI_BYTE, static_cast<int>(process), tag(call), comm_,
-                             &requests.emplace_back()),
+        check_mpi(PMPI_Isend(data, static_cast<int>(size), MPI_BYTE, static_cast<int>(process),
+                             tag(call), comm_, &requests.emplace_back()),
                   "MPI_Isend");
     };
     for (const Process process : to) post(first.data(), sizeof head + in_first, process);
     for (std::size_t begin = in_first; begin < blob.size(); begin += piece)
-        for (const Process process : to) post(blob.data() + begin, std::min(piece, blob.size() - begin), process);
+        for (const Process process : to)
+            post(blob.data() + begin, std::min(piece, blob.size() - begin), process);
     for (const MPI_Request request : requests) wait(request);
 }
 
@@ -89,9 +91,9 @@ Blob MpiAgreement::receive(const CallHash &call, Process from, Blob) const {
     const auto take = [&](std::byte *data, std::size_t room) {
         MPI_Request request = MPI_REQUEST_NULL;
         MPI_Status status;
-        check_mpi(
-            PMPI_Irecv(data, static_cast<int>(room), MPI_BYTE, static_cast<int>(from), tag(call), comm_, &request),
-            "MPI_Irecv");
+        check_mpi(PMPI_Irecv(data, static_cast<int>(room), MPI_BYTE, static_cast<int>(from),
+                             tag(call), comm_, &request),
+                  "MPI_Irecv");
         wait(request, &status);
         int size = 0;
         check_mpi(PMPI_Get_count(&status, MPI_BYTE, &size), "MPI_Get_count");
@@ -101,7 +103,8 @@ Blob MpiAgreement::receive(const CallHash &call, Process from, Blob) const {
     Head head{};
     std::memcpy(&head, first.data(), std::min(size, sizeof head));
     const std::size_t in_first = std::min<std::size_t>(head.size, first_room);
-    if (size != sizeof head + in_first || head.number != call.number || head.hash != call.hash) wait_for_the_end();
+    if (size != sizeof head + in_first || head.number != call.number || head.hash != call.hash)
+        wait_for_the_end();
     Blob blob(head.size);
     std::copy_n(first.begin() + sizeof head, in_first, blob.begin());
     for (std::size_t begin = in_first; begin < blob.size(); begin += piece) {

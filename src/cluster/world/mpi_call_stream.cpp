@@ -41,8 +41,10 @@ void MpiCallStream::run(Recorder &recorder) try {
         auto records = std::make_shared<Records>();
         more = sendings_.empty() ? recorder.wait_and_take(*records) : recorder.take(*records);
         if (records->empty()) {
-            // Meanwhile more may be recorded; who waits for its call to be answered is not kept waiting for long.
-            for (Backoff backoff; !sendings_.empty() && more && records->empty(); backoff.rest(true)) {
+            // Meanwhile more may be recorded; who waits for its call to be answered is not kept
+            // waiting for long.
+            for (Backoff backoff; !sendings_.empty() && more && records->empty();
+                 backoff.rest(true)) {
                 first_was_taken();
                 more = recorder.take(*records);
             }
@@ -60,8 +62,9 @@ void MpiCallStream::send(std::shared_ptr<const Records> records) {
     sending.records = std::move(records);
     for (const Process child : tree_.children) {
         if (traffic_ != nullptr) traffic_->sent(child, Carries::calls, sending.records->size());
-        check_mpi(PMPI_Issend(sending.records->data(), static_cast<int>(sending.records->size()), MPI_BYTE,
-                              static_cast<int>(child), tag, comm_, &sending.requests.emplace_back()),
+        check_mpi(PMPI_Issend(sending.records->data(), static_cast<int>(sending.records->size()),
+                              MPI_BYTE, static_cast<int>(child), tag, comm_,
+                              &sending.requests.emplace_back()),
                   "MPI_Issend");
     }
 }
@@ -72,9 +75,9 @@ bool MpiCallStream::first_was_taken() {
     int done = 0;
     {
         const OwnYields own_yields;
-        check_mpi(
-            PMPI_Testall(static_cast<int>(first.requests.size()), first.requests.data(), &done, MPI_STATUSES_IGNORE),
-            "MPI_Testall");
+        check_mpi(PMPI_Testall(static_cast<int>(first.requests.size()), first.requests.data(),
+                               &done, MPI_STATUSES_IGNORE),
+                  "MPI_Testall");
     }
     if (done != 0) sendings_.pop_front();
     return done != 0;
@@ -92,8 +95,9 @@ std::span<const std::byte> MpiCallStream::next() {
         int there = 0;
         {
             const OwnYields own_yields;
-            check_mpi(PMPI_Improbe(static_cast<int>(tree_.parent), tag, comm_, &there, &message, &status),
-                      "MPI_Improbe");
+            check_mpi(
+                PMPI_Improbe(static_cast<int>(tree_.parent), tag, comm_, &there, &message, &status),
+                "MPI_Improbe");
         }
         if (there != 0) break;
         first_was_taken();
@@ -101,7 +105,8 @@ std::span<const std::byte> MpiCallStream::next() {
     int size = 0;
     check_mpi(PMPI_Get_count(&status, MPI_BYTE, &size), "MPI_Get_count");
     auto records = std::make_shared<Records>(static_cast<std::size_t>(size));
-    check_mpi(PMPI_Mrecv(records->data(), size, MPI_BYTE, &message, MPI_STATUS_IGNORE), "MPI_Mrecv");
+    check_mpi(PMPI_Mrecv(records->data(), size, MPI_BYTE, &message, MPI_STATUS_IGNORE),
+              "MPI_Mrecv");
     if (traffic_ != nullptr) traffic_->received(tree_.parent, Carries::calls, records->size());
     last_ = records;
     wait_for(most_sendings - 1);

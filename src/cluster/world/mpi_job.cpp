@@ -17,9 +17,11 @@ MPI_Comm join_mpi() {
     int initialized = 0;
     PMPI_Initialized(&initialized);
     if (initialized == 0) {
-        if (auto *const note = host_function<void()>("cldist_host_note_mpi"); note != nullptr) note();
+        if (auto *const note = host_function<void()>("cldist_host_note_mpi"); note != nullptr)
+            note();
         int provided = MPI_THREAD_SINGLE;
-        check_mpi(PMPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided), "MPI_Init_thread");
+        check_mpi(PMPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided),
+                  "MPI_Init_thread");
     }
     program_has_mpi = initialized != 0;
     Runtime::begin();
@@ -28,7 +30,10 @@ MPI_Comm join_mpi() {
 
 }  // namespace
 
-MpiJob::MpiJob() : agreement_(join_mpi()), comm_(duplicate(MPI_COMM_WORLD)), transport_(Runtime::current(), comm_) {}
+MpiJob::MpiJob()
+    : agreement_(join_mpi()),
+      comm_(duplicate(MPI_COMM_WORLD)),
+      transport_(Runtime::current(), comm_) {}
 
 // The place of this process. The lowest rank of a host is the host's number.
 Job::Place MpiJob::place_of(Process) const {
@@ -42,7 +47,8 @@ Job::Place MpiJob::place_of(Process) const {
     PMPI_Comm_size(host, &count);
     check_mpi(PMPI_Bcast(&first, 1, MPI_INT, 0, host), "MPI_Bcast");
     PMPI_Comm_free(&host);
-    return {static_cast<std::uint32_t>(first), static_cast<std::size_t>(number), static_cast<std::size_t>(count)};
+    return {static_cast<std::uint32_t>(first), static_cast<std::size_t>(number),
+            static_cast<std::size_t>(count)};
 }
 
 void MpiJob::compare(CallLog &calls) {
@@ -70,7 +76,8 @@ void MpiJob::call_at_finalize(void (*end)()) {
         return MPI_SUCCESS;
     };
     static void (*function)() = end;
-    check_mpi(PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, at_finalize, &key, nullptr), "MPI_Comm_create_keyval");
+    check_mpi(PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, at_finalize, &key, nullptr),
+              "MPI_Comm_create_keyval");
     check_mpi(PMPI_Comm_set_attr(MPI_COMM_SELF, key, &function), "MPI_Comm_set_attr");
 }
 

@@ -21,7 +21,8 @@ constexpr std::size_t relay_piece = std::size_t{4} << 20U;
 constexpr std::size_t relay_depth = 4;  // pieces whose receives are posted
 
 Wire wire_of(const Runtime &runtime, MPI_Comm comm, const Message &message) {
-    const auto tag = static_cast<int>(message.number % (static_cast<std::uint64_t>(runtime.max_tag()) + 1));
+    const auto tag =
+        static_cast<int>(message.number % (static_cast<std::uint64_t>(runtime.max_tag()) + 1));
     return {comm, static_cast<int>(message.peer), tag};
 }
 
@@ -31,16 +32,19 @@ Wire wire_of(const Runtime &runtime, MPI_Comm comm, const Message &message) {
 constexpr std::size_t small_message = 1024;
 constexpr std::size_t most_small_messages = 128;
 
-std::shared_ptr<Record> record_of_relay(const Wire &from, const std::vector<Wire> &to, std::size_t size) {
+std::shared_ptr<Record> record_of_relay(const Wire &from, const std::vector<Wire> &to,
+                                        std::size_t size) {
     if (from.comm != MPI_COMM_NULL) return record_of(Direction::recv, from, size);
     if (!to.empty()) return record_of(Direction::send, to.front(), size);
-    return std::make_shared<Record>(Direction::event, MPI_UNDEFINED, MPI_UNDEFINED, MPI_ANY_TAG, size);
+    return std::make_shared<Record>(Direction::event, MPI_UNDEFINED, MPI_UNDEFINED, MPI_ANY_TAG,
+                                    size);
 }
 
 // Fewer bytes of a result are copied on by who drives it.
 constexpr std::size_t copied_by_driver = 65536;
 
-/// An operation's turn to send a small message. On the progress thread, as far as it has been asked for.
+/// An operation's turn to send a small message. On the progress thread, as far as it has been asked
+/// for.
 class SendTurn {
 public:
     SendTurn() = default;
@@ -157,7 +161,8 @@ public:
             fail(ticket_.error != MPI_SUCCESS
                      ? mpi_failure(ticket_.error, "MPI_Irecv")
                      : Status::failure(CL_MPI_ERROR,
-                                       "an unexpected message arrived; do all hosts have the same version of cldist?"));
+                                       "an unexpected message arrived; do all hosts have the same "
+                                       "version of cldist?"));
             end_.code = CL_MPI_ERROR;
         }
         ending_->set(end_.code, end_.times);
@@ -180,10 +185,10 @@ constexpr std::size_t least_copied_by_owner = std::size_t{64} << 10U;
 
 class RelayOperation final : public Operation {
 public:
-    /// `reach` is not null if the sender copies the bytes to the memory of process 0 itself. Process 0 then first sends
-    /// the address, and receives a single byte in place of the result.
-    RelayOperation(Result result, Wire from, std::vector<Wire> to, std::shared_ptr<Ending> ending, TimesOfCommand times,
-                   const HostMemoryReach *reach, MessageDriver &driver)
+    /// `reach` is not null if the sender copies the bytes to the memory of process 0 itself.
+    /// Process 0 then first sends the address, and receives a single byte in place of the result.
+    RelayOperation(Result result, Wire from, std::vector<Wire> to, std::shared_ptr<Ending> ending,
+                   TimesOfCommand times, const HostMemoryReach *reach, MessageDriver &driver)
         : Operation(record_of_relay(from, to, result.size)),
           result_(std::move(result)),
           reach_(reach),
@@ -205,7 +210,8 @@ public:
         if (from_.comm != MPI_COMM_NULL) {
             if (reach_ != nullptr) {
                 address_ = reinterpret_cast<std::uint64_t>(result_.data);
-                driver_.send(&address_, sizeof address_, from_.rank, from_.tag, reach_->comm(), address_ticket_);
+                driver_.send(&address_, sizeof address_, from_.rank, from_.tag, reach_->comm(),
+                             address_ticket_);
             }
             post_receives();
             return;
@@ -214,7 +220,8 @@ public:
         start_ns_ = now_ns();
         if (reach_ != nullptr) {
             const Wire &wire = to_.front();
-            driver_.receive(&address_, sizeof address_, wire.rank, wire.tag, reach_->comm(), address_ticket_);
+            driver_.receive(&address_, sizeof address_, wire.rank, wire.tag, reach_->comm(),
+                            address_ticket_);
         } else {
             send_all();
         }
@@ -222,7 +229,8 @@ public:
 
     Progress poll() override {
         if (reach_ != nullptr && !address_ticket_.done) return Progress::idle;
-        if (reach_ != nullptr && from_.comm == MPI_COMM_NULL && !copied_ && !copy_to_host()) return Progress::idle;
+        if (reach_ != nullptr && from_.comm == MPI_COMM_NULL && !copied_ && !copy_to_host())
+            return Progress::idle;
         if (turn_.waits() && !send_all()) return Progress::idle;
         bool moved = false;
         while (arrived_ < posted_ && receives_.front().done) {
@@ -234,7 +242,8 @@ public:
             return moved ? Progress::moved : Progress::idle;
         }
         while (!sends_.empty() && sends_.front().done) {
-            if (sends_.front().error != MPI_SUCCESS) fail(mpi_failure(sends_.front().error, "MPI_Isend"));
+            if (sends_.front().error != MPI_SUCCESS)
+                fail(mpi_failure(sends_.front().error, "MPI_Isend"));
             sends_.pop_front();
             moved = true;
         }
@@ -251,10 +260,14 @@ public:
     }
 
     [[nodiscard]] bool wakes() const override {
-        const auto has_ended = [](const auto &tickets) { return !tickets.empty() && tickets.front().done; };
+        const auto has_ended = [](const auto &tickets) {
+            return !tickets.empty() && tickets.front().done;
+        };
         return waker_ && !has_ended(receives_) && !has_ended(sends_);
     }
-    [[nodiscard]] bool bytes_in_flight() const override { return from_.comm == MPI_COMM_NULL || arrived_ > 0; }
+    [[nodiscard]] bool bytes_in_flight() const override {
+        return from_.comm == MPI_COMM_NULL || arrived_ > 0;
+    }
 
 private:
     [[nodiscard]] std::span<std::byte> bytes_of(std::size_t piece) {
@@ -269,7 +282,8 @@ private:
         if (!status().ok() || !result_.arrived) return true;
         if (arrived_at_program_ == nullptr) {
             arrived_at_program_ = std::make_shared<std::atomic<bool>>(false);
-            const auto arrive = [arrived = result_.arrived, flag = arrived_at_program_, waker = waker_] {
+            const auto arrive = [arrived = result_.arrived, flag = arrived_at_program_,
+                                 waker = waker_] {
                 arrived();
                 *flag = true;
                 if (waker) waker();
@@ -285,9 +299,11 @@ private:
 
     /// At the root. Returns whether the bytes are in the memory of process 0, or failed.
     bool copy_to_host() {
-        if (address_ticket_.error != MPI_SUCCESS) fail(mpi_failure(address_ticket_.error, "MPI_Irecv"));
+        if (address_ticket_.error != MPI_SUCCESS)
+            fail(mpi_failure(address_ticket_.error, "MPI_Irecv"));
         if (status().ok()) {
-            const Outcome copied = copy_.poll(*reach_, address_, result_.data, result_.size, true, waker_);
+            const Outcome copied =
+                copy_.poll(*reach_, address_, result_.data, result_.size, true, waker_);
             if (!copied) return false;
             if (!copied->ok()) fail(*copied);
         }
@@ -298,7 +314,9 @@ private:
 
     /// At the root.
     bool send_all() {
-        if (!to_.empty() && pieces_ == 1 && bytes_of(0).size() <= small_message && !turn_.take(waker_)) return false;
+        if (!to_.empty() && pieces_ == 1 && bytes_of(0).size() <= small_message &&
+            !turn_.take(waker_))
+            return false;
         const std::size_t known = result_.arrived ? data_pieces_ : pieces_;
         for (std::size_t i = 0; i < known; ++i) pass_on(i);
         passed_on_ = known;
@@ -310,7 +328,8 @@ private:
         for (; posted_ < pieces_ && posted_ < arrived_ + relay_depth; ++posted_) {
             receives_.emplace_back().waker = &waker_;
             const auto bytes = bytes_of(posted_);
-            driver_.receive(bytes.data(), bytes.size(), from_.rank, from_.tag, from_.comm, receives_.back());
+            driver_.receive(bytes.data(), bytes.size(), from_.rank, from_.tag, from_.comm,
+                            receives_.back());
         }
     }
 
@@ -332,7 +351,8 @@ private:
         for (const Wire &wire : to_) {
             sends_.emplace_back().waker = &waker_;
             const auto bytes = bytes_of(piece);
-            driver_.send(bytes.data(), status().ok() ? bytes.size() : 0, wire.rank, wire.tag, wire.comm, sends_.back());
+            driver_.send(bytes.data(), status().ok() ? bytes.size() : 0, wire.rank, wire.tag,
+                         wire.comm, sends_.back());
         }
     }
 
@@ -374,17 +394,21 @@ const HostMemoryReach *MpiTransport::reach_of(bool is_here, Process peer, std::s
     return reach_->has(is_here ? reach_->self() : static_cast<int>(peer)) ? reach_.get() : nullptr;
 }
 
-std::unique_ptr<Operation> MpiTransport::transfer(DeviceRange range, Direction direction, const Message &message,
-                                                  const Link &link) {
+std::unique_ptr<Operation> MpiTransport::transfer(DeviceRange range, Direction direction,
+                                                  const Message &message, const Link &link) {
     require_mpi();
     // Only the memory of process 0 has no device.
     const HostMemoryReach *const reach =
-        range.resources == nullptr ? reach_of(direction == Direction::recv, message.peer, range.size) : nullptr;
+        range.resources == nullptr
+            ? reach_of(direction == Direction::recv, message.peer, range.size)
+            : nullptr;
     if (reach != nullptr)
-        return make_host_memory_transfer(std::move(range), direction, wire_of(*runtime_, comm_, message), *reach,
+        return make_host_memory_transfer(std::move(range), direction,
+                                         wire_of(*runtime_, comm_, message), *reach,
                                          runtime_->progress_driver());
-    return make_channel_transfer(std::move(range), direction, wire_of(*runtime_, comm_, message), link,
-                                 *runtime_->communicators().links(), runtime_->progress_driver());
+    return make_channel_transfer(std::move(range), direction, wire_of(*runtime_, comm_, message),
+                                 link, *runtime_->communicators().links(),
+                                 runtime_->progress_driver());
 }
 
 static_assert(most_bytes_by_kernel == DeviceLinks::most_bytes);
@@ -397,15 +421,18 @@ Event MpiTransport::transfer_by_kernel(const KernelMessage &message) {
     const std::shared_ptr<DeviceLinks> &links = rings.devices();
     if (!links->connected(wire.rank, range.resources)) return {};
     const auto copy = [&range] {
-        return DeviceRange{range.resources, Mem::share(range.buffer.get()), range.offset, range.size, nullptr, {}};
+        return DeviceRange{
+            range.resources, Mem::share(range.buffer.get()), range.offset, range.size, nullptr, {}};
     };
     KernelEnd end{copy(), message.queue, message.wait_list, wire};
     MessageDriver &driver = runtime_->progress_driver();
-    if (message.direction == Direction::send) return send_by_kernel(std::move(end), links, driver, progress_thread());
+    if (message.direction == Direction::send)
+        return send_by_kernel(std::move(end), links, driver, progress_thread());
     Link link = message.link;
     link.by_kernels = false;
-    return receive_by_kernel(std::move(end), links, driver, progress_thread(),
-                             make_channel_transfer(copy(), message.direction, wire, link, rings, driver));
+    return receive_by_kernel(
+        std::move(end), links, driver, progress_thread(),
+        make_channel_transfer(copy(), message.direction, wire, link, rings, driver));
 }
 
 std::unique_ptr<Operation> MpiTransport::send_status(const Message &message, TimesOfCommand times) {
@@ -414,23 +441,27 @@ std::unique_ptr<Operation> MpiTransport::send_status(const Message &message, Tim
                                         runtime_->progress_driver());
 }
 
-std::unique_ptr<Operation> MpiTransport::receive_status(const Message &message, std::shared_ptr<Ending> ending) {
+std::unique_ptr<Operation> MpiTransport::receive_status(const Message &message,
+                                                        std::shared_ptr<Ending> ending) {
     require_mpi();
     return std::make_unique<StatusReceive>(wire_of(*runtime_, comm_, message), std::move(ending),
                                            runtime_->progress_driver());
 }
 
-std::unique_ptr<Operation> MpiTransport::relay(Result result, const Relay &relay, std::shared_ptr<Ending> ending,
-                                               TimesOfCommand times, bool by_caller) {
+std::unique_ptr<Operation> MpiTransport::relay(Result result, const Relay &relay,
+                                               std::shared_ptr<Ending> ending, TimesOfCommand times,
+                                               bool by_caller) {
     require_mpi();
-    const Wire from = relay.from ? wire_of(*runtime_, comm_, *relay.from) : Wire{MPI_COMM_NULL, 0, 0};
+    const Wire from =
+        relay.from ? wire_of(*runtime_, comm_, *relay.from) : Wire{MPI_COMM_NULL, 0, 0};
     std::vector<Wire> to;
     for (const Message &message : relay.to) to.push_back(wire_of(*runtime_, comm_, message));
     const bool is_end = relay.from.has_value() == relay.to.empty();
     const HostMemoryReach *const reach =
         is_end ? reach_of(!relay.from, relay.from ? relay.from->peer : 0, result.size) : nullptr;
-    return std::make_unique<RelayOperation>(std::move(result), from, std::move(to), std::move(ending), std::move(times),
-                                            reach, by_caller ? caller_driver() : runtime_->progress_driver());
+    return std::make_unique<RelayOperation>(
+        std::move(result), from, std::move(to), std::move(ending), std::move(times), reach,
+        by_caller ? caller_driver() : runtime_->progress_driver());
 }
 
 }  // namespace cldist::cluster

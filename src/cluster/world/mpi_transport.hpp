@@ -15,25 +15,28 @@ class MpiTransport final : public Transport {
 public:
     /// `comm` is for these messages alone.
     MpiTransport(std::shared_ptr<Runtime> runtime, MPI_Comm comm);
-    /// With a central host: from now on the other processes of its host copy from and to its memory themselves.
-    /// Collective.
+    /// With a central host: from now on the other processes of its host copy from and to its memory
+    /// themselves. Collective.
     void reach_host_memory() { reach_ = std::make_unique<HostMemoryReach>(comm_); }
 
-    std::unique_ptr<Operation> transfer(DeviceRange range, Direction direction, const Message &message,
-                                        const Link &link) override;
+    std::unique_ptr<Operation> transfer(DeviceRange range, Direction direction,
+                                        const Message &message, const Link &link) override;
     Event transfer_by_kernel(const KernelMessage &message) override;
     std::unique_ptr<Operation> send_status(const Message &message, TimesOfCommand times) override;
-    std::unique_ptr<Operation> receive_status(const Message &message, std::shared_ptr<Ending> ending) override;
-    std::unique_ptr<Operation> relay(Result result, const Relay &relay, std::shared_ptr<Ending> ending,
-                                     TimesOfCommand times, bool by_caller) override;
+    std::unique_ptr<Operation> receive_status(const Message &message,
+                                              std::shared_ptr<Ending> ending) override;
+    std::unique_ptr<Operation> relay(Result result, const Relay &relay,
+                                     std::shared_ptr<Ending> ending, TimesOfCommand times,
+                                     bool by_caller) override;
 
     ProgressThread &progress_thread() override { return runtime_->progress_thread(); }
     void drive(Command &command) override;
 
 private:
-    /// The way to the memory of process 0 if the process of the device, this one if `is_here`, otherwise `peer`, copies
-    /// so many bytes itself. Otherwise null.
-    [[nodiscard]] const HostMemoryReach *reach_of(bool is_here, Process peer, std::size_t size) const;
+    /// The way to the memory of process 0 if the process of the device, this one if `is_here`,
+    /// otherwise `peer`, copies so many bytes itself. Otherwise null.
+    [[nodiscard]] const HostMemoryReach *reach_of(bool is_here, Process peer,
+                                                  std::size_t size) const;
 
     const std::shared_ptr<Runtime> runtime_;
     const MPI_Comm comm_;

@@ -29,15 +29,17 @@ std::vector<cl_platform_id> open_library(const std::string &library) {
     void *const opened = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (opened == nullptr) {
         const char *const why = dlerror();
-        log_info("the OpenCL driver {} is not used: {}", library, why != nullptr ? why : "it cannot be opened");
+        log_info("the OpenCL driver {} is not used: {}", library,
+                 why != nullptr ? why : "it cannot be opened");
         return {};
     }
-    const auto address_of =
-        reinterpret_cast<void *(CL_API_CALL *)(const char *)>(dlsym(opened, "clGetExtensionFunctionAddress"));
-    const auto get = address_of == nullptr
-                         ? nullptr
-                         : reinterpret_cast<cl_int(CL_API_CALL *)(cl_uint, cl_platform_id *, cl_uint *)>(
-                               address_of("clIcdGetPlatformIDsKHR"));
+    const auto address_of = reinterpret_cast<void *(CL_API_CALL *)(const char *)>(
+        dlsym(opened, "clGetExtensionFunctionAddress"));
+    const auto get =
+        address_of == nullptr
+            ? nullptr
+            : reinterpret_cast<cl_int(CL_API_CALL *)(cl_uint, cl_platform_id *, cl_uint *)>(
+                  address_of("clIcdGetPlatformIDsKHR"));
     cl_uint count = 0;
     if (get == nullptr || get(0, nullptr, &count) != CL_SUCCESS || count == 0) return {};
     std::vector<cl_platform_id> platforms(count);
@@ -67,8 +69,9 @@ std::vector<std::string> native_libraries(std::string_view places) {
         }
     }
     // Itself is not one of them.
-    std::erase_if(libraries,
-                  [](const std::string &name) { return name.find("libcldist-cluster.so") != std::string::npos; });
+    std::erase_if(libraries, [](const std::string &name) {
+        return name.find("libcldist-cluster.so") != std::string::npos;
+    });
     return libraries;
 }
 

@@ -12,7 +12,9 @@
 
 namespace cldist::cluster::new_start {
 
-bool is_wanted() { return config().host_mode == cldist::HostMode::automatic && !config().report.empty(); }
+bool is_wanted() {
+    return config().host_mode == cldist::HostMode::automatic && !config().report.empty();
+}
 
 bool (*overlap_question())() {
     static auto *const calls_overlap = host_function<int()>("cldist_host_calls_overlap");

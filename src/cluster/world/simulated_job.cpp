@@ -18,9 +18,10 @@ namespace {
 /// Ends as its wait list did, once it has called `end`.
 class AtOnce final : public Operation {
 public:
-    AtOnce(Direction direction, const Message &message, std::size_t bytes, std::function<void(cl_int status)> end)
-        : Operation(std::make_shared<Record>(direction, static_cast<int>(message.peer), static_cast<int>(message.peer),
-                                             0, bytes)),
+    AtOnce(Direction direction, const Message &message, std::size_t bytes,
+           std::function<void(cl_int status)> end)
+        : Operation(std::make_shared<Record>(direction, static_cast<int>(message.peer),
+                                             static_cast<int>(message.peer), 0, bytes)),
           end_(std::move(end)) {}
 
     void start(const Status &gate) override {
@@ -78,10 +79,12 @@ Times times_now() {
 
 }  // namespace
 
-NoTransport::NoTransport() : progress_thread_(file_progress_thread()) { Command::failure_policy = &failure_policy; }
+NoTransport::NoTransport() : progress_thread_(file_progress_thread()) {
+    Command::failure_policy = &failure_policy;
+}
 
-std::unique_ptr<Operation> NoTransport::transfer(DeviceRange range, Direction direction, const Message &message,
-                                                 const Link &) {
+std::unique_ptr<Operation> NoTransport::transfer(DeviceRange range, Direction direction,
+                                                 const Message &message, const Link &) {
     if (direction == Direction::recv) return std::make_unique<Zeros>(std::move(range), message);
     return std::make_unique<AtOnce>(direction, message, range.size, [](cl_int) {});
 }
@@ -90,24 +93,29 @@ std::unique_ptr<Operation> NoTransport::send_status(const Message &message, Time
     return std::make_unique<AtOnce>(Direction::send, message, sizeof(EndMessage), [](cl_int) {});
 }
 
-std::unique_ptr<Operation> NoTransport::receive_status(const Message &message, std::shared_ptr<Ending> ending) {
+std::unique_ptr<Operation> NoTransport::receive_status(const Message &message,
+                                                       std::shared_ptr<Ending> ending) {
     return std::make_unique<AtOnce>(Direction::recv, message, sizeof(EndMessage),
                                     [=](cl_int) { ending->set(CL_COMPLETE, times_now()); });
 }
 
-std::unique_ptr<Operation> NoTransport::relay(Result result, const Relay &relay, std::shared_ptr<Ending> ending,
-                                              TimesOfCommand times, bool) {
+std::unique_ptr<Operation> NoTransport::relay(Result result, const Relay &relay,
+                                              std::shared_ptr<Ending> ending, TimesOfCommand times,
+                                              bool) {
     const bool comes = relay.from.has_value();
     const Message message = relay.from.value_or(Message{});
     const Direction direction = comes ? Direction::recv : Direction::send;
     const std::size_t bytes = result.size;
-    return std::make_unique<AtOnce>(direction, message, bytes, [=, result = std::move(result)](cl_int status) {
-        if (comes) std::memset(result.data, 0, result.size);
-        if (status == CL_COMPLETE && result.arrived) result.arrived();
-        Times of_command{};
-        if (status == CL_COMPLETE && times) of_command = *times ? (*times)() : times_now();
-        ending->set(status, of_command);
-    });
+    return std::make_unique<AtOnce>(direction, message, bytes,
+                                    [=, result = std::move(result)](cl_int status) {
+                                        if (comes) std::memset(result.data, 0, result.size);
+                                        if (status == CL_COMPLETE && result.arrived)
+                                            result.arrived();
+                                        Times of_command{};
+                                        if (status == CL_COMPLETE && times)
+                                            of_command = *times ? (*times)() : times_now();
+                                        ending->set(status, of_command);
+                                    });
 }
 
 void NoTransport::drive(Command &command) {
@@ -122,7 +130,8 @@ void DroppedCalls::begin(Recorder &recorder) {
             records.clear();
             more = recorder.wait_and_take(records);
             if (records.empty() || traffic_ == nullptr) continue;
-            for (const Process child : tree_.children) traffic_->sent(child, Carries::calls, records.size());
+            for (const Process child : tree_.children)
+                traffic_->sent(child, Carries::calls, records.size());
         }
     });
 }
@@ -132,17 +141,18 @@ void DroppedCalls::finish() {
 }
 
 SimulatedJob::SimulatedJob(const Simulation &simulation)
-    : simulation_(simulation), agreement_(simulation.rank, simulation.processes), calls_(simulation.processes) {
+    : simulation_(simulation),
+      agreement_(simulation.rank, simulation.processes),
+      calls_(simulation.processes) {
     set_log_rank(static_cast<int>(simulation.rank));
 }
 
 CallStream &SimulatedJob::call_stream() {
     if (simulation_.rank != 0)
-        throw Error(
-            CL_INVALID_OPERATION,
-            fmt::format(
-                "CLDIST_SIMULATE simulates rank {}, but with CLDIST_HOST_MODE=central it can only simulate rank 0",
-                simulation_.rank));
+        throw Error(CL_INVALID_OPERATION,
+                    fmt::format("CLDIST_SIMULATE simulates rank {}, but with "
+                                "CLDIST_HOST_MODE=central it can only simulate rank 0",
+                                simulation_.rank));
     return calls_;
 }
 

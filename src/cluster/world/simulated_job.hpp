@@ -15,7 +15,9 @@ public:
 
 protected:
     void send(const CallHash &, std::span<const Process>, const Blob &) const override {}
-    [[nodiscard]] Blob receive(const CallHash &, Process, Blob expected) const override { return expected; }
+    [[nodiscard]] Blob receive(const CallHash &, Process, Blob expected) const override {
+        return expected;
+    }
 };
 
 /// Transfers nothing: sent data is dropped, received data is zeros, at once, and all commands of
@@ -24,12 +26,14 @@ class NoTransport final : public Transport {
 public:
     NoTransport();
 
-    std::unique_ptr<Operation> transfer(DeviceRange range, Direction direction, const Message &message,
-                                        const Link &link) override;
+    std::unique_ptr<Operation> transfer(DeviceRange range, Direction direction,
+                                        const Message &message, const Link &link) override;
     std::unique_ptr<Operation> send_status(const Message &message, TimesOfCommand times) override;
-    std::unique_ptr<Operation> receive_status(const Message &message, std::shared_ptr<Ending> ending) override;
-    std::unique_ptr<Operation> relay(Result result, const Relay &relay, std::shared_ptr<Ending> ending,
-                                     TimesOfCommand times, bool by_caller) override;
+    std::unique_ptr<Operation> receive_status(const Message &message,
+                                              std::shared_ptr<Ending> ending) override;
+    std::unique_ptr<Operation> relay(Result result, const Relay &relay,
+                                     std::shared_ptr<Ending> ending, TimesOfCommand times,
+                                     bool by_caller) override;
     [[nodiscard]] bool reaches_itself() const override { return false; }
     ProgressThread &progress_thread() override { return progress_thread_; }
     void drive(Command &command) override;

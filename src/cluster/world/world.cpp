@@ -45,7 +45,8 @@ std::vector<std::vector<cl_device_id>> find_native_devices(const Job::Place &pla
     const std::string &places = config().native_icds;
     probe_drivers(places.substr(0, places.find(':')), native_libraries(places));
     try {
-        return choose_devices(open_native_icds(places), config().devices, place.number, place.count);
+        return choose_devices(open_native_icds(places), config().devices, place.number,
+                              place.count);
     } catch (const Error &error) {
         if (place.number == 0) log_warning("{}", error.status().message);
         throw;
@@ -59,7 +60,8 @@ std::vector<std::vector<cl_device_id>> by_memory(std::vector<std::vector<cl_devi
     std::vector<std::vector<cl_device_id>> groups;
     for (auto &devices : platforms) {
         const bool own_memory =
-            query<cl_bool>(devices.front(), CL_DEVICE_HOST_UNIFIED_MEMORY).value_or(CL_FALSE) == CL_FALSE;
+            query<cl_bool>(devices.front(), CL_DEVICE_HOST_UNIFIED_MEMORY).value_or(CL_FALSE) ==
+            CL_FALSE;
         if (choice == DeviceMemories::apart || (choice == DeviceMemories::automatic && own_memory))
             for (const cl_device_id device : devices) groups.push_back({device});
         else
@@ -93,25 +95,28 @@ std::shared_ptr<const AdviceForRoutes> unpack_advice(Unpacker &unpacker) {
 // A buffer that one device alone uses is attached after so many commands.
 constexpr std::uint32_t attach_after = 16;
 
-// The program has ended, and what it does at its end lasts so long: another of its threads is waited for, perhaps.
+// The program has ended, and what it does at its end lasts so long: another of its threads is
+// waited for, perhaps.
 constexpr std::chrono::seconds patience_with_end{5};
 
 // A CPU device's clock is not queried: some drivers report its current frequency.
 bool are_alike(const std::vector<Ref<DeviceObject>> &devices) {
-    constexpr std::array<cl_device_info, 4> params{CL_DEVICE_NAME, CL_DEVICE_VENDOR, CL_DRIVER_VERSION,
-                                                   CL_DEVICE_MAX_COMPUTE_UNITS};
+    constexpr std::array<cl_device_info, 4> params{CL_DEVICE_NAME, CL_DEVICE_VENDOR,
+                                                   CL_DRIVER_VERSION, CL_DEVICE_MAX_COMPUTE_UNITS};
     const auto info = [](const DeviceObject &device, cl_device_info param) {
         const auto at = device.infos.find(param);
         return at != device.infos.end() ? at->second : Blob();
     };
     const auto is_like_first = [&](const Ref<DeviceObject> &device) {
-        return std::all_of(params.begin(), params.end(),
-                           [&](cl_device_info param) { return info(*device, param) == info(*devices.front(), param); });
+        return std::all_of(params.begin(), params.end(), [&](cl_device_info param) {
+            return info(*device, param) == info(*devices.front(), param);
+        });
     };
     return std::all_of(devices.begin(), devices.end(), is_like_first);
 }
 
-World::Shares shares_of(const std::vector<Ref<DeviceObject>> &devices, const cldist::Shares &wanted, bool speaks) {
+World::Shares shares_of(const std::vector<Ref<DeviceObject>> &devices, const cldist::Shares &wanted,
+                        bool speaks) {
     World::Shares shares{std::vector<double>(devices.size(), 1), false};
     switch (wanted.by) {
         case cldist::Shares::By::equal: break;
@@ -122,7 +127,8 @@ World::Shares shares_of(const std::vector<Ref<DeviceObject>> &devices, const cld
                 shares.first = wanted.weights;
             else if (speaks)
                 log_warning(
-                    "CLDIST_SHARES has {} weights, but the job has {} devices; all devices get equal sub-ranges",
+                    "CLDIST_SHARES has {} weights, but the job has {} devices; all devices get "
+                    "equal sub-ranges",
                     wanted.weights.size(), devices.size());
             break;
     }
@@ -144,7 +150,8 @@ constexpr bool mpi_starts_again = false;
 // Otherwise each process of a rank would print it.
 bool speaks_for_job() {
     for (const char *const name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"})
-        if (const char *const rank = std::getenv(name); rank != nullptr) return std::atoi(rank) == 0;
+        if (const char *const rank = std::getenv(name); rank != nullptr)
+            return std::atoi(rank) == 0;
     return true;
 }
 
@@ -167,8 +174,9 @@ void note_program() {
     syscall(SYS_futex, count, FUTEX_WAKE, std::numeric_limits<int>::max(), nullptr, nullptr, 0);
 }
 
-// MPICH's launcher passes each rank a socket. PMI_FD contains its file descriptor. Without that socket, MPI_Init ends the
-// program. A child may have opened another file with this number, so `cldist run` also passes the socket's inode.
+// MPICH's launcher passes each rank a socket. PMI_FD contains its file descriptor. Without that
+// socket, MPI_Init ends the program. A child may have opened another file with this number, so
+// `cldist run` also passes the socket's inode.
 bool has_lost_launcher(const char *descriptor) {
     struct stat state {};
     if (fstat(std::atoi(descriptor), &state) != 0 || !S_ISSOCK(state.st_mode)) return true;
@@ -191,7 +199,8 @@ std::string why_apart() {
     if (const char *const launcher = std::getenv("PMI_FD");
         !mpi_starts_again && launcher != nullptr && has_lost_launcher(launcher))
         return fmt::format(
-            "a parent process has closed the file descriptor {} (PMI_FD), which MPICH needs to join the job (Python's "
+            "a parent process has closed the file descriptor {} (PMI_FD), which MPICH needs to "
+            "join the job (Python's "
             "subprocess keeps it open with pass_fds=[{}])",
             launcher, launcher);
     // `cldist run` gives all processes of a rank one file. A process that joins puts a 0 there and
@@ -207,9 +216,13 @@ std::string why_apart() {
     if (fcntl(file, F_SETLK, &whole) != 0)
         reason = "another process of the rank has joined the job";
     else if (fstat(file, &state) == 0 && state.st_size != 0 && !mpi_starts_again)
-        reason = "with MPICH only the first program of a rank can join the job, and an earlier program has ended";
+        reason =
+            "with MPICH only the first program of a rank can join the job, and an earlier program "
+            "has ended";
     else if (state.st_size != 0 && is_central && programs_begun() == nullptr)
-        reason = "with a central host only the first program can join the job, and an earlier program has ended";
+        reason =
+            "with a central host only the first program can join the job, and an earlier program "
+            "has ended";
     if (reason.empty() && write(file, "", 1) == 1) {
         if (is_central && speaks_for_job()) note_program();
         return {};
@@ -230,10 +243,11 @@ bool World::is_wanted() {
     // Each process would start a separate job.
     const char *const tasks = std::getenv("SLURM_STEP_NUM_TASKS");
     const char *const task = std::getenv("SLURM_PROCID");
-    if (static bool said = false; tasks != nullptr && std::atoi(tasks) > 1 && task != nullptr && std::atoi(task) == 0 &&
-                                  !std::exchange(said, true))
+    if (static bool said = false; tasks != nullptr && std::atoi(tasks) > 1 && task != nullptr &&
+                                  std::atoi(task) == 0 && !std::exchange(said, true))
         log_warning(
-            "the cluster platform has no devices: srun has started {} processes that it did not connect; use srun "
+            "the cluster platform has no devices: srun has started {} processes that it did not "
+            "connect; use srun "
             "--mpi=pmix (with MPICH: --mpi=pmi2)",
             tasks);
     return false;
@@ -244,7 +258,8 @@ World &World::join() {
         if (is_simulated()) return begin(*new SimulatedJob(config().simulate));
         if (const std::string reason = why_apart(); !reason.empty()) {
             if (speaks_for_job())
-                log_warning("{}; this program finds only the OpenCL devices of its own process", reason);
+                log_warning("{}; this program finds only the OpenCL devices of its own process",
+                            reason);
             return begin(*new AloneJob);
         }
         auto &job = *new MpiJob;
@@ -273,8 +288,8 @@ World::World(Job &job)
       schedule_(Topology(found_.hosts, found_.processes), self(),
                 found_.attaches && central_ == nullptr ? attach_after : 0,
                 central_ != nullptr ? Hosts::first : Hosts::all),
-      executor_(schedule_, self(), counters_ != nullptr ? counters_->transport : job_.transport(), found_.memories,
-                host_mode_of(role()), central_.get()) {
+      executor_(schedule_, self(), counters_ != nullptr ? counters_->transport : job_.transport(),
+                found_.memories, host_mode_of(role()), central_.get()) {
     last_number_ = found_.devices.size();
     if (counters_ != nullptr) {
         executor_.objects().count_memory();
@@ -330,8 +345,11 @@ World::Found World::find_devices(Job &job) {
     mine.put(platforms.size());
     for (const auto &devices : platforms) {
         mine.put(devices.size());
-        for (const cl_device_id device : devices) pack(mine, device_infos(device, agreement.alone()));
-        mine.put(query<cl_bool>(devices.front(), CL_DEVICE_HOST_UNIFIED_MEMORY).value_or(CL_FALSE) == CL_TRUE);
+        for (const cl_device_id device : devices)
+            pack(mine, device_infos(device, agreement.alone()));
+        mine.put(
+            query<cl_bool>(devices.front(), CL_DEVICE_HOST_UNIFIED_MEMORY).value_or(CL_FALSE) ==
+            CL_TRUE);
         pack(mine, find_advice(devices.front()));
     }
     const Blob devices_here = mine.take();
@@ -340,7 +358,8 @@ World::Found World::find_devices(Job &job) {
     std::vector<Blob> said(all.size());
     for (const Process process : all) {
         if (!agreement.speaks_for(process)) continue;
-        const std::uint32_t host = process == agreement.self() ? place.host : job.place_of(process).host;
+        const std::uint32_t host =
+            process == agreement.self() ? place.host : job.place_of(process).host;
         said[process] = Packer()
                             .put(host)
                             .put(config().attach)
@@ -371,11 +390,13 @@ World::Found World::find_devices(Job &job) {
             const auto memory = static_cast<MemoryId>(found.memories.size());
             found.processes.push_back(process);
             const bool answers = agreement.speaks_for(process);
-            const auto like = static_cast<MemoryId>(answers ? agreement.self() * count + p : memory);
+            const auto like =
+                static_cast<MemoryId>(answers ? agreement.self() * count + p : memory);
             const auto size = theirs.get<std::size_t>();
             for (std::size_t d = 0; d < size; ++d) {
                 const cl_device_id native = answers ? platforms[p][d] : nullptr;
-                auto *const device = new DeviceObject(process, memory, {native, unpack_device_infos(theirs)}, {}, like);
+                auto *const device = new DeviceObject(
+                    process, memory, {native, unpack_device_infos(theirs)}, {}, like);
                 device->set_number(found.devices.size() + 1);
                 found.devices.emplace_back(device);
             }
@@ -386,12 +407,14 @@ World::Found World::find_devices(Job &job) {
     }
     if (found.devices.empty() && agreement.self() == 0)
         log_warning(
-            "no process has a device of CLDIST_DEVICES={} from the drivers in {}; run `cldist devices` for details",
+            "no process has a device of CLDIST_DEVICES={} from the drivers in {}; run `cldist "
+            "devices` for details",
             config().devices, config().native_icds);
     const bool aggregate = config().view == View::aggregate;
     if (aggregate && config().host_mode == cldist::HostMode::central && agreement.self() == 0)
         log_warning(
-            "CLDIST_VIEW=aggregate is not available with CLDIST_HOST_MODE=central; the program finds all devices");
+            "CLDIST_VIEW=aggregate is not available with CLDIST_HOST_MODE=central; the program "
+            "finds all devices");
     if (aggregate && config().host_mode != cldist::HostMode::central && !found.devices.empty()) {
         found.shares = shares_of(found.devices, wanted, agreement.self() == 0);
         auto *const all = new DeviceObject(std::move(found.devices));
@@ -473,11 +496,13 @@ bool World::has_ended() {
     while (!central_->is_over) std::this_thread::sleep_for(std::chrono::milliseconds(100));
     std::this_thread::sleep_for(patience_with_end);
     api_mutex().lock();
-    throw Error(CL_OUT_OF_RESOURCES,
-                "the program is ending, because another thread has returned from main or called exit");
+    throw Error(
+        CL_OUT_OF_RESOURCES,
+        "the program is ending, because another thread has returned from main or called exit");
 }
 
-// ---- A central host's calls -----------------------------------------------------------------------------------------
+// ---- A central host's calls
+// -----------------------------------------------------------------------------------------
 
 namespace {
 
@@ -529,7 +554,8 @@ void World::write_account(std::uint64_t calls) const {
     const std::string &name = config().counts;
     const bool to_file = !name.empty() && name != "-";
     // Other processes write to the same file.
-    const int file = to_file ? open(name.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666) : STDERR_FILENO;
+    const int file = to_file ? open(name.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666)
+                             : STDERR_FILENO;
     if (file < 0 || write(file, text.data(), text.size()) != static_cast<ssize_t>(text.size()))
         log_error("CLDIST_COUNTS={}: {}", name, std::strerror(errno));
     if (to_file && file >= 0) close(file);

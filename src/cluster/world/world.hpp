@@ -20,8 +20,8 @@
 
 namespace cldist::cluster {
 
-/// All processes of the job and their devices, as this one knows them. There is one, from the program's first question
-/// about devices to its end.
+/// All processes of the job and their devices, as this one knows them. There is one, from the
+/// program's first question about devices to its end.
 class World {
 public:
     /// Whether this process is one of an MPI job, or a cluster by itself (CLDIST_CLUSTER=on). Does
@@ -47,14 +47,16 @@ public:
     [[nodiscard]] const std::vector<Ref<DeviceObject>> &devices() const { return found_.devices; }
     [[nodiscard]] std::uint64_t next_number() { return ++last_number_; }
 
-    /// The shares of the members of an aggregate device in its launches. If `adapts`, they change with measurements.
+    /// The shares of the members of an aggregate device in its launches. If `adapts`, they change
+    /// with measurements.
     struct Shares {
         std::vector<double> first;
         bool adapts = false;
     };
     [[nodiscard]] const Shares &shares() const { return found_.shares; }
 
-    /// In the host: puts a call's record behind those before. Waits while the others are slower. Under the lock.
+    /// In the host: puts a call's record behind those before. Waits while the others are slower.
+    /// Under the lock.
     void append(std::span<const std::byte> record);
     /// In the host: a compiler has run. The static objects that it makes when it first runs would
     /// go before the platform's end, which waits for other threads' builds: the end is registered
@@ -68,7 +70,8 @@ public:
     RecordReader &records() { return central_->records(); }
     /// The record of the program's end.
     static constexpr std::uint64_t end_of_calls = 0;
-    /// That of a queue whose user events the host forgets, followed by the queue's number. No call has this one.
+    /// That of a queue whose user events the host forgets, followed by the queue's number. No call
+    /// has this one.
     static constexpr std::uint64_t user_events_over = 1000;
     /// In the host: appends that record. Under the lock.
     void tell_user_events_over(std::uint64_t queue);
@@ -86,7 +89,8 @@ private:
     };
 
     struct Counters {
-        explicit Counters(Job &job) : traffic(job.agreement().processes()), transport(job.transport(), traffic) {
+        explicit Counters(Job &job)
+            : traffic(job.agreement().processes()), transport(job.transport(), traffic) {
             job.agreement().count(traffic);
         }
         Traffic traffic;
@@ -117,7 +121,9 @@ private:
     [[nodiscard]] bool is_central() const { return central_ != nullptr; }
     [[nodiscard]] bool is_host() const { return role() == HostRole::central; }
     [[nodiscard]] HostRole role() const {
-        return central_ == nullptr ? HostRole::replicated : self() == 0 ? HostRole::central : HostRole::follower;
+        return central_ == nullptr ? HostRole::replicated
+               : self() == 0       ? HostRole::central
+                                   : HostRole::follower;
     }
     explicit World(Job &job);
     static World &join();
