@@ -12,16 +12,16 @@
 
 namespace cldist::cluster {
 
-/// How fast one device of this process does the parts of launches of one kind, by its events'
-/// times. Waits for none of them. Under the lock.
+/// Measures how fast one device of this process runs parts of one kind of launches, from the
+/// profiling times of native events. Waits for no event. Callers hold the lock.
 class PartTimes {
 public:
-    /// `launch(waits)` enqueues a part of so many work-items on a native queue that keeps times,
-    /// and returns OpenCL's code.
+    /// Calls `launch(waits)`, which enqueues a part with `work_items` work-items on a native queue
+    /// with profiling, and returns its OpenCL code.
     template <typename Launch>
     cl_int measure(double work_items, const Waits &waits, Launch &&launch) {
         look();
-        // The first one may take as long as its kernel's compilation.
+        // The first part is not measured: it may include the compilation of the kernel.
         if (std::exchange(is_first_, false) || open_.size() >= most_open) return launch(waits);
         Event event;
         const cl_int code = launch(Waits{waits.count, waits.events, event.out()});
@@ -31,7 +31,8 @@ public:
         return code;
     }
 
-    /// In work-items per second, of those parts that have ended since the last call; 0 if none has.
+    /// Returns the median speed of the parts that have ended since the last call, in work-items per
+    /// second. 0 if none has ended.
     [[nodiscard]] double take_rate();
 
 private:
@@ -44,20 +45,22 @@ private:
     void look();
 
     bool is_first_ = true;
-    std::deque<Part> open_;  // the oldest first
+    std::deque<Part> open_;  // measured parts that may still run, oldest first
     splitting::MedianRate rate_;
 };
 
-/// Launches of a context where shares are adapted to how fast devices are. Kinds of them are the
-/// same in all processes. Under the lock.
+/// The launches of a context whose work distribution adapts to the speeds of its devices. Launches
+/// have the same kinds in all processes. Callers hold the lock.
 struct Adaptation {
     explicit Adaptation(std::vector<double> first) : shares(std::move(first)) {}
 
-    /// That of launches of kernels of that name whose numbers of work-items are of one magnitude.
+    /// Returns the kind of a launch. Launches of kernels with the same name whose global sizes have
+    /// the same order of magnitude are of one kind.
     std::size_t kind_of(const std::string &kernel, const splitting::Launch &launch);
 
     splitting::AdaptedShares shares;  ///< the same in all processes
-    /// For each kind the times of the parts of this process's devices, by the member's place.
+    /// Per kind: the measurements of this process's devices. The key is the device's index in the
+    /// context.
     std::vector<std::map<std::size_t, PartTimes>> times;
 
 private:

@@ -11,10 +11,11 @@
 namespace cldist::cluster {
 namespace {
 
-// What a part's launch answers for itself alone.
+// Functions that return other values in a part of a launch than in the whole launch.
 constexpr std::array<std::string_view, 6> launch_functions = {
     "get_group_id",      "get_num_groups",       "get_global_size",
     "get_global_offset", "get_global_linear_id", "get_group_linear_id"};
+// Functions whose results or effects depend on the size or number of work-groups.
 constexpr std::array<std::string_view, 9> group_functions = {
     "get_local_size",     "get_local_id",        "get_enqueued_local_size",
     "get_group_id",       "get_num_groups",      "barrier",
@@ -27,7 +28,7 @@ bool is_one_of(std::string_view name, const std::array<std::string_view, size> &
 
 struct Function {
     std::string name;
-    std::size_t name_at;  // tokens
+    std::size_t name_at;  // token, like the next three members
     std::size_t opens;    // "(" of its parameters
     std::size_t closes;
     std::size_t body;  // "{"; 0 if it is only declared
@@ -37,15 +38,15 @@ struct Function {
 struct Found {
     std::vector<Function> functions;
     std::set<std::string> macros;
-    // By function and macro: the names in it.
+    // Per function and macro: the names that it contains.
     std::map<std::string, std::set<std::string>> mentions;
     bool has_global_variables = false;
-    bool is_balanced = true;  // its braces are
+    bool is_balanced = true;  // each "{" has its "}"
 };
 
 Found find_functions(const Text &text) {
     Found found;
-    std::size_t begin = 0;  // of the declaration
+    std::size_t begin = 0;  // first token of the current declaration
     const auto is_in_declaration = [&](std::size_t end,
                                        std::initializer_list<std::string_view> words) {
         for (std::size_t at = begin; at < end; ++at)
@@ -115,7 +116,7 @@ Found find_functions(const Text &text) {
     return found;
 }
 
-/// All names that a function may come to.
+/// The names that a function uses, directly or through functions and macros.
 std::set<std::string> reached(const Found &found, const std::string &from) {
     std::set<std::string> names;
     std::vector<std::string> open{from};
@@ -140,7 +141,8 @@ constexpr std::string_view prelude_types =
 #define cldist_launch_pointer __private const struct cldist_launch *
 )";
 
-// Each replaces a function, which no macro hides yet.
+// Parameters and bodies of the replacements. The calls in them reach the built-in functions,
+// because the macros that hide these functions follow.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 6> prelude_functions = {{
     {"get_group_id",
      "uint d) { return get_group_id(d) + (d < 3 ? (size_t)l->first_group[d] : 0); }"},
@@ -159,7 +161,7 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 6> prelude_f
 }};
 
 struct Edit {
-    std::size_t at;  // a character
+    std::size_t at;  // character
     std::size_t length;
     std::string text;
 };
@@ -168,7 +170,8 @@ struct Edit {
 
 namespace {
 
-/// Whether names that the program uses may not be seen in its text.
+/// Returns true if the program may use names that its text does not show, for example names that a
+/// macro concatenates.
 bool hides_names(const std::string &source, const Text &text, const std::string &options) {
     if (options.find("get_") != std::string::npos) return true;
     for (const std::string_view paste : {"##", "%:%:"})
@@ -243,7 +246,7 @@ std::string adapted_source(const std::string &source, bool hides_names) {
             if (name != from && kernels.contains(name)) called.insert(name);
 
     std::vector<Edit> edits;
-    // Whether it is without parameters, whether with.
+    // Per name: whether a function without parameters exists, and whether one with parameters does.
     std::map<std::string, std::pair<bool, bool>> arities;
     for (const Function &function : found.functions) {
         const bool is_helper = helpers.contains(function.name);

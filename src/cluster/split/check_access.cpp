@@ -15,13 +15,13 @@ using splitting::Intervals;
 
 using Bytes = std::vector<std::byte>;
 
-/// The contents of bytes that are not said to be read, in a trial. Other values at bytes that are
-/// said to be written show whether they were.
+/// How a trial fills the bytes that the part does not read according to its accesses. Bytes that
+/// the part should write get other values than the rest, so that unwritten bytes are noticed.
 enum class Fill { zeros, varied };
 
-/// In the first trial all bytes are alike; in the second each argument and each byte has another
-/// one, so that what is copied from one such place to another is seen, too. As floating-point
-/// numbers they are small, as integers of one byte as well.
+/// `zeros` uses one value for all bytes. `varied` makes it depend on argument and byte, so that
+/// copies from such bytes to others are noticed, too. The values are small both as floating-point
+/// numbers and as one-byte integers.
 std::byte filling(Fill fill, bool is_written, std::size_t copy, std::size_t at) {
     if (fill == Fill::zeros) return is_written ? std::byte{0x55} : std::byte{0};
     return static_cast<std::byte>((is_written ? 0xa0U : 0x30U) | ((mixed(at) + copy) & 0xfU));
@@ -33,7 +33,7 @@ Intervals without(const Intervals &all, const Intervals &some) {
     return rest;
 }
 
-/// A part on copies of its arguments.
+/// Runs a part on copies of its buffers.
 class Trial {
 public:
     Trial(const QueueObject &lane, const KernelObject &kernel, const SplitLaunch &split,
@@ -160,13 +160,13 @@ private:
                   text_of(part_.range, split_.launch.dimensions), what, bytes.begin, bytes.end);
     }
 
-    /// The first range in `where` of bytes for which `wrong` holds; an empty one if there is none.
+    /// The first range of bytes in `where` that are wrong. Empty if there is none.
     template <typename Wrong>
     static Interval first_of(const Intervals &where, Wrong &&wrong) {
         for (const Interval &interval : where)
             for (std::size_t at = interval.begin; at < interval.end; ++at) {
                 if (!wrong(at)) continue;
-                // Bytes of which one or two are right by chance are one range.
+                // Joins ranges up to two bytes apart: the bytes between are right by chance.
                 std::size_t last = at;
                 for (std::size_t end = at + 1; end < interval.end && end - last <= 3; ++end)
                     if (wrong(end)) last = end;
@@ -195,7 +195,8 @@ private:
                 "leaves unchanged, although they are reported as written and not as read,");
     }
 
-    /// Whether what it writes does.
+    /// Returns true if the written bytes differ between two runs, so that they depend on the
+    /// fillings.
     [[nodiscard]] bool depends(const std::vector<Bytes> &out_a, const std::vector<Bytes> &out_b,
                                const std::vector<Bytes> &in_a,
                                const std::vector<Bytes> &in_b) const {
@@ -207,7 +208,8 @@ private:
         return false;
     }
 
-    /// Narrows down the bytes on which the part depends.
+    /// Finds the undeclared bytes on which the part depends, by bisection, and logs one range per
+    /// argument.
     void find_read(const std::vector<Bytes> &inputs_a, const std::vector<Bytes> &out_a,
                    const std::vector<Bytes> &inputs_b) {
         const auto differs = [&](std::size_t copy, Interval bytes) {

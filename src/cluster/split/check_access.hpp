@@ -5,16 +5,15 @@
 
 namespace cldist::cluster {
 
-/// CLDIST_CHECK_ACCESS: names what is wrong in what a kernel's parts are said to read and write.
-///
-/// Before the launch: names the bytes that a part is said to read and nobody has written.
+/// For CLDIST_CHECK_ACCESS. Called before the launch. Logs bytes that a part reads according to its
+/// accesses, although nothing has written them.
 void check_contents(const KernelObject &kernel, const SplitLaunch &split,
                     const SplitLaunch::PartOfLaunch &part, const Schedule &schedule);
-/// Runs a part on copies of its memory, after the bytes that it is said to read have arrived.
-/// Reports bytes that it reads without being said to: its output depends on them. Also reports
-/// bytes that it writes without being said to, and bytes that it leaves unchanged although they are
-/// said to be written, and not to be read. The memory itself is unchanged. Waits for the device.
-/// `with_local`: the launch has its local size natively, too.
+/// For CLDIST_CHECK_ACCESS. Runs a part on copies of its buffers, after the bytes that it reads
+/// have arrived. Logs bytes that it reads undeclared (its output depends on them) or writes
+/// undeclared. Also logs bytes that it leaves unchanged although they are declared as written and
+/// not as read. The part's own buffers stay unchanged. Waits for the device. `with_local`: the
+/// native launch gets the local size, too.
 void check_part(const QueueObject &lane, const KernelObject &kernel, const SplitLaunch &split,
                 const SplitLaunch::PartOfLaunch &part, bool with_local);
 

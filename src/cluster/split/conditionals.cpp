@@ -21,9 +21,10 @@ bool is_one_of(std::string_view name, const Names &names) {
     return std::find(std::begin(names), std::end(names), name) != std::end(names);
 }
 
-/// Whether compilers may predefine a macro of this name, whose value is not fixed by the language.
+/// Returns true if compilers may predefine a macro of this name with different values.
 bool is_compilers(std::string_view name) {
-    // Names that are no macros, or not of any value outside of conditionals.
+    // Keywords, predefined identifiers, names with a meaning only in macros, and __LINE__, which
+    // has the same value everywhere. Names that begin with __has_ occur only in conditionals.
     static constexpr std::array<std::string_view, 22> keywords = {
         "__kernel",      "__global",    "__local",      "__constant",   "__private",
         "__generic",     "__read_only", "__write_only", "__read_write", "__attribute",
@@ -37,7 +38,7 @@ bool is_compilers(std::string_view name) {
            name.starts_with("CL_VERSION_") || name.starts_with("FP_FAST_FMA");
 }
 
-/// Whether a macro's value depends on the text around it or on the time.
+/// Returns true if the macro's value depends on its position in the files or on the time.
 bool is_of_the_moment(std::string_view name) {
     static constexpr std::array<std::string_view, 8> names = {
         "__COUNTER__",   "__INCLUDE_LEVEL__", "__FILE__", "__BASE_FILE__",
@@ -51,7 +52,8 @@ void check_name(std::string_view name) {
                                  ", whose value may differ for the device's compiler");
 }
 
-/// Continued lines become one; their ends follow it.
+/// Joins continued lines. The newlines that this removes follow the joined line, so that later
+/// lines keep their numbers.
 std::string spliced(const std::string &source) {
     std::string text;
     std::size_t owed = 0;
@@ -88,11 +90,11 @@ Role role_of(const std::vector<std::string> &words) {
     return words[0] == "endif" ? Role::ends : Role::other;
 }
 
-/// Numbers of lines as compilers count them.
+/// Converts positions in a text to the line numbers that compilers use.
 class Lines {
 public:
     explicit Lines(const std::string &text) : text_(text) {}
-    /// The line of a place, which must not be before the last place asked about.
+    /// Positions must not decrease from call to call.
     unsigned at(std::size_t place) {
         const auto from = text_.begin() + static_cast<std::ptrdiff_t>(counted_);
         const auto to = text_.begin() + static_cast<std::ptrdiff_t>(place);
@@ -100,7 +102,7 @@ public:
         counted_ = place;
         return line_;
     }
-    /// The directive that ends at `end` is #line.
+    /// Applies the #line directive that ends at `end`.
     void set(const std::vector<std::string> &words, std::size_t end) {
         unsigned line = 0;
         if (words.size() < 2 ||
@@ -110,7 +112,7 @@ public:
                 "a #line directive has a number that is not a constant, which cldist does not "
                 "understand");
         at(end);
-        line_ = line - 1;  // its own end follows
+        line_ = line - 1;  // its newline is still to be counted
     }
 
 private:
@@ -123,12 +125,12 @@ private:
 
 Conditionals::Conditionals(const std::string &source, const std::string &options)
     : source_(spliced(source)) {
-    // Other spellings of "#".
+    // Digraph and trigraph for "#".
     for (const char *const spelling : {"%:", "\?\?="})
         if (source_.find(spelling) != std::string::npos)
             throw std::runtime_error(std::string("the program has \"") + spelling +
                                      "\", which cldist does not understand");
-    // As an operator, it is not among the directives.
+    // _Pragma is an operator, so it does not occur among the directives.
     if (source_.find("_Pragma") != std::string::npos && source_.find("_macro") != std::string::npos)
         throw std::runtime_error(
             "the program may define macros by _Pragma, which cldist does not understand");
@@ -149,7 +151,7 @@ Conditionals::Conditionals(const std::string &source, const std::string &options
         for (const std::string &word : words)
             if (is_compilers(word)) macros.insert(word);
     }
-    // Those that -D defines may be made of them.
+    // Macros defined by -D may expand to predefined macros.
     const Text of_options(options);
     for (std::size_t i = 0; i < of_options.tokens().size(); ++i) {
         if (!of_options.is_name(i)) continue;
@@ -254,15 +256,16 @@ std::string Conditionals::decided(const std::string &report) const {
     std::string program;
     for (std::size_t i = 0; i < macros_.size(); ++i) {
         const std::string &value = found.values[i];
-        if (value == "=" + macros_[i]) continue;  // it has parameters
+        if (value == "=" + macros_[i]) continue;  // has parameters, so its name is not expanded
         program += "#undef " + macros_[i] + "\n";
         if (!value.empty()) program += "#define " + macros_[i] + " " + value.substr(1) + "\n";
     }
     if (!program.empty()) program += "#line 1\n";
 
     const Text text(source_);
-    std::vector<bool> open;  // of conditionals: whether the branch is taken. Branches within a
-                             // branch that is not taken are not taken, either
+    // Per open conditional: whether its current branch is taken. The compiler takes no branch that
+    // is inside a branch that it does not take.
+    std::vector<bool> open;
     const auto is_live = [&] { return open.empty() || open.back(); };
     std::size_t copied = 0;
     std::size_t branch = 0;

@@ -8,20 +8,20 @@
 
 namespace cldist::cluster {
 
-/// A built program as an aggregate device gives it for its binary. The drivers' binaries do not
-/// serve: they may be of a source that was adapted, and do not show what their kernels access.
+/// The "binary" of a built program on an aggregate device. The drivers' binaries are unsuitable:
+/// they may come from an adapted source, and they do not show what their kernels access.
 struct SourceBinary {
-    std::string source;   ///< with its included files in place
-    std::string options;  ///< that it was built with
+    std::string source;   ///< included files replace their directives
+    std::string options;  ///< of clBuildProgram
 
     bool operator==(const SourceBinary &) const = default;
 };
 
 std::vector<std::byte> binary_of(const SourceBinary &program);
 
-/// Whether it is such a binary, whole or not.
+/// Returns true if it begins like the result of binary_of(). It may be damaged.
 bool is_source_binary(std::span<const std::byte> binary);
-/// Nothing if it is none, or was changed.
+/// Returns nothing if it is not the unchanged result of binary_of().
 std::optional<SourceBinary> source_of(std::span<const std::byte> binary);
 
 }  // namespace cldist::cluster

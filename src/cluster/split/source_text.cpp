@@ -39,7 +39,8 @@ std::size_t Text::closing(std::size_t open) const {
     const std::string_view opens = of(open);
     const std::string_view closes = opens == "(" ? ")" : opens == "{" ? "}" : "]";
     std::size_t depth = 0;
-    // Conditionals, the outermost of them in a branch that is not its first.
+    // Number of open conditionals, counted from the outermost one whose first branch has ended. 0
+    // in first branches.
     std::size_t skipped = 0;
     for (std::size_t at = open; at < tokens_.size(); ++at) {
         if (is_directive(at)) {
@@ -79,7 +80,8 @@ std::size_t Text::end_of_directive(std::size_t at) const {
     return std::min(at, text_.size());
 }
 
-/// At the end of its line if it is not closed: an apostrophe of #error's text.
+/// A literal that is not closed ends with its line, for example an apostrophe in the text of
+/// #error.
 std::size_t Text::end_of_literal(std::size_t at) const {
     const char quote = text_[at];
     for (++at; at < text_.size() && text_[at] != '\n'; ++at) {
@@ -137,14 +139,14 @@ void include_into(std::string &out, const std::string &source, const FindInclude
         if (last == std::string_view::npos) continue;
         std::string name(directive.substr(first + 1, last - first - 1));
         std::optional<std::string> included;
-        // Beside the file that includes it, first.
+        // A name in quotes is first searched in the folder of the including file.
         if (const std::size_t folder = open.empty() ? std::string::npos : open.back().rfind('/');
             directive[first] == '"' && folder != std::string::npos) {
             const std::string beside = open.back().substr(0, folder + 1) + name;
             if ((included = find(beside))) name = beside;
         }
         if (!included) included = find(name);
-        // Two files may include each other: guards then keep the second time empty.
+        // Files may include each other. Include guards make the second inclusion empty.
         const auto is_open = std::count(open.begin(), open.end(), name);
         if (!included || is_open > 1 || out.size() > largest) continue;
         const auto line =
@@ -168,7 +170,7 @@ void include_into(std::string &out, const std::string &source, const FindInclude
 std::string with_includes(const std::string &source, const FindInclude &find) {
     std::string out;
     std::vector<std::string> open;
-    std::vector<std::string> once;  // files that want to be included once
+    std::vector<std::string> once;  // files with #pragma once
     include_into(out, source, find, open, once);
     return out;
 }

@@ -12,17 +12,17 @@ namespace cldist::cluster {
 struct Token {
     enum class Kind { name, other, directive };
     Kind kind;
-    std::size_t begin;
+    std::size_t begin;  ///< characters [begin, end) of the text
     std::size_t end;
 };
 
 [[nodiscard]] bool continues_name(char c);
 
-/// The names, numbers and punctuation of a text in OpenCL C. A directive is one token, to the end
-/// of its last line.
+/// The tokens (names, numbers, punctuation) of an OpenCL C source. A directive is one token, to the
+/// end of its last line.
 class Text {
 public:
-    /// `text` must outlive it.
+    /// `text` must outlive this object.
     explicit Text(const std::string &text);
     explicit Text(std::string &&text) = delete;
 
@@ -41,8 +41,9 @@ public:
     [[nodiscard]] bool is_directive(std::size_t token) const {
         return token < tokens_.size() && tokens_[token].kind == Token::Kind::directive;
     }
-    /// The token that closes the bracket `open`; the number of tokens if there is none. The first
-    /// branch of conditionals counts: each branch may open a bracket that is closed after them.
+    /// Returns the token that closes the bracket `open`, or the number of tokens if there is none.
+    /// Only first branches of conditionals count, because each branch may open a bracket that is
+    /// closed after #endif.
     [[nodiscard]] std::size_t closing(std::size_t open) const;
 
 private:
@@ -58,10 +59,10 @@ private:
 /// The words of a directive: "define", "name", ….
 std::vector<std::string> words_of(std::string_view directive);
 
-/// The text of an included file, if it is known.
+/// Returns the text of an included file, or nothing if the file is not found.
 using FindInclude = std::function<std::optional<std::string>(const std::string &name)>;
 
-/// The text with the files that it includes in place of their directives, as far as they are known.
+/// Replaces #include directives by the files that `find` finds. Other #include directives stay.
 std::string with_includes(const std::string &source, const FindInclude &find);
 
 }  // namespace cldist::cluster

@@ -21,7 +21,7 @@ using splitting::ArgumentAccess;
 using splitting::Interval;
 using splitting::Intervals;
 
-constexpr std::size_t most_launches = 4096;  // that are kept of a kernel
+constexpr std::size_t most_launches = 4096;  // cached per kernel
 
 std::string text_of(const Intervals &intervals) {
     if (intervals.empty()) return "nothing";
@@ -94,12 +94,13 @@ std::shared_ptr<Splitting> Splitting::with_model(
 }
 
 splitting::Launch Splitting::with_local(splitting::Launch launch, std::size_t most) const {
-    // Rows as long as drivers like them; then what is left.
+    // Drivers prefer long rows. Higher dimensions get the rest of `most`.
     constexpr std::array<std::size_t, 3> wanted{64, 16, 4};
     for (unsigned i = 0; i < launch.dimensions; ++i) {
         const std::size_t global = std::max<std::size_t>(launch.global.at(i), 1);
         std::size_t local = std::min({wanted.at(i), std::max<std::size_t>(most, 1), global});
-        // Else it only says where a launch may be cut: there are to be many such places.
+        // If the kernel can't query it, it only defines where the launch may be cut. Small groups
+        // allow many cuts.
         if (!asks_for_groups_)
             local =
                 i == 0 ? std::min(local, std::max<std::size_t>(std::bit_floor(global / 64), 1)) : 1;
@@ -146,7 +147,7 @@ SplitLaunch &Splitting::split(const KernelObject &kernel, const splitting::Launc
         adaptation_ != nullptr ? adaptation_->shares.shares() : shares_;
     const std::vector<double> equal(shares.size(), 1);
     std::string why = plan(kernel, *split, shares);
-    // Parts of other sizes may be such that no two write the same byte.
+    // With equal shares, perhaps no two parts write the same byte.
     if (!why.empty() && shares != equal) why = plan(kernel, *split, equal);
     if (!why.empty()) {
         split->parts.clear();
@@ -160,7 +161,6 @@ SplitLaunch &Splitting::split(const KernelObject &kernel, const splitting::Launc
     return *(launches_[key_] = std::move(split));
 }
 
-// Gives why it can't be split; nothing if it can.
 std::string Splitting::plan(const KernelObject &kernel, SplitLaunch &split,
                             std::span<const double> shares) const {
     split.parts.clear();
@@ -177,7 +177,7 @@ std::string Splitting::plan(const KernelObject &kernel, SplitLaunch &split,
         std::size_t end;
         std::size_t part;
     };
-    std::map<BufferId, std::vector<Written>> written;  // by all parts
+    std::map<BufferId, std::vector<Written>> written;  // by any part
     const auto ranges = splitting::partition(split.launch, shares);
     for (std::size_t lane = 0; lane < ranges.size(); ++lane) {
         if (ranges[lane].empty()) continue;
@@ -185,7 +185,7 @@ std::string Splitting::plan(const KernelObject &kernel, SplitLaunch &split,
         if (!accesses)
             return "cldist cannot compute its accesses for these sizes and argument values";
         SplitLaunch::PartOfLaunch part{lane, ranges[lane], {}, {}};
-        std::map<BufferId, std::pair<Intervals, Intervals>> uses;  // what is read, and written
+        std::map<BufferId, std::pair<Intervals, Intervals>> uses;  // reads, writes
         for (cl_uint i = 0; i < kernel.arguments.size(); ++i) {
             MemObject *const memory = kernel.arguments[i].memory.get();
             if (memory == nullptr) continue;
@@ -249,7 +249,7 @@ std::string Splitting::plan(const KernelObject &kernel, SplitLaunch &split,
                     argument = j;
             const unsigned dimensions = split.launch.dimensions;
             const std::size_t end = std::min(all[i].end, all[i - 1].end);
-            // Bytes that are also read may stay unwritten.
+            // A part may leave bytes unwritten that it also reads.
             const auto surely_writes = [&](std::size_t part) {
                 const auto &accesses = split.parts[part].accesses;
                 return std::none_of(accesses.begin(), accesses.end(), [&](const Access &access) {
@@ -268,8 +268,8 @@ std::string Splitting::plan(const KernelObject &kernel, SplitLaunch &split,
     return {};
 }
 
-/// The bytes that two neighbouring parts both use. Devices send them to each other after one of
-/// them has written them.
+/// The bytes that neighbouring parts both use, for CLDIST_EXPLAIN. One device sends them to the
+/// other after it has written them.
 std::string Splitting::text_of_common(const KernelObject &kernel, const SplitLaunch &split) const {
     std::string text;
     for (std::size_t i = 1; i < split.parts.size(); ++i) {

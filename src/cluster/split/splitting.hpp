@@ -14,55 +14,59 @@
 
 namespace cldist::cluster {
 
-/// How launches of one kind are shared out among the members of an aggregate device: the same in
-/// all processes.
+/// How a launch with certain sizes and arguments is distributed over the members of an aggregate
+/// device. Equal in all processes.
 struct SplitLaunch {
     struct PartOfLaunch {
-        std::size_t lane;  ///< the member's place
+        std::size_t lane;  ///< index of the device in the context
         splitting::SubRange range;
-        std::vector<Access> accesses;  ///< by buffer and byte
-        /// For each argument what it was said to use; kept only for CLDIST_CHECK_ACCESS.
+        std::vector<Access> accesses;  ///< sorted by buffer and first byte
+        /// The accesses by argument. Kept only for CLDIST_CHECK_ACCESS.
         std::vector<splitting::ArgumentAccess> arguments;
     };
 
     splitting::Launch launch;
-    std::vector<PartOfLaunch> parts;  ///< none: it runs whole, on the first member
-    std::vector<CommandPart> all;     ///< the same for the schedule
-    std::vector<BufferId> buffers;    ///< that they use
-    KnownParts known;
-    bool checked = false;
-    std::size_t kind = 0;  ///< where shares are adapted: which, for the Adaptation;
-    unsigned version = 0;  ///< of the shares with which it was cut
+    std::vector<PartOfLaunch> parts;  ///< empty: runs unsplit on the first member
+    std::vector<CommandPart> all;     ///< the same parts, for the schedule
+    std::vector<BufferId> buffers;    ///< the buffers that the parts use
+    KnownParts known;                 ///< the schedule's cached decisions
+    bool checked = false;             ///< CLDIST_CHECK_ACCESS has checked it
+    std::size_t kind = 0;             ///< the launch's kind in the Adaptation, if there is one
+    unsigned version = 0;             ///< version of the Adaptation's shares
 
+    /// The last argument of the kernel for a part, if its source is adapted.
     [[nodiscard]] WholeLaunch whole(const splitting::SubRange &range) const;
 };
 
-/// How one kernel is split. Under the lock.
+/// How one kernel's launches are split. Callers hold the lock.
 class Splitting {
 public:
-    /// `why_not`: why launches run whole whatever the model says; or empty. Without a model they
-    /// do, too. `shares`: those of members where they stay as they are; `adaptation` is null then.
+    /// `why_not`: why launches run unsplit regardless of `model`, or empty. Without a model they
+    /// run unsplit, too. `speaks`: this process logs. `shares` are the fixed shares of the member
+    /// devices. With an `adaptation`, its shares are used instead.
     Splitting(std::string kernel, std::shared_ptr<const splitting::AccessModel> model,
               std::string why_not, bool asks_for_groups, bool speaks, std::vector<double> shares,
               std::shared_ptr<Adaptation> adaptation);
 
-    /// How a launch with the kernel's arguments, all of which are set, is split. Valid until the
-    /// next call.
+    /// How a launch is split. All arguments of the kernel must be set. Valid until the next call.
     SplitLaunch &split(const KernelObject &kernel, const splitting::Launch &launch);
 
-    /// The local size for launches without one: a divisor of the global size, with at most `most`
-    /// work-items, or any size if the kernel can't query it.
+    /// Sets the local size of a launch without one. If the kernel may query it, it divides the
+    /// global size and has at most `most` work-items. Otherwise it only defines where the launch
+    /// may be cut.
     [[nodiscard]] splitting::Launch with_local(splitting::Launch launch, std::size_t most) const;
     [[nodiscard]] bool asks_for_groups() const { return asks_for_groups_; }
     [[nodiscard]] const std::string &kernel() const { return kernel_; }
-    /// The same kernel, with other functions.
+    /// The same kernel with another model.
     [[nodiscard]] std::shared_ptr<Splitting> with_model(
         std::shared_ptr<const splitting::AccessModel> model, std::string why_not) const;
 
 private:
     using Key = std::vector<std::uint64_t>;
 
+    /// Logs, once per reason, that launches run unsplit.
     void say_whole(const std::string &why);
+    /// Sets the parts and buffers. Returns why the launch can't be split; empty if it can.
     std::string plan(const KernelObject &kernel, SplitLaunch &split,
                      std::span<const double> shares) const;
     void explain(const KernelObject &kernel, const SplitLaunch &split) const;
@@ -73,19 +77,19 @@ private:
     const std::shared_ptr<const splitting::AccessModel> model_;
     const std::string why_not_;
     const bool asks_for_groups_;
-    const bool speaks_;  ///< rank 0 does
+    const bool speaks_;
     const std::vector<double> shares_;
     const std::shared_ptr<Adaptation> adaptation_;
-    std::vector<std::string> said_;
+    std::vector<std::string> said_;  ///< reasons that were logged
     std::map<Key, std::unique_ptr<SplitLaunch>> launches_;
-    Key key_;
+    Key key_;  ///< a member to reuse its memory
 };
 
 /// For people: "[0, 64) x [0, 8)".
 std::string text_of(const splitting::SubRange &range, unsigned dimensions);
 
-/// The access functions of a kernel (DistCL: meta-functions): symbols of the program, or of the
-/// libraries in CLDIST_META. Null if there are none.
+/// Returns a model of the kernel's access functions (DistCL: meta-functions), which are symbols of
+/// the program or of the libraries in CLDIST_META. Null if there are none.
 std::shared_ptr<const splitting::AccessModel> find_functions(const std::string &kernel);
 
 }  // namespace cldist::cluster
