@@ -59,8 +59,7 @@ struct Adaptation {
     std::size_t kind_of(const std::string &kernel, const splitting::Launch &launch);
 
     splitting::AdaptedShares shares;  ///< the same in all processes
-    /// Per kind: the measurements of this process's devices. The key is the device's index in the
-    /// context.
+    /// Per kind, by device index in the context: the measurements of this process's devices.
     std::vector<std::map<std::size_t, PartTimes>> times;
 
 private:

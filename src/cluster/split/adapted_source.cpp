@@ -170,8 +170,7 @@ struct Edit {
 
 namespace {
 
-/// Returns true if the program may use names that its text does not show, for example names that a
-/// macro concatenates.
+/// Returns true if the program may use names that are not in its text, such as pasted names (##).
 bool hides_names(const std::string &source, const Text &text, const std::string &options) {
     if (options.find("get_") != std::string::npos) return true;
     for (const std::string_view paste : {"##", "%:%:"})

@@ -29,8 +29,7 @@ struct SourceFacts {
     /// By kernel: true if the kernel may use the size or number of its work-groups, so that its
     /// results may depend on them.
     std::map<std::string, bool> asks_for_groups;
-    /// A function queries a value that differs between a launch and its parts, so adapted_source()
-    /// is needed.
+    /// A function queries a value that differs in parts of a launch: adapted_source() is needed.
     bool asks_for_launch = false;
     /// The text may not show all names: build options, macros that concatenate or a file that was
     /// not found may contain others. Then kernels may query anything.

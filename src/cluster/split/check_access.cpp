@@ -195,8 +195,7 @@ private:
                 "leaves unchanged, although they are reported as written and not as read,");
     }
 
-    /// Returns true if the written bytes differ between two runs, so that they depend on the
-    /// fillings.
+    /// Returns true if the bytes that the part writes depend on the filling.
     [[nodiscard]] bool depends(const std::vector<Bytes> &out_a, const std::vector<Bytes> &out_b,
                                const std::vector<Bytes> &in_a,
                                const std::vector<Bytes> &in_b) const {
@@ -208,8 +207,7 @@ private:
         return false;
     }
 
-    /// Finds the undeclared bytes on which the part depends, by bisection, and logs one range per
-    /// argument.
+    /// Logs the undeclared bytes on which the part depends, one range per argument (bisection).
     void find_read(const std::vector<Bytes> &inputs_a, const std::vector<Bytes> &out_a,
                    const std::vector<Bytes> &inputs_b) {
         const auto differs = [&](std::size_t copy, Interval bytes) {

@@ -80,8 +80,7 @@ std::size_t Text::end_of_directive(std::size_t at) const {
     return std::min(at, text_.size());
 }
 
-/// A literal that is not closed ends with its line, for example an apostrophe in the text of
-/// #error.
+/// An unclosed literal, such as an apostrophe in the text of #error, ends with its line.
 std::size_t Text::end_of_literal(std::size_t at) const {
     const char quote = text_[at];
     for (++at; at < text_.size() && text_[at] != '\n'; ++at) {
