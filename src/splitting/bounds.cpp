@@ -105,7 +105,7 @@ Form Evaluation::wrapped(Form form, unsigned width) const {
     return form;
 }
 
-/// Replaces a group times its size, plus the local id, by the global id.
+/// Replaces group id * local size + local id by the global id.
 void Evaluation::gather_ids(Form &form) const {
     for (unsigned d = 0; d < 3; ++d) {
         const auto group = form.factors.find(group_of + d);
@@ -366,13 +366,13 @@ Form Evaluation::form(const Expression &expression) const {
         case Kind::global_id:
             return d < 3 ? wrapped(variable(global_id_of + d), width) : any(width);
         case Kind::group_id:
-            if (d < 3 && launch_.local[d] == 1) {  // the same as the global id
+            if (d < 3 && launch_.local[d] == 1) {  // the global id without the offset
                 return wrapped(sum(variable(global_id_of + d), known(launch_.offset[d]), -1),
                                width);
             }
             return d < 3 ? wrapped(variable(group_of + d), width) : any(width);
         case Kind::local_id:
-            if (d < 3 && groups_.first[d] == groups_.last[d]) {  // the local id, too
+            if (d < 3 && groups_.first[d] == groups_.last[d]) {  // the global id minus a constant
                 const Wide first = static_cast<Wide>(launch_.offset[d]) +
                                    static_cast<Wide>(groups_.first[d]) * launch_.local[d];
                 return wrapped(sum(variable(global_id_of + d), known(first), -1), width);

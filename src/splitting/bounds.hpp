@@ -38,17 +38,14 @@ struct Groups {
 /// global size is no multiple of the local size.
 std::vector<Groups> equal_groups(const Launch &launch, const SubRange &part);
 
-/// Computes the ranges of a kernel's values in the work-items of some groups, under some
-/// conditions.
+/// Computes ranges of a kernel's values in the work-items of some groups that satisfy conditions.
 ///
-/// Variables are treated as independent. The results contain all possible values, and perhaps other
-/// values.
+/// Variables are treated as independent. The results contain all possible values, and perhaps more.
 class Evaluation {
 public:
     Evaluation(const Launch &launch, const Groups &groups, std::span<const Immediate> arguments);
 
-    /// Removes values that do not satisfy the conditions. Returns false if the conditions never
-    /// hold.
+    /// Removes values that violate the conditions. Returns false if the conditions never hold.
     bool narrow(std::span<const Operand> conditions);
     /// Returns true if the condition holds whenever it is evaluated.
     [[nodiscard]] bool always(const Expression &condition) const;
@@ -94,8 +91,7 @@ private:
     [[nodiscard]] Form unsigned_form(const Expression &expression) const;
     [[nodiscard]] Form modulo(const Form &form, Wide divisor) const;
     [[nodiscard]] Form immediate(const Expression &expression) const;
-    /// The forms that are not negative if the condition holds. Nothing if the condition is not
-    /// understood.
+    /// The forms that are not negative if the condition holds. Nothing if it is not understood.
     [[nodiscard]] std::optional<std::vector<Form>> required(const Expression &condition) const;
     void gather_ids(Form &form) const;
     bool narrow(const Expression &condition);
@@ -111,7 +107,7 @@ private:
     const std::span<const Immediate> arguments_;
     std::map<unsigned, Bounds> ranges_;  // of variables
     std::map<unsigned, Bounds> whole_;   // of ids, before narrowing
-    std::array<bool, 3> by_group_{};     // group or local id of the dimension were narrowed
+    std::array<bool, 3> by_group_{};     // the dimension's group or local id was narrowed
     // The global id is restricted only by group and local id.
     std::array<bool, 3> id_is_free_{true, true, true};
     bool changed_ = false;

@@ -5,8 +5,7 @@
 
 namespace cldist::splitting {
 
-/// Splits the options of a clBuildProgram call at white space, with quotes and backslashes as in a
-/// shell.
+/// Splits the options of clBuildProgram at white space, with quotes and backslashes as in a shell.
 std::vector<std::string> options_of(const std::string &text);
 
 /// The include folders in the options, in order: "-I folder" and "-Ifolder".

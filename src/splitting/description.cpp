@@ -18,7 +18,6 @@ constexpr std::size_t most_ranges = std::size_t{1} << 20;
 constexpr Wide most_bytes = Wide{1} << 46;
 
 // ---- Text: one item per line, which begins with its kind
-// ------------------------------------------------------------
 
 constexpr std::string_view first_line = "cldist-accesses 2";
 
@@ -45,7 +44,6 @@ unsigned take_number(std::string_view &line) {
 }
 
 // ---- The model
-// ------------------------------------------------------------------------------------------------------
 
 class DescribedModel final : public AccessModel {
 public:

@@ -15,8 +15,7 @@ namespace cldist::splitting {
 struct AccessDescription {
     unsigned argument = 0;
     bool written = false;
-    /// Each work-item for which the conditions hold makes the access, in each round of the
-    /// surrounding loops.
+    /// Each work-item that satisfies the conditions makes the access, in each round of its loops.
     bool certain = false;
     unsigned line = 0;                ///< line of the source; 0 if unknown
     Operand offset;                   ///< first byte
@@ -44,8 +43,7 @@ struct KernelDescription {
 /// The kernels of a program. The keys are their names.
 using Descriptions = std::map<std::string, KernelDescription>;
 
-/// Convert descriptions to text and back. parse_descriptions() throws std::invalid_argument for
-/// other texts.
+/// Convert to text and back. parse_descriptions() throws std::invalid_argument for other texts.
 std::string text_of(const Descriptions &kernels);
 Descriptions parse_descriptions(std::string_view text);
 

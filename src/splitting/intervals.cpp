@@ -8,8 +8,7 @@ namespace cldist::splitting {
 
 namespace {
 
-/// Expects ranges that are sorted by their begin. Merges ranges that touch and removes empty
-/// ranges.
+/// Merges ranges that touch and removes empty ranges. They must be sorted by their begin.
 void merge(std::vector<Interval> &ranges) {
     std::size_t kept = 0;
     for (const Interval &range : ranges) {
@@ -92,7 +91,7 @@ void Intervals::unite(std::size_t begin, std::size_t end) {
         ranges_.push_back({begin, end});
         return;
     }
-    // Merges the ranges that touch it.
+    // Merges the ranges that touch [begin, end).
     const auto first =
         std::lower_bound(ranges_.begin(), ranges_.end(), begin,
                          [](const Interval &range, std::size_t byte) { return range.end < byte; });
@@ -183,7 +182,7 @@ Box normalised(const Box &box) {
         if (count == 0) least.length = 0;
         if (count <= 1 || stride == 0 || least.length == 0) continue;
         if (least.steps.empty() && stride <= least.length) {
-            least.length += stride * (count - 1);  // one range
+            least.length += stride * (count - 1);  // the ranges touch
         } else if (!least.steps.empty() && stride % least.steps.back().first == 0 &&
                    stride / least.steps.back().first <= least.steps.back().second) {
             least.steps.back().second += stride / least.steps.back().first * (count - 1);

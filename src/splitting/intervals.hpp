@@ -16,8 +16,7 @@ struct Interval {
 };
 
 /// Ranges of equal length at regular distances. They begin at `begin` + i0 * stride0 + i1 * stride1
-/// + …, for each ik in [0, countk). They may overlap. The box is empty if a count or the length is
-/// 0.
+/// + …, for each ik in [0, countk). They may overlap. A box with a count or length of 0 is empty.
 struct Box {
     std::size_t begin = 0;
     std::size_t length = 0;

@@ -78,8 +78,8 @@ bool Evaluation::not_negative(const Form &form) {
     return true;
 }
 
-/// For a form that must not be 0. If the form is 0 at an end of a single variable's range, removes
-/// this value.
+/// Narrows by a form that must not be 0. If the form has one variable and is 0 at an end of its
+/// range, removes this value. Returns false if the form is always 0.
 bool Evaluation::trim(const Form &form) {
     if (form.low != form.high || form.factors.size() > 1) return true;
     if (form.factors.empty()) return form.low != 0;
@@ -95,8 +95,8 @@ bool Evaluation::trim(const Form &form) {
     return true;
 }
 
-/// Limits the counter of a loop that ends at the first value that is not below the end. Only if the
-/// value does not wrap around.
+/// Limits the counter of a loop that ends at the first value that is not below the end. Does
+/// nothing if the value may wrap around.
 void Evaluation::limit_counter(const Expression &condition) {
     const unsigned width = width_of(condition);
     const bool with_sign = condition.value == 1;

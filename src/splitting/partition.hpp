@@ -8,8 +8,8 @@
 namespace cldist::splitting {
 
 /// Cuts a launch into one part per share, in the same order. The parts are disjoint and together
-/// contain all work-items. Shares are relative, such as 1, 1, 2. A share that is 0, negative or not
-/// a number gives an empty part. If no share is above 0, all parts are equal.
+/// contain all work-items. Shares are relative, such as 1, 1, 2. A share that is not positive and
+/// finite gives an empty part. If there are only such shares, all parts are equal.
 ///
 /// The highest dimension is cut, as in DistCL, so that a part is usually one range of rows. If it
 /// has fewer work-groups than there are parts, lower dimensions are cut, too. Work-groups are never

@@ -15,11 +15,11 @@ namespace {
 
 using Names = std::vector<std::string>;
 
-/// A sum of products with integer factors. The empty product is the constant.
 struct Term {
-    std::int64_t count;
-    bool varies;  ///< differs between work-items or rounds of a loop
+    std::int64_t count;  ///< integer factor
+    bool varies;         ///< differs between work-items or rounds of a loop
 };
+/// A sum of products, by the text of the product. The empty text is the constant.
 using Sum = std::map<std::string, Term>;
 
 constexpr std::size_t most_terms = 16;
@@ -107,10 +107,10 @@ bool is_same_everywhere(const Sum &sum) {
                         [](const auto &part) { return part.second.varies; });
 }
 
-/// An access in elements of its size, and the index of its first element.
+/// An access in elements of `size` bytes.
 struct Elements {
     std::int64_t size;
-    Sum first;
+    Sum first;  ///< index of the first element
 };
 
 std::optional<Elements> elements_of(const AccessDescription &access, const Names &names) {

@@ -10,7 +10,7 @@ namespace cldist::splitting {
 
 namespace {
 
-constexpr double least_gain = 0.1;  // part of a launch's time
+constexpr double least_gain = 0.1;  // fraction of a launch's time
 constexpr std::uint64_t first_time = 4;
 constexpr std::uint64_t longest_interval = 1024;
 

@@ -12,7 +12,7 @@ namespace cldist::splitting {
 /// sub-range does not matter.
 class MedianRate {
 public:
-    /// Reports the time of a sub-range with this many work-items. A time of 0 is ignored.
+    /// Adds the time of a sub-range with this many work-items. A time of 0 is ignored.
     void add(double work_items, double seconds);
     /// 0 without measurements.
     [[nodiscard]] double median() const;
@@ -24,13 +24,13 @@ private:
 };
 
 /// Computes shares with which devices of these speeds end at the same time. Their sum is 1. Returns
-/// `before` if a rate is unknown (0, negative or not a number), or if launches would become only
-/// slightly faster. Otherwise bytes would move, and the next measurement might reverse the change.
+/// `before` if a rate is unknown (not positive and finite), or if launches would become only
+/// slightly faster: a change moves bytes, and the next measurement might reverse it.
 std::vector<double> shares_by_rates(std::span<const double> before, std::span<const double> rates);
 
 /// Shares of launches, adapted to measured speeds. All kinds of launches have the same shares.
-/// Otherwise the bytes that two kernels share would move between their launches. The same calls
-/// give the same shares in every process.
+/// Different shares would move the bytes that two kernels both use between their launches. The same
+/// calls give the same shares in every process.
 class AdaptedShares {
 public:
     explicit AdaptedShares(std::vector<double> first) : shares_(std::move(first)) {}
@@ -52,8 +52,8 @@ public:
 
 private:
     struct Kind {
-        std::vector<double> rates;  // 0: unknown
-        double work_items;          // work-items; each adapt() halves the old ones
+        std::vector<double> rates;  // work-items per second; 0: unknown
+        double work_items;          // each adapt() halves the old ones
         std::uint64_t launches;
     };
 
