@@ -21,7 +21,7 @@ namespace cldist::analysis {
 
 namespace {
 
-/// Name and parameters of the called built-in function. Without parameters if it is none.
+/// Name and parameters of the called function. Without parameters if it is not built in.
 std::pair<std::string, std::string> builtin_of(const llvm::CallInst &call) {
     const llvm::Function *const callee = call.getCalledFunction();
     if (callee == nullptr || !callee->isDeclaration() || callee->isIntrinsic()) return {};

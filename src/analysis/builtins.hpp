@@ -13,8 +13,8 @@ bool asks_for_any_dimension(llvm::Function &function);
 /// constant dimensions. ScalarEvolution understands these.
 void lower_builtins(llvm::Function &function);
 
-/// Moves calls of work-item functions to the start and keeps one of each. ScalarEvolution then sees
-/// equal values.
+/// Moves calls of work-item functions to the start and merges equal ones. ScalarEvolution then sees
+/// that their values are equal.
 void gather_work_item_calls(llvm::Function &function);
 
 }  // namespace cldist::analysis

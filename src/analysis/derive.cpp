@@ -78,7 +78,6 @@ public:
 
 private:
     // ---- Properties of the kernel
-    // ---------------------------------------------------------------------------------------
 
     void refuse(const std::string &why, const llvm::Instruction *where = nullptr,
                 const std::string &advice = access_functions) {
@@ -231,14 +230,13 @@ private:
     }
 
     // ---- Accesses
-    // ----------------------------------------------------------------------------------------------------
 
     struct Place {
         llvm::Value *base = nullptr;
         std::vector<Operand> offset;
     };
 
-    /// The memory that a pointer refers to, as seen from a block.
+    /// The memory that a pointer refers to, as seen from a block. Without a base if it is unknown.
     Place place_of(llvm::Value *pointer, const llvm::BasicBlock *block) {
         Place place;
         for (unsigned depth = 0; depth < most_depth; ++depth) {

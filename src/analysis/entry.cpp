@@ -63,8 +63,7 @@ void compile(const std::string &source, const std::string &options, const Folder
     const std::string input = folder.file("program.cl");
     const std::string messages = folder.file("messages");
     std::ofstream(input, std::ios::binary) << source;
-    // Prefers the clang with the LLVM version of this library, because this library must read its
-    // IR.
+    // Prefers the clang with the LLVM version of this library, which must read its IR.
     const std::string script = "clang=$(command -v clang-" + std::to_string(LLVM_VERSION_MAJOR) +
                                " || command -v clang) || exit 127; messages=$1; shift; exec "
                                "\"$clang\" \"$@\" 2>\"$messages\"";

@@ -127,8 +127,7 @@ bool Reach::branch(const llvm::BasicBlock &from, const llvm::BasicBlock *here,
     return false;
 }
 
-/// Adds the conditions that follow if `what` equals `holds`. Returns true if they are equivalent to
-/// it.
+/// Adds the conditions that follow from `what` == `holds`. Returns true if they are equivalent.
 bool Reach::condition(llvm::Value *what, bool holds, const llvm::BasicBlock *block,
                       std::vector<Operand> &conditions, unsigned depth) {
     if (depth > most_depth) return false;

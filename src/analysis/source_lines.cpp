@@ -21,7 +21,7 @@ std::size_t behind_bracket(std::string_view line, std::size_t at) {
     return std::string_view::npos;
 }
 
-/// A variable with its indices and members, or a call.
+/// The variable with indices and members, or the call, at the start of `line`; empty if none.
 std::string access_in(std::string_view line) {
     std::size_t end = line.starts_with('*') ? 1 : 0;
     while (end < line.size() && continues_name(line[end])) ++end;

@@ -56,7 +56,7 @@ std::optional<std::pair<std::int64_t, std::int64_t>> extremes(const llvm::Consta
 struct Geometric {
     llvm::Value *start;
     std::int64_t factor;
-    // Mul, UDiv, SDiv, LShr, AShr: shifts as divisions by `factor`.
+    // Mul (also for left shifts), UDiv, SDiv, LShr or AShr. Right shifts divide by `factor`.
     llvm::Instruction::BinaryOps operation;
 };
 
@@ -97,7 +97,6 @@ std::size_t nodes(const Expression &expression) {
     return sum;
 }
 
-/// Returns true if its range is small enough to be useful, whatever the unknown values are.
 bool bounded(const Expression &expression) {
     const auto operand = [&](std::size_t i) { return bounded(*expression.operands[i]); };
     switch (expression.kind) {
@@ -300,8 +299,8 @@ Operand Values::selected(llvm::SelectInst &choice, unsigned width, const llvm::B
     return node(Kind::hull, width, {yes, no});
 }
 
-/// A part of a structure that is an argument by value and that the kernel does not change. Or any
-/// element of a constant table.
+/// Understands a field of a by-value structure argument that the kernel does not change. Also an
+/// element of a constant table: its value is between the smallest and the largest one.
 Operand Values::loaded(llvm::LoadInst &load, unsigned width) {
     llvm::APInt offset(layout_.getIndexTypeSizeInBits(load.getPointerOperand()->getType()), 0);
     const llvm::Value *base =
@@ -368,9 +367,9 @@ Operand Values::called(const llvm::CallBase &call, unsigned width) {
     return unknown(width, "an index is the result of " + name);
 }
 
-/// A variable of a loop that ScalarEvolution does not understand. If each round divides it, it is
-/// between its first value and 0, or -1 if the first value is negative. If each round multiplies
-/// it, it is at least its first value.
+/// A variable of a loop that ScalarEvolution does not understand. If each round divides it, its
+/// values are between the first value and 0, or -1 if the first value is negative. If each round
+/// multiplies it, its values are at least the first value.
 Operand Values::repeated(llvm::PHINode &phi, unsigned width, const llvm::BasicBlock *block,
                          const llvm::Loop *scope, unsigned depth) {
     const std::string why = "an index changes in a loop in a way that cldist does not understand";
@@ -401,8 +400,8 @@ Operand Values::repeated(llvm::PHINode &phi, unsigned width, const llvm::BasicBl
     return node(Kind::add, width, {start, leaf(Kind::counter, 64, number)});
 }
 
-/// If the loop continues only while such a value is below an end, the value is below the end times
-/// the factor.
+/// If the loop continues only while a growing value is below an end, the value is always below the
+/// end times its factor.
 void Values::limit_growing(const llvm::Loop &loop, std::vector<Operand> &conditions) {
     const llvm::BasicBlock *const latch = loop.getLoopLatch();
     if (latch == nullptr) return;

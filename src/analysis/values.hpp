@@ -23,7 +23,7 @@ constexpr unsigned most_depth = 40;
 
 std::size_t nodes(const splitting::Expression &expression);
 
-/// Returns true if its range is small enough to be useful, whatever the unknown values are.
+/// Returns true if the range is small enough to be useful, whatever the unknown values are.
 bool bounded(const splitting::Expression &expression);
 
 /// Converts a kernel's values to expressions over ids, sizes, loop counters and arguments.
@@ -75,9 +75,9 @@ private:
     llvm::ScalarEvolution &evolution_;
     llvm::LoopInfo &loops_;
     const llvm::DataLayout &layout_;
-    // Of loops, and of values that grow by a factor in them.
+    // The numbers of counters, by loop, or by PHI node for a value that grows by a factor.
     std::map<const void *, unsigned> counters_;
-    std::set<std::int64_t> growing_;  // the numbers in counters_ of such values
+    std::set<std::int64_t> growing_;  // numbers in counters_ that belong to such values
     std::string reason_;
 };
 
