@@ -13,8 +13,7 @@ extern "C" herr_t H5Pget_dxpl_mpio(hid_t dxpl_id, H5FD_mpio_xfer_t *xfer_mode);
 namespace cldist {
 namespace {
 
-// H5F_ACC_RDWR. That macro would check that the program's HDF5 version equals these headers'
-// version exactly.
+// H5F_ACC_RDWR. That macro would check that the program's HDF5 has exactly these headers' version.
 constexpr unsigned opened_for_writing = 1;
 
 [[noreturn]] void refuse(const std::string &why) { throw Error(CL_INVALID_VALUE, why); }
@@ -87,8 +86,7 @@ void check_space(const LibraryUse &hdf5, hid_t space,
                            fmt::join(dataset_extent, ", ")));
 }
 
-// Returns nothing if the selection is irregular, or if its order differs from the order of the
-// dataset's elements.
+// Returns nothing if the selection is irregular or not in the order of the dataset's elements.
 std::optional<Hyperslab> hyperslab_of(const LibraryUse &hdf5, hid_t space,
                                       const std::vector<std::uint64_t> &extent) {
     const std::size_t rank = extent.size();

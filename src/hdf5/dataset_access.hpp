@@ -21,8 +21,7 @@ public:
     /// After a command has ended, HDF5's threads do not use the program's objects any more.
     [[nodiscard]] bool ends_always() const override { return true; }
     void end() override { release(); }
-    /// Releases the objects. The calling thread may wait for HDF5. No function may be called
-    /// afterwards.
+    /// Releases the objects. May wait for HDF5. No function may be called afterwards.
     void release();
 
 protected:

@@ -19,8 +19,7 @@ namespace {
 constexpr unsigned least_threads = 3;
 constexpr std::size_t least_size = std::size_t{8} << 20U;
 
-// Returns true if elements have the same bytes in file and memory, and the file stores them
-// unchanged.
+// Returns true if the file stores elements contiguously with the same bytes as in memory.
 bool stored_as_they_are(const LibraryUse &hdf5, const DatasetTransfer &transfer) {
     const hid_t dataset = transfer.objects.dataset.get();
     const Hid plist(
@@ -31,8 +30,7 @@ bool stored_as_they_are(const LibraryUse &hdf5, const DatasetTransfer &transfer)
            H5Tequal(type.get(), transfer.objects.mem_type.get()) > 0;
 }
 
-// Returns HDF5's descriptor if HDF5 accesses the file with plain calls at the offsets that it
-// reports.
+// Returns HDF5's descriptor if HDF5 makes plain calls at the offsets that it reports.
 std::optional<int> descriptor_of(hid_t file) {
     const Hid plist(H5Fget_access_plist(file));
     void *handle = nullptr;

@@ -9,8 +9,7 @@ namespace cldist {
 /// A dataset whose selected elements are contiguous in the file. System calls read them.
 class DirectAccess final : public DatasetAccess {
 public:
-    /// Returns null if only HDF5 can do the transfer, or if HDF5 is as fast. Then `transfer` is
-    /// unchanged.
+    /// Returns null, and leaves `transfer` unchanged, if only HDF5 can do it or HDF5 is as fast.
     static std::shared_ptr<DirectAccess> make(const LibraryUse &hdf5, DatasetTransfer &transfer);
 
     /// Takes ownership of the descriptor. The data begins at byte `start` of the file.

@@ -15,8 +15,8 @@
 namespace cldist {
 
 /// Restricts an HDF5 library that is not thread-safe to one thread at a time. Recursive. Threads
-/// get the lock in the order of their requests, so a thread that constantly uses HDF5 does not
-/// block commands.
+/// get the lock in the order of their requests, so that constant use by one thread does not block
+/// commands.
 class LibraryLock {
 public:
     /// The number of times that a thread holds the lock.
@@ -25,8 +25,7 @@ public:
     void lock() { lock_again(1); }
     /// Returns true if the calling thread held the lock.
     bool unlock();
-    /// Releases the lock completely if the calling thread holds it. Returns the depth for
-    /// lock_again().
+    /// Releases the lock completely if the calling thread holds it. Returns the depth before.
     Depth unlock_all();
     void lock_again(Depth depth);
 

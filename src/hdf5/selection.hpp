@@ -7,8 +7,7 @@
 
 namespace cldist {
 
-/// The indices of a regular hyperslab in one dimension: `count` blocks of `block` indices, `stride`
-/// apart.
+/// A regular hyperslab in one dimension: `count` blocks of `block` indices, `stride` apart.
 struct Indices {
     std::uint64_t start = 0;
     std::uint64_t stride = 1;
@@ -54,7 +53,8 @@ public:
     /// dimension with several blocks.
     [[nodiscard]] std::uint64_t cut_elements() const;
     /// For a chunked dataset: cuts at chunk borders along that dimension, so that each chunk is in
-    /// one part only.
+    /// one part only, unless a block crosses a border. If the stride does not divide the chunk,
+    /// cuts after every cut_elements().
     [[nodiscard]] Cuts cuts(const std::vector<std::uint64_t> &chunk) const;
     /// `range` must begin and end at multiples of cut_elements().
     [[nodiscard]] Hyperslab part(ElementRange range) const;

@@ -21,8 +21,7 @@
 namespace cldist {
 namespace {
 
-// An event descriptor that becomes readable when the program ends. Negative if the system refused
-// it.
+// An event descriptor that becomes readable when the program ends. Negative if there is none.
 int end_of_program() {
     static const int descriptor = [] {
         const int made = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

@@ -7,8 +7,7 @@
 
 namespace cldist {
 
-/// Accesses the stream at its position with fread and fwrite. The stream is locked during a
-/// transfer.
+/// Accesses the stream at its position with fread and fwrite. A transfer locks the stream.
 std::shared_ptr<FileAccess> make_stream_access(std::FILE *stream);
 
 }  // namespace cldist
