@@ -42,18 +42,18 @@ struct SplitLaunch {
 class Splitting {
 public:
     /// `why_not`: why launches run unsplit regardless of `model`, or empty. Without a model they
-    /// run unsplit, too. `speaks`: this process logs. `shares` are the fixed shares of the member
-    /// devices. With an `adaptation`, its shares are used instead.
+    /// run unsplit, too. `speaks`: this process logs (rank 0). `shares` are the fixed shares of the
+    /// member devices, which an `adaptation` replaces.
     Splitting(std::string kernel, std::shared_ptr<const splitting::AccessModel> model,
               std::string why_not, bool asks_for_groups, bool speaks, std::vector<double> shares,
               std::shared_ptr<Adaptation> adaptation);
 
-    /// How a launch is split. All arguments of the kernel must be set. Valid until the next call.
+    /// How a launch is split. All arguments of the kernel must be set. Valid until the next call,
+    /// also by another thread.
     SplitLaunch &split(const KernelObject &kernel, const splitting::Launch &launch);
 
-    /// Sets the local size of a launch without one. If the kernel may query it, it divides the
-    /// global size and has at most `most` work-items. Otherwise it only defines where the launch
-    /// may be cut.
+    /// Returns a launch without local size with one. A local size that the kernel may query divides
+    /// the global size and has at most `most` work-items. Otherwise it only defines possible cuts.
     [[nodiscard]] splitting::Launch with_local(splitting::Launch launch, std::size_t most) const;
     [[nodiscard]] bool asks_for_groups() const { return asks_for_groups_; }
     [[nodiscard]] const std::string &kernel() const { return kernel_; }
