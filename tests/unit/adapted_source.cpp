@@ -44,3 +44,13 @@ TEST_CASE("branches of a conditional may each open the same brace") {
               .is_balanced == false);
     CHECK(facts_of("constant int table[] = {1, 2};\nstruct s { int a; };\n" + kernel).is_balanced);
 }
+
+TEST_CASE("a directive goes on behind a backslash with blanks or a carriage return") {
+    for (const std::string end : {"\\\n", "\\\r\n", "\\ \n"}) {
+        CAPTURE(end);
+        const SourceFacts facts = facts_of("#define ADD(p) " + end +
+                                           "    atomic_add(p, 1)\nkernel void f(global int *o) "
+                                           "{ ADD(o); }\n");
+        CHECK(facts.kernels.at("f").find("atomic_add") != std::string::npos);
+    }
+}

@@ -178,13 +178,9 @@ bool hides_names(const std::string &source, const Text &text, const std::string 
             return true;
     for (std::size_t at = source.find('\\'); at != std::string::npos;
          at = source.find('\\', at + 1)) {
-        std::size_t next = at + 1;
-        while (next < source.size() &&
-               (source[next] == ' ' || source[next] == '\t' || source[next] == '\r'))
-            ++next;
-        const bool splices = next < source.size() && source[next] == '\n';
-        if (splices && at > 0 && continues_name(source[at - 1]) && next + 1 < source.size() &&
-            continues_name(source[next + 1]))
+        const std::size_t next_line = end_of_splice(source, at);
+        if (at > 0 && continues_name(source[at - 1]) && next_line < source.size() &&
+            continues_name(source[next_line]))
             return true;
     }
     for (std::size_t i = 0; i < text.tokens().size(); ++i) {

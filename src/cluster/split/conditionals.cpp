@@ -58,16 +58,10 @@ std::string spliced(const std::string &source) {
     std::string text;
     std::size_t owed = 0;
     for (std::size_t at = 0; at < source.size(); ++at) {
-        if (source[at] == '\\') {
-            std::size_t end = at + 1;
-            while (end < source.size() &&
-                   (source[end] == ' ' || source[end] == '\t' || source[end] == '\r'))
-                ++end;
-            if (end < source.size() && source[end] == '\n') {
-                ++owed;
-                at = end;
-                continue;
-            }
+        if (const std::size_t next = end_of_splice(source, at); next != std::string::npos) {
+            ++owed;
+            at = next - 1;
+            continue;
         }
         text += source[at];
         if (source[at] == '\n') text.append(std::exchange(owed, 0), '\n');

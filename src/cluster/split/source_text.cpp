@@ -12,6 +12,12 @@ bool begins_name(char c) { return std::isalpha(static_cast<unsigned char>(c)) !=
 
 bool continues_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 
+std::size_t end_of_splice(std::string_view source, std::size_t at) {
+    if (source[at] != '\\') return source.npos;
+    const std::size_t next = source.find_first_not_of(" \t\r", at + 1);
+    return next != source.npos && source[next] == '\n' ? next + 1 : source.npos;
+}
+
 Text::Text(const std::string &text) : text_(text) {
     bool line_begins = true;
     for (std::size_t at = 0; at < text.size();) {
@@ -67,8 +73,8 @@ std::size_t Text::end_of_comment(std::size_t at) const {
 
 std::size_t Text::end_of_directive(std::size_t at) const {
     while (at < text_.size() && text_[at] != '\n') {
-        if (text_[at] == '\\' && at + 1 < text_.size())
-            at += 2;
+        if (const std::size_t next = end_of_splice(text_, at); next != std::string::npos)
+            at = next;
         else if (text_[at] == '/' && at + 1 < text_.size() &&
                  (text_[at + 1] == '/' || text_[at + 1] == '*'))
             at = end_of_comment(at);

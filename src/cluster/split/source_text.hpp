@@ -17,6 +17,9 @@ struct Token {
 };
 
 [[nodiscard]] bool continues_name(char c);
+/// Returns where the next line begins if a backslash at `at` joins it to this line. Otherwise npos.
+/// Compilers ignore blanks and carriage returns before the newline.
+[[nodiscard]] std::size_t end_of_splice(std::string_view source, std::size_t at);
 
 /// The tokens (names, numbers, punctuation) of an OpenCL C source. A directive is one token, to the
 /// end of its last line.
