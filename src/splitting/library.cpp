@@ -31,9 +31,8 @@ Descriptions derive(const std::string &source, const std::string &options) {
     char *text = nullptr;
     const int failed = analyse(source.c_str(), options.c_str(), &text);
     const std::unique_ptr<char, decltype(&std::free)> owned(text, &std::free);
-    if (failed != 0)
-        throw std::runtime_error(text == nullptr ? "cldist cannot derive accesses: out of memory"
-                                                 : text);
+    if (text == nullptr) throw std::runtime_error("cldist cannot derive accesses: out of memory");
+    if (failed != 0) throw std::runtime_error(text);
     return parse_descriptions(text);
 }
 
