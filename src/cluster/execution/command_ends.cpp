@@ -32,7 +32,8 @@ void CommandEnds::send(EventObject &event, const Message &message) {
     if (event.native)
         submit(std::move(operation), event.native.get());
     else
-        // It has failed. The result, which would report this, may not have reached the host yet.
+        // The command failed here, without a native event. If it has a result, `ending` is open
+        // until the failure has been forwarded in place of the result.
         event.ending->then(
             [this, held = std::make_shared<std::unique_ptr<Operation>>(std::move(operation))](
                 cl_int status) { submit_now(std::move(*held), status); });
@@ -57,16 +58,16 @@ void CommandEnds::send_when_finished(EventObject &marker, const Message &message
         ++finishing_;
         std::thread([this, tell, queue]() mutable {
             clFinish(queue->get());
-            queue.reset();  // before the process may end
+            queue.reset();  // before tell(), after which the process may end
             tell();
             if (--finishing_ == 0) finishing_.notify_all();
         }).detach();
     });
 }
 
-// A tree passes the sub-ranges' statuses to its root, and the command's status from the root to all
-// processes, with the times of the longest sub-range. The functions that an ending calls hold the
-// ending, because they may run after everyone else has released it.
+// The sub-ranges' statuses go along a tree to its root. The command's status, with the times of the
+// longest sub-range, goes back from the root to all processes. The callbacks of an ending hold it,
+// because they may run after all other owners have released it.
 void CommandEnds::tell_all_of_joint(EventObject &event) {
     struct Sum {
         std::mutex mutex;

@@ -10,44 +10,46 @@
 
 namespace cldist::cluster {
 
-/// The times of a command that has ended, as the transport sends them.
+/// Returns the command's times in the form that the transport sends.
 TimesOfCommand times_of_command(const EventObject &event);
 
 /// The ends of commands: turns native events into Endings, and sends ends to the processes that
 /// need them. Under the lock.
 class CommandEnds {
 public:
-    /// `polls`: some device of this process is no CPU device (see ProgressThread::StartRule).
+    /// `polls`: the progress thread polls native events (ProgressThread::StartRule::polled),
+    /// because a device of this process has its own memory.
     CommandEnds(Schedule &schedule, Transport &transport, bool polls)
         : schedule_(schedule), transport_(transport), polls_(polls) {}
 
-    /// Ends `ending` as the native event ends.
+    /// When `native` ends, ends `ending` with its status.
     void end_with(cl_event native, std::shared_ptr<Ending> ending);
-    /// Returns an ending that ends with the event in this process. Requires that the event is known
-    /// here.
+    /// Returns the event's ending, which it creates if necessary. Requires event.known_here().
     const std::shared_ptr<Ending> &ending_of(EventObject &event);
-    /// Returns an ending that ends when all of `events`, at least one, have ended, and fails if one
-    /// fails.
+    /// Returns an ending that ends when all of `events` have ended and fails if one of them fails.
+    /// Requires at least one event.
     std::shared_ptr<Ending> ending_of_all(std::span<const cl_event> events);
 
     /// Sends the event's end to another process.
     void send(EventObject &event, const Message &message);
     /// Receives the event's end from the command's own process.
     void receive(EventObject &event, const Message &message);
-    /// Sends the event's end to all processes. All call it.
+    /// Sends the event's end from the command's process to all others. All processes call it.
     void tell_all(EventObject &event);
-    /// For the native marker of a clFinish in an out-of-order queue: sends that all commands of the
-    /// queue have ended. The marker may fail earlier, with the first of them that fails.
+    /// Sends a status to another process when all commands of an out-of-order queue have ended.
+    /// `marker` is clFinish's native marker, which may fail earlier, with the first failed command.
     void send_when_finished(EventObject &marker, const Message &message);
 
     /// Gives the progress thread an operation. It starts when `after` ends, with the status of
     /// `after`; at once if `after` is null.
     void submit(std::unique_ptr<Operation> operation, cl_event after);
+    /// The operation starts at once, with `status` as the status of its wait list.
     void submit_now(std::unique_ptr<Operation> operation, cl_int status);
 
-    /// Waits for the threads in clFinish. Not under the lock.
+    /// Waits for the threads of send_when_finished(). Not under the lock.
     void wait_for_finishes();
-    /// The progress thread has ended with MPI. The program's static objects may still make calls.
+    /// The progress thread has ended with MPI. Because the program's static objects may still make
+    /// calls, end_with() uses the driver's callbacks from now on.
     void outlive_progress_thread() { progress_thread_is_over_ = true; }
 
 private:

@@ -15,9 +15,8 @@
 namespace cldist::cluster {
 namespace {
 
-// Returns `set`, which a command must wait for besides its wait list. Null if the wait list
-// contains that user event: if a command waits for it by two events, and one fails, PoCL fails
-// later commands, too.
+// Returns `set`, or null if the wait list contains that user event. If a command waited for it
+// through two native events and one failed, PoCL would fail later commands, too.
 std::shared_ptr<Ending> beside_wait_list(const std::shared_ptr<Ending> &set,
                                          std::span<EventObject *const> wait_list) {
     const bool is_there =
@@ -62,7 +61,7 @@ void CommandRun::wait_for_promises() {
     ProgramMemory &memory = executor_.memory();
     Space &space = *command_.queue.space;
     const bool reads_result = command_.result.size > 0;
-    // An earlier result for the same memory must not arrive later.
+    // An earlier result must not overwrite this command's result in the same memory.
     const bool uses_host_memory =
         command_.reads_host_memory || (memory.copies_possible() && reads_result) ||
         memory.landings().is_expected(command_.result.memory()) || is_read_here();
@@ -70,9 +69,9 @@ void CommandRun::wait_for_promises() {
         command_.incoming = before().incoming;
         if (command_.staging == nullptr) waits_.add(command_.incoming, space);
     }
-    // Another process's program may have set the user events already, so its commands behind them
-    // do not wait for this process's program. If a user event is set to a failure, this command
-    // need not fail.
+    // Another process's program may have set its user events already, so its commands do not wait
+    // for those of this process. But this command must not use this program's memory before this
+    // program has set them. If one is set to a failure, this command need not fail.
     if ((command_.reads_host_memory || reads_result) && executor_.mode().others_may_be_ahead())
         waits_.add(regardless_of_failure(beside_wait_list(before().set, command_.wait_list)),
                    space);
@@ -135,8 +134,8 @@ void CommandRun::decide() {
     user_events_ = user_events_before(command.queue, place, command.program_wait_list());
     const bool fails_with_others = user_events_.any();
     if (command.queue.whole == nullptr) note_user_events(command.queue, place, user_events_);
-    // The command may fail, and then the old bytes must remain. Mapped memory has new bytes
-    // already: the program wrote them.
+    // If the command fails, the old bytes must remain, so its device needs them. Not for unmapping:
+    // the program has already replaced the bytes of mapped memory.
     const bool keeps_what_it_overwrites =
         fails_with_others && command.type != CL_COMMAND_UNMAP_MEM_OBJECT;
     const ScheduledCommand wanted{
@@ -195,7 +194,7 @@ Ref<EventObject> CommandRun::finish(bool event_wanted) {
 
     auto *const event = new EventObject(*queue.context, &queue, command_.type);
     Ref<EventObject> held(event);
-    event->release();  // the program has it once it is given to it
+    event->release();  // give() will add the program's reference
     if (decisions_ != nullptr) event->scheduled = decisions_->event;
     event->user_events = std::move(user_events_);
     if (failed != nullptr) {
@@ -215,7 +214,7 @@ Ref<EventObject> CommandRun::finish(bool event_wanted) {
     return held;
 }
 
-// The events that the native command waits for may end now.
+// The native command is enqueued, so the user events that it waits for may end now.
 void CommandRun::settle_waits() {
     std::function<void(cl_int)> keep;
     // PoCL 3.1's markers and barriers wait for more than their wait lists, and fail with the first
@@ -236,9 +235,10 @@ void CommandRun::settle_waits() {
 
 // Returns null if the command has not failed.
 std::shared_ptr<Ending> CommandRun::find_failure() {
-    // An event may have failed before PoCL added the command to it, and then the command may never
-    // end. With NVIDIA's driver (580) the command would fail when its whole wait list has ended,
-    // and commands enqueued in its in-order queue until then would fail, too.
+    // On PoCL, the command may never end if an event of its wait list failed before PoCL added the
+    // command to the event. Other drivers fail the command themselves. NVIDIA's driver (580) does
+    // so when the whole wait list has ended, and also fails commands that are enqueued in the
+    // in-order queue until then.
     if (!fails_ && command_.queue.space->quirks.loses_commands_behind_failures &&
         first_failure(waits_.events()) < 0) {
         fails_ = true;
@@ -260,7 +260,7 @@ std::shared_ptr<Ending> CommandRun::find_failure() {
 Promise CommandRun::results_here(bool failed) {
     Promise own{supply_.sent, {}, {}};
     if (!native_ || failed) return own;
-    // The copies of later commands may bypass the queue.
+    // Copies of later commands may bypass the queue, so they need an ending to wait for.
     if (executor_.memory().is_followed(command_)) {
         own.incoming = std::make_shared<Ending>();
         executor_.ends().end_with(native_event_.get(), own.incoming);
@@ -282,7 +282,7 @@ void CommandRun::keep_step(bool failed) {
     QueueObject &queue = command_.queue;
     const bool careful = queue.context->is_careful();
     Steps::Order order{{}, 0, careful && !failed};
-    // If it waits for a single step, the native command fails when that step has ended.
+    // With a single step to wait for, the native command cannot fail before that step has ended.
     if (careful || decisions_->after.size() > 1) order.after = decisions_->after;
     if (queue.in_order()) order.previous = steps.set_last(queue, step.command);
     if (failed)
@@ -303,8 +303,7 @@ std::shared_ptr<Ending> CommandRun::pass_result(EventObject &event) {
     const std::shared_ptr<Ending> failed = event.ending;
     event.end_as(std::make_shared<Ending>());
     const bool by_caller = command.blocking && failed == nullptr && executor_.mode().has_program();
-    // Another result may still be on its way to the same memory. The later one must not overtake
-    // it.
+    // An earlier result for the same memory may not have arrived yet. It must arrive first.
     const bool overlaps =
         (lands() || relay.from) &&
         executor_.memory().landings().add(command.result.memory(),

@@ -14,14 +14,14 @@ namespace cldist::cluster {
 
 class Executor;
 
-/// One command while it is enqueued: prepare(), call(), finish(). Under the lock, which is kept.
+/// Enqueues one command: prepare(), call(), finish(). Under the lock, which only the driver call in
+/// call() may release (Enqueued::leaves_lock).
 class CommandRun {
 public:
-    /// Both must outlive it.
+    /// `executor` and `command` must outlive this object.
     CommandRun(Executor &executor, Enqueued &command);
 
-    /// Executes the schedule's decisions, and collects the events that the native command waits
-    /// for.
+    /// Executes the schedule's decisions and collects the native command's wait list.
     void prepare();
     /// Enqueues the command natively if its device is here. `native` as in Executor::run().
     template <typename Native>
@@ -39,7 +39,7 @@ public:
         } catch (const Error &error) {
             code_ = error.status().code;
         }
-        if (command_.leaves_lock) before_.reset();  // other commands may have come before this one
+        if (command_.leaves_lock) before_.reset();  // other threads may have enqueued commands
     }
     /// Returns the command's event, or throws, as Executor::run() does.
     Ref<EventObject> finish(bool event_wanted);
@@ -53,7 +53,7 @@ private:
     Promise results_here(bool failed);
     std::shared_ptr<Ending> pass_result(EventObject &event);
     Promise promise(const Promise &own);
-    /// The promises of the ends before the command, computed on the first call.
+    /// The promises of the earlier commands' and wait list's ends; computed on the first call.
     const Promise &before();
 
     [[nodiscard]] bool needs_event(bool event_wanted) const;
@@ -62,23 +62,22 @@ private:
         return native_ && command_.result.size > 0 &&
                (command_.staging != nullptr || command_.result.arrived != nullptr);
     }
-    /// Whether this process reads bytes that all devices have. Results of other processes may reach
-    /// the same memory before or after.
+    /// Whether this process reads bytes that all devices have from its own device. Results of other
+    /// processes may reach the same memory before or after.
     [[nodiscard]] bool is_read_here() const;
-    /// Returns true if a command without a result leaves the promises of the queue's ends as they
-    /// are.
+    /// Whether the command adds nothing to the promises of its queue, apart from its own result.
     [[nodiscard]] bool adds_nothing() const;
 
     Executor &executor_;
     Enqueued &command_;
     const Decisions *decisions_ = nullptr;  ///< null if there is nothing to decide
-    bool native_ = true;                    ///< its device is this process's
-    /// An event that it waits for, or a transfer, has failed already.
+    bool native_ = true;                    ///< the command's device is in this process
+    /// An event that the command waits for, or a transfer, has failed already.
     bool fails_ = false;
-    cl_int code_ = CL_SUCCESS;  ///< of the native call
+    cl_int code_ = CL_SUCCESS;  ///< the native call's error code
     NativeWaits waits_;
     HostMemorySupply::Supply supply_;
-    std::optional<Promise> before_;  ///< for before()
+    std::optional<Promise> before_;  ///< the result of before()
     Event native_event_;
     OpenUserEvents user_events_;  ///< the command waits for them
 };

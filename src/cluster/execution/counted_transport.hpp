@@ -8,10 +8,10 @@
 
 namespace cldist::cluster {
 
-/// Counts what another transport carries to and from other processes.
+/// Counts another transport's messages to and from other processes, when they are created.
 class CountedTransport final : public Transport {
 public:
-    /// Both must outlive it.
+    /// `carrier` and `traffic` must outlive this object.
     CountedTransport(Transport &carrier, Traffic &traffic) : carrier_(carrier), traffic_(traffic) {}
 
     std::unique_ptr<Operation> transfer(DeviceRange range, Direction direction,

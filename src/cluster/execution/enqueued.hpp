@@ -39,7 +39,7 @@ struct Enqueued {
     std::span<const Access> accesses;
     std::span<EventObject *const> wait_list;
     Result result{};        ///< has no bytes if the command has no result
-    bool blocking = false;  ///< the caller will wait_for_result()
+    bool blocking = false;  ///< the caller will call wait_for_result()
     bool reads_host_memory = false;
     /// The program's memory that the command reads, if it must be sent to the device's process. A
     /// process without the program ignores `begin`.
@@ -55,22 +55,23 @@ struct Enqueued {
     bool in_blocks = false;
     /// Keeps the program's memory alive until the command has ended; null if the program does this.
     std::shared_ptr<const void> kept{};
-    /// Whether this is a sub-range of a command on a lane of an aggregate queue. Then the schedule
-    /// knows its bytes already (begin_parts()).
+    /// Whether this is a sub-range of an aggregate queue's command, on a lane. Then the schedule
+    /// already knows which bytes it needs (begin_parts()).
     bool is_part = false;
     /// The command fails, because bytes that it reads did not arrive.
     bool lacks_input = false;
     /// The wait list of the whole command; `wait_list` contains its events for this lane.
     std::span<EventObject *const> whole_wait_list{};
-    /// Set before the native command is enqueued: earlier results that must arrive in the program's
-    /// memory first. May be null.
+    /// Ends when earlier results, which the command must wait for, are in the program's memory; may
+    /// be null. Set before the native command is enqueued.
     std::shared_ptr<Ending> incoming{};
-    /// Set while the native command is enqueued; as in EventObject.
+    /// See EventObject::own_times. Set while the native command is enqueued.
     std::shared_ptr<const Times> own_times{};
-    /// Set before the native command is enqueued: other calls may come between.
+    /// Whether call_driver() releases the lock, so that other threads' calls may run meanwhile. Set
+    /// before the native command is enqueued.
     bool leaves_lock = false;
 
-    /// Calls the driver, without the lock if that is allowed. Drivers take 10 us for some commands.
+    /// Calls the driver, without the lock if `leaves_lock`: drivers take 10 us for some commands.
     template <typename Call>
     cl_int call_driver(Call &&call) const {
         const std::optional<UnlockedWithin> unlocked =
@@ -99,8 +100,9 @@ struct Waits {
     cl_event *event;
 };
 
-/// Enqueues a native marker that waits only for these events, or for none. PoCL 3.1's markers in
-/// out-of-order queues wait for all earlier commands; other drivers' markers do so without events.
+/// Enqueues a native command that does nothing. In an out-of-order queue it waits only for `waits`,
+/// which may be empty. A plain marker would not do: PoCL 3.1's markers in out-of-order queues wait
+/// for all earlier commands; other drivers' markers do so if their wait list is empty.
 cl_int enqueue_marker_behind(const QueueObject &queue, const Waits &waits);
 
 }  // namespace cldist::cluster

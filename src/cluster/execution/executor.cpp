@@ -10,7 +10,7 @@
 namespace cldist::cluster {
 namespace {
 
-// So many commands are enqueued between two searches for ended steps.
+// Commands between two searches for ended steps.
 constexpr unsigned forget_every = 32;
 
 bool has_discrete_device(const Topology &topology, Process process,
@@ -68,7 +68,7 @@ void Executor::detach(MemObject &buffer) {
 void Executor::forget(QueueObject &queue) {
     steps_.forget_queue(queue);
     throttle_.forget(queue);
-    // Memory that is kept for later calls would keep the native context.
+    // HostCopies would free the memory only in a later call, and the native context with it.
     for (auto &[event, memory] : memory_.copies().take_kept()) {
         const auto ended = std::make_shared<Ending>();
         ended->then([held = std::move(memory)](cl_int) {});
@@ -100,7 +100,7 @@ std::vector<MemoryId> Executor::begin_parts(std::span<const CommandPart> parts,
     return lacking;
 }
 
-// The event has the queue's promises, because the command brings nothing to the program's memory.
+// The command has no result, so the event promises only what the queue's earlier commands promise.
 EventObject *Executor::event_of_left_out(QueueObject &queue, cl_command_type type) {
     auto *const event = new EventObject(*queue.context, &queue, type);
     event->scheduled = schedule_.leave_out(queue.device->memory);

@@ -20,11 +20,11 @@
 
 namespace cldist::cluster {
 
-/// How many commands were enqueued.
+/// Numbers of enqueued commands.
 struct Commands {
     std::uint64_t actual = 0;  ///< on this process's devices
-    std::uint64_t others = 0;
-    /// Commands of both kinds whose calls are not numbered (CallLog::record_aside)
+    std::uint64_t others = 0;  ///< on other processes' devices
+    /// Commands of both kinds whose calls are not numbered (CallLog::record_aside).
     std::uint64_t aside = 0;
 };
 
@@ -37,10 +37,10 @@ public:
     Executor(Schedule &schedule, Process self, Transport &transport,
              const std::vector<MemoryTraits> &memories, const HostMode &mode, HostLink *link);
 
-    /// Calls `native(command, waits)` if the command runs in this process. `native` returns
-    /// OpenCL's code, and may set the result's address. Returns the command's event, or null if
-    /// nobody needs it. If the native platform rejects the command, run() throws an Error in a
-    /// single process; with several processes the event fails.
+    /// Enqueues a command. If its device is in this process, calls `native(command, waits)`, which
+    /// enqueues it natively, returns OpenCL's error code, and may set the result's address. Returns
+    /// the command's event, or null if none is needed. If the driver rejects the command, run()
+    /// throws an Error in a job of one process; otherwise the event fails.
     template <typename Native>
     Ref<EventObject> run(Enqueued &&command, bool event_wanted, Native &&native) {
         CommandRun run(*this, command);
@@ -49,27 +49,24 @@ public:
         return run.finish(event_wanted);
     }
 
-    /// Returns the program's event of a command on another process's device that this process
-    /// leaves out.
+    /// Returns the program's event for a command that this process skips, because the command
+    /// concerns only other processes' devices. The caller owns the reference.
     EventObject *event_of_left_out(QueueObject &queue, cl_command_type type);
     void note_aside() { ++commands_.aside; }
-    /// Starts the transfers for the parts of a split launch (Schedule::begin_parts()). The caller
-    /// then runs those of this process and keeps the lock until it has. Returns the memories that
-    /// will lack what their parts read, because a transfer has failed.
+    /// Starts the transfers for the sub-ranges of a split launch (Schedule::begin_parts()). The
+    /// caller must keep the lock until it has run this process's sub-ranges. Returns the memories
+    /// that will lack bytes which their sub-ranges read, because a transfer could not start.
     std::vector<MemoryId> begin_parts(std::span<const CommandPart> parts,
                                       std::span<const BufferId> buffers, KnownParts &known,
                                       const OpenUserEvents &behind);
-    /// Forgets steps that have ended, from time to time.
+    /// Removes steps that have ended, once every few calls.
     void forget_ended();
 
-    /// Moves the bytes of a root buffer to the device's memory, and keeps them there until detach()
-    /// (Schedule::attach).
+    /// Moves a root buffer's bytes to the device's memory until detach() (Schedule::attach()).
     void attach(MemObject &buffer, MemoryId device);
     void detach(MemObject &buffer);
 
-    /// Forgets a queue that ends.
     void forget(QueueObject &queue) override;
-    /// Forgets a space without objects.
     void forget(Space &space) override;
 
     [[nodiscard]] const Commands &commands() const { return commands_; }
@@ -78,8 +75,8 @@ public:
     /// Counts sub-ranges of a command that run in other processes.
     void count_others(std::size_t parts) { commands_.others += parts; }
 
-    /// The program has ended: waits until all that this process does for others has been done. Not
-    /// under the lock.
+    /// Called when the program has ended. Waits until this process has done everything that other
+    /// processes need from it. Not under the lock.
     void finish_all();
 
     [[nodiscard]] Schedule &schedule() { return schedule_; }
@@ -96,10 +93,10 @@ public:
     [[nodiscard]] const HostMode &mode() const { return mode_; }
     /// Whether there is no other process.
     [[nodiscard]] bool alone() const { return schedule_.topology().processes() == 1; }
-    /// Whether ends may have promises.
+    /// Whether the ends of commands may promise results (Promise).
     [[nodiscard]] bool promises() const { return memory_.copies_possible() || !alone(); }
-    /// Returns true if there is one memory and no other process. Then no bytes move, and commands
-    /// need no order that the program did not ask for, except on the lanes of one queue.
+    /// Returns true if the context has one memory and there is no other process. Then no bytes
+    /// move, and the program's own order of commands suffices, except between lanes.
     [[nodiscard]] bool decides_nothing(const ContextObject &context) const {
         return alone() && context.spaces.size() == 1 &&
                (!context.aggregate || context.devices.size() == 1);

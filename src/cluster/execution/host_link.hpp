@@ -8,12 +8,12 @@ namespace cldist::cluster {
 /// Where the program runs, as this process sees it.
 enum class HostRole {
     replicated,  ///< in every process
-    central,     ///< in this process alone: the others follow its calls (docs/dev/decisions/0035)
-    follower,    ///< in process 0 alone, which is another process
+    central,     ///< only in this process; the others follow its calls (docs/dev/decisions/0035)
+    follower,    ///< only in process 0, whose calls this process follows
 };
 
-/// With a central host: what goes with the record of the call that is being made, to all processes
-/// that follow. Under the lock.
+/// With a central host: data that the host sends to all followers together with the record of the
+/// current call. Under the lock.
 class HostLink {
 public:
     HostLink() = default;
@@ -21,13 +21,13 @@ public:
     HostLink &operator=(const HostLink &) = delete;
     virtual ~HostLink() = default;
 
-    /// In the host: `kind` is the caller's.
+    /// Only in the host. The caller chooses the meaning of `kind`.
     virtual void give(unsigned kind, std::span<const std::byte> bytes) = 0;
     struct Given {
         unsigned kind;
-        std::span<const std::byte> bytes;  ///< until the next call
+        std::span<const std::byte> bytes;  ///< valid until the next call's record is read
     };
-    /// In the others, as often as the host gives.
+    /// Only in followers. Must be called as often as the host calls give().
     virtual Given take() = 0;
 };
 

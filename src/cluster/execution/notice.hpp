@@ -10,7 +10,8 @@
 
 namespace cldist::cluster {
 
-/// Ends `ending` as the wait list ended.
+/// Ends `ending` with the status of its command's wait list. An operation that is destroyed before
+/// its start ends it with CL_TRANSFER_ABANDONED.
 class Notice final : public Operation {
 public:
     explicit Notice(std::shared_ptr<Ending> ending)

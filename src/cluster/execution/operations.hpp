@@ -19,7 +19,8 @@ std::unique_ptr<Command> command_of(std::unique_ptr<Operation> operation,
 /// Makes a start that waits for all of `waits`, and for no other command of the queue.
 cldist::Start start_behind(const QueueInfo &queue, std::span<const cl_event> waits);
 
-/// An operation that another operation carries out.
+/// An operation that delegates to `carrier`. before() runs at the start, unless the wait list
+/// failed. after() runs at the end, also after a failure.
 class Carried : public Operation {
 public:
     explicit Carried(std::unique_ptr<Operation> carrier)

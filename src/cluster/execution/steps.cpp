@@ -12,7 +12,7 @@
 namespace cldist::cluster {
 namespace {
 
-// So many entries without a marker behind them are kept.
+// If there are more entries, forget_ended() enqueues a marker for a first entry without an event.
 constexpr std::size_t most_entries = 4096;
 
 }  // namespace
@@ -61,7 +61,7 @@ void Steps::note_success(QueueObject &queue, CommandId command) {
     commands.ended = std::max(commands.ended, command);
 }
 
-// A command comes behind its transfers, but is its part 0.
+// A command is added after its transfers, but sorts before them as part 0.
 void Steps::insert(Entry entry) {
     auto at = entries_.end();
     while (at != entries_.begin() && entry.step < std::prev(at)->step) --at;
@@ -148,7 +148,8 @@ cl_event Steps::event_of(const Entry &entry) {
     return entry.event ? entry.event.get() : entry.queue->marker_behind(entry.step.command);
 }
 
-// Also for the steps that it waited for, earlier ones first: there may be long chains.
+// Sets `over` of the entry and of the steps that it waited for, directly or through others. Goes
+// from the earliest to the latest instead of recursing, because chains may be long.
 void Steps::make_over(Entry &entry) {
     std::vector<Entry *> wanted{&entry};
     std::vector<Step> steps;
@@ -198,14 +199,14 @@ void Steps::add_waits(std::span<const Step> steps, Space &space, std::vector<cl_
     const auto before = static_cast<std::ptrdiff_t>(waits.size());
     for_each_open(steps, [&](Entry &entry) {
         if (entry.space != &space) return;
-        // Within for_each_open(), which guard_of() must not disturb.
+        // guard_of() would disturb the traversal, so guards are made after it.
         const cl_event event = entry.order.may_fail ? nullptr : event_of(entry);
         if (event == nullptr)
             guarded_.push_back(entry.step);
         else
             waits.push_back(event);
     });
-    // One marker may serve many.
+    // Several steps may share a marker.
     if (waits.end() - waits.begin() > before + 1) {
         std::sort(waits.begin() + before, waits.end());
         waits.erase(std::unique(waits.begin() + before, waits.end()), waits.end());
@@ -217,7 +218,7 @@ void Steps::add_waits(std::span<const Step> steps, Space &space, std::vector<cl_
                 waits.push_back(guard);
 }
 
-// Stores a marker's status with the commands before it.
+// Removes markers that have ended. If a marker failed, all commands that it covers count as failed.
 void Steps::settle_markers(InOrder &queue) {
     while (!queue.markers.empty()) {
         const cl_int status = execution_status(queue.markers.front().second.get());
@@ -242,7 +243,7 @@ CommandId Steps::forget_ended() {
         if (!is_over(entries_.front())) break;
         const CommandId command = entries_.front().step.command;
         entries_.pop_front();
-        // It may have several steps.
+        // The command may have more steps.
         if (entries_.empty() || entries_.front().step.command != command) over_ = command + 1;
     }
     if (!entries_.empty()) over_ = std::max(over_, entries_.front().step.command);
@@ -265,8 +266,8 @@ void Steps::forget_queue(QueueObject &queue) {
     queues_.erase(at);
 }
 
-// The operation that ends the ending keeps the event until then. At the program's end it is waited
-// for.
+// For each open step, an operation of the progress thread holds the event until it ends, and
+// Executor::finish_all() waits for the operation.
 void Steps::forget_space(const Space &space) {
     for (const Entry &entry : entries_)
         if (entry.space == &space && state_of(entry) == State::open)

@@ -10,17 +10,17 @@
 
 namespace cldist::cluster {
 
-/// What a message carries.
+/// The contents of a message.
 enum class Carries : std::uint8_t {
-    data,       ///< bytes of a buffer or an image, from device to device
-    result,     ///< what a read or a map brings to every process
-    end,        ///< how a command ended
-    agreement,  ///< what processes tell each other in a call
+    data,       ///< bytes of buffers and images, and host memory that a remote command reads
+    result,     ///< bytes that a read or a map delivers to the program
+    end,        ///< the status of a command that has ended
+    agreement,  ///< values that processes exchange during a call
     calls,      ///< a central host's calls
 };
 inline constexpr std::array carries_names{"buffer data", "results", "ends", "agreement", "calls"};
 
-/// The messages between this process and each other one. Thread-safe.
+/// Counts the messages between this process and each other process. Thread-safe.
 class Traffic {
 public:
     struct Sum {
@@ -40,7 +40,7 @@ public:
         add(&Peer::received, from, what, bytes);
     }
 
-    /// By rank.
+    /// Indexed by rank.
     [[nodiscard]] std::vector<Peer> peers() const {
         const std::lock_guard lock(mutex_);
         return peers_;

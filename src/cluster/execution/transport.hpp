@@ -1,4 +1,4 @@
-/// How messages of the cluster platform get to other processes.
+/// The interface through which the cluster platform exchanges messages with other processes.
 #pragma once
 
 #include <functional>
@@ -14,11 +14,11 @@
 
 namespace cldist::cluster {
 
-/// The traits of a memory by which transfers are planned. All processes know those of all memories.
+/// The properties of a device memory from which its transfers are planned. Every process knows them
+/// for all memories.
 struct MemoryTraits {
-    bool host_memory;  ///< it is its host's
-    /// Advice from its profile; only for messages if the memory is another process's. Null if there
-    /// is no profile.
+    bool host_memory;  ///< the device uses its host's memory
+    /// The profile's advice for messages. Null if there is no profile.
     std::shared_ptr<const AdviceForRoutes> advice;
 
     [[nodiscard]] const Advice *messages(bool same_host) const {
@@ -31,42 +31,44 @@ struct MemoryTraits {
 /// The largest message that kernels carry out.
 inline constexpr std::size_t most_bytes_by_kernel = std::size_t{32} << 20U;
 
-/// The properties that both ends of a transfer know, so that they cut it alike, and the traits of
-/// this end's memory.
+/// The properties from which one end plans a transfer. Both ends know all of them except `here`, so
+/// they divide the bytes into the same blocks.
 struct Link {
     bool same_host;
     const MemoryTraits &sender;
-    const MemoryTraits &here;
-    bool in_process;  ///< between two memories of this process
-    /// Kernels may carry out the message. If the sender's host does, it says so in a header before
-    /// the bytes.
+    const MemoryTraits &here;  ///< the memory at this end
+    bool in_process;           ///< both memories belong to this process
+    /// Kernels may carry out the message. Then a header precedes the bytes, which shows the
+    /// receiver whether a kernel or the sender's host sends them.
     bool by_kernels = false;
 
     [[nodiscard]] const Advice *advice_here() const { return here.messages(same_host); }
 };
 
-/// The times of a command that has ended: nothing if no process wants them, empty where another
-/// process's device ran it.
+/// Returns the profiling times of an ended command. There is no value if no process needs them. The
+/// function is empty if this process has no native event of the command.
 using TimesOfCommand = std::optional<std::function<Times()>>;
 
-/// A message about a command's end: the status and, if that is CL_COMPLETE and some process wants
-/// them, the times.
+/// The message that reports a command's end. The times are zero unless the command succeeded and
+/// some process needs them.
 struct EndMessage {
     cl_int code = CL_SUCCESS;
     Times times{};
 };
 
-/// Bytes that a command brings into the host memory of every process.
+/// Bytes that a command delivers to every process that runs the program.
 struct Result {
-    /// Where, in this process; if the device is here, by the native command.
+    /// The host memory of this process that first receives the bytes: from the native command if
+    /// the device is here, otherwise from another process.
     std::byte *data = nullptr;
     std::size_t size = 0;
-    /// Called when all bytes are there, before the event ends; may be empty.
+    /// Called when all bytes are at `data`, before the event ends. Copies them to the program's
+    /// memory; may be empty.
     std::function<void()> arrived;
-    /// Of a box, without the gaps that it has in the program's memory.
+    /// The bytes are a box, and `data` has no gaps between its rows and slices.
     bool packed = false;
-    std::shared_ptr<const void> kept{};  ///< the memory, where it is needed
-    /// The program's memory that `arrived` brings them to; else that is `data`.
+    std::shared_ptr<const void> kept{};  ///< keeps the memory alive; may be null
+    /// The program's memory that the bytes fill, with gaps. Empty if it is `data`.
     std::span<std::byte> target{};
 
     [[nodiscard]] std::span<std::byte> memory() const {
@@ -77,16 +79,16 @@ struct Result {
 /// A message between devices of one host that a kernel may carry out.
 struct KernelMessage {
     const DeviceRange &range;
-    std::shared_ptr<const QueueInfo> queue;  ///< in-order, for the kernel alone
+    std::shared_ptr<const QueueInfo> queue;  ///< in-order, used only for this kernel
     std::span<const cl_event> wait_list;
     Direction direction;
     Message message;
     const Link &link;
 };
 
-/// Makes the operations by which messages go and come. Both ends know what a message is, and name
-/// it alike. Each operation starts when what is sent is there, or when there is room for what is
-/// received, and ends with its part of the message.
+/// Creates the operations that send and receive messages. Both ends know a message's name and
+/// contents from the schedule. An operation is started when the bytes to send are available, or the
+/// memory for the received bytes is free. It ends when this process's part is done.
 class Transport {
 public:
     Transport() = default;
@@ -94,22 +96,23 @@ public:
     Transport &operator=(const Transport &) = delete;
     virtual ~Transport() = default;
 
-    /// Moves a range of a buffer from or to another process, or to itself. If the sender's wait
-    /// list failed, the receiver learns it.
+    /// Sends a range of a buffer to another process, or to this one, or receives it. If the
+    /// sender's wait list failed, the receive fails, too.
     virtual std::unique_ptr<Operation> transfer(DeviceRange range, Direction direction,
                                                 const Message &message, const Link &link) = 0;
-    /// Enqueues a kernel that carries out one end of a message. Returns its event, or null if no
-    /// kernel can. Then transfer() can.
+    /// Enqueues a kernel that carries out one end of a message. Returns its event. Returns null if
+    /// no kernel can carry it out; use transfer() then.
     virtual Event transfer_by_kernel(const KernelMessage & /*message*/) { return {}; }
-    /// Sends a status to another process and, if it is CL_COMPLETE, the times.
+    /// Sends the status with which the operation starts and, if that is CL_COMPLETE, the times.
     virtual std::unique_ptr<Operation> send_status(const Message &message,
                                                    TimesOfCommand times) = 0;
     /// Receives such a status, and ends `ending` with it.
     virtual std::unique_ptr<Operation> receive_status(const Message &message,
                                                       std::shared_ptr<Ending> ending) = 0;
-    /// Passes a result on: it comes from `relay.from`, if that is one, and goes to each of
-    /// `relay.to`. Then ends `ending`. If the bytes failed to come, so do those who wait for them.
-    /// Times, if any, come last. `by_caller`: drive() will drive it.
+    /// Forwards a result. Receives it from `relay.from`, if there is one, sends it to each of
+    /// `relay.to`, and then ends `ending`. If the bytes do not arrive here, the receives of
+    /// `relay.to` fail, too. The times, if any, follow the bytes. `by_caller`: the caller passes
+    /// the operation to drive() instead of the progress thread.
     virtual std::unique_ptr<Operation> relay(Result result, const Relay &relay,
                                              std::shared_ptr<Ending> ending, TimesOfCommand times,
                                              bool by_caller) = 0;
@@ -117,9 +120,9 @@ public:
     /// Whether transfer() carries bytes between two memories of this process.
     [[nodiscard]] virtual bool reaches_itself() const { return true; }
 
-    /// Drives the operations that nobody else does.
+    /// Drives all operations except those for drive().
     virtual ProgressThread &progress_thread() = 0;
-    /// Drives what was made for the calling thread to its end.
+    /// Drives the command of a relay() with `by_caller` to its end on the calling thread.
     virtual void drive(Command &command) = 0;
 };
 
