@@ -53,7 +53,8 @@ std::shared_ptr<std::byte[]> HostCopies::page_locked(const DeviceResources &reso
     }
 }
 
-// This needs no callback of the driver, which would wake one of its threads each time.
+// Frees the memory of copies that have ended; without `all`, only up to the first open copy.
+// Queries the events, because each callback would wake a thread of the driver.
 void HostCopies::let_go(bool all) {
     const auto over = [](const auto &kept) {
         return execution_status(kept.first.get()) <= CL_COMPLETE;

@@ -14,9 +14,9 @@ namespace cldist::cluster {
 void copy_with_threads(std::byte *to, const std::byte *from, std::size_t size);
 
 /// Page-locked memory of the library for copies between devices and the program's pageable memory.
-/// A call of NVIDIA's driver (580) that copies pageable memory holds a lock until the memory is
-/// read or partly written, even if the call is non-blocking. The driver recognises memory that the
-/// program has page-locked itself. Requires the lock.
+/// NVIDIA's driver (580) copies large pageable memory within the call, even a non-blocking one, and
+/// holds a lock of the context meanwhile (decision 28). It recognises memory that the program has
+/// page-locked itself. Requires the lock.
 class HostCopies {
 public:
     /// Whether copies of a queue of this process should use such memory.
@@ -26,7 +26,8 @@ public:
     /// The largest copy in bytes that is not divided into blocks.
     [[nodiscard]] static std::size_t largest_whole();
 
-    /// Returns memory for a copy, or null if too much is in use.
+    /// Returns memory for a copy. Returns null if more than CLDIST_STAGING_KEEP bytes would be in
+    /// use, or if the platform refuses it.
     std::shared_ptr<std::byte[]> memory(QueueObject &queue, std::size_t size);
     /// Returns memory even if much is in use, or null if the platform refuses it.
     static std::shared_ptr<std::byte[]> page_locked(const DeviceResources &resources,
@@ -36,13 +37,13 @@ public:
         kept_.emplace_back(std::move(event), std::move(memory));
     }
 
-    /// Returns the memory that is kept so, except for copies that have ended.
+    /// Hands over the kept memory of copies that have not ended, with their events.
     auto take_kept() {
         let_go(true);
         return std::exchange(kept_, {});
     }
 
-    /// A mapping gives page-locked memory to the program, or takes it back.
+    /// Records that the program gets page-locked memory by a mapping, or returns it.
     void add_page_locked(const void *begin, std::size_t size);
     void remove_page_locked(const void *begin);
     [[nodiscard]] bool is_page_locked(const void *begin, std::size_t size) const;
@@ -51,7 +52,7 @@ private:
     void let_go(bool all);
 
     std::deque<std::pair<Event, std::shared_ptr<std::byte[]>>> kept_;
-    // End, and how many times.
+    /// By begin: the end, and the number of mappings.
     std::map<const std::byte *, std::pair<const std::byte *, unsigned>> page_locked_;
 };
 

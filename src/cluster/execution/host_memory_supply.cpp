@@ -14,13 +14,12 @@
 namespace cldist::cluster {
 namespace {
 
-// Up to so many bytes of the program's memory travel to all processes with the record of the
-// command that reads them.
+// Up to this many bytes are sent to all processes with the record of the call that reads them.
 constexpr std::size_t most_with_record = 256;
-// How they travel, by HostLink's kinds.
+// Kinds for HostLink::give(): how the bytes are sent.
 enum Brought : unsigned { with_record, as_message };
 
-/// Sends the program's memory, and ends `sent` then.
+/// Sends the program's memory, and then ends `sent`, also after a failure.
 class HostMemorySend final : public Carried {
 public:
     /// `pack` is called before the carrier starts.
@@ -125,13 +124,13 @@ void HostMemorySupply::receive(Enqueued &command, const Message &message, Supply
     waits.add(Event::share(supply.arrival));
     keep_until(supply.arrival, command.brought);  // the command may fail earlier
     DeviceRange range{nullptr, {}, 0, size, command.brought.get(), {}};
-    // Without a device: the command reports the failure, so the receive does not.
+    // No device is passed: the command itself reports a failure, so failure_policy must not apply.
     supply.receive = command_of(
         transport_.transfer(std::move(range), Direction::recv, message, link_to(message.peer)),
         std::move(bridge));
 }
 
-// Memory that counts itself in bytes_brought_ as long as it exists.
+// Returns memory that counts in bytes_brought_ until it is freed.
 std::shared_ptr<std::byte[]> HostMemorySupply::brought_memory(QueueObject &queue,
                                                               std::size_t size) {
     std::shared_ptr<std::byte[]> memory = memory_.memory_for(queue, size);
@@ -143,8 +142,8 @@ std::shared_ptr<std::byte[]> HostMemorySupply::brought_memory(QueueObject &queue
             }};
 }
 
-// The host sends bytes ahead, and they stay here until their command can run. Beyond a limit, the
-// bytes stay at the host: the receive starts when the command waits for nothing else.
+// The host sends bytes ahead, and they stay here until their command can run. Beyond a limit, they
+// stay in the host: the receive starts when the command waits for nothing else.
 void HostMemorySupply::start(Supply &supply, const QueueObject &queue, NativeWaits &waits,
                              bool fails) {
     if (supply.receive == nullptr) return;

@@ -28,7 +28,7 @@ public:
           memory_(memory) {}
 
     [[nodiscard]] bool is_used() const { return link_ != nullptr; }
-    /// This process's share in the transfer of one command's memory.
+    /// This process's part in the transfer of one command's memory.
     struct Supply {
         /// Receives the bytes; null if this process receives none.
         std::unique_ptr<Command> receive;
@@ -36,9 +36,9 @@ public:
         /// Ends when they have been sent; null if this process sends none.
         std::shared_ptr<Ending> sent;
     };
-    /// `before`: the promises of the ends before the command. `fails`: the command fails, so no
-    /// memory is read. `is_here`: its device is this process's. Adds an event to `waits` if the
-    /// command must wait for the bytes.
+    /// Transfers `command.source`. `before`: what the ends of earlier commands and of the wait list
+    /// promise. `fails`: the command fails, so no memory is read. `is_here`: its device is in this
+    /// process. Adds an event to `waits` if the command must wait for the bytes.
     Supply bring(Enqueued &command, const Promise &before, bool fails, bool is_here,
                  NativeWaits &waits);
     /// Starts the receive, if there is one. Requires that `waits` is complete.
@@ -59,8 +59,7 @@ private:
     CommandEnds &ends_;
     Steps &steps_;
     ProgramMemory &memory_;
-    /// Bytes of the program's memory that this process holds or expects for commands that have not
-    /// run.
+    /// Bytes of the program's memory that are here, or expected, for commands that have not run.
     const std::shared_ptr<std::atomic<std::size_t>> bytes_brought_ =
         std::make_shared<std::atomic<std::size_t>>(0);
 };

@@ -40,7 +40,7 @@ void unpack(const std::byte *from, const HostRegion &host) {
 }
 
 std::shared_ptr<std::byte[]> own_memory(std::size_t size) {
-    // Large memory is new each time: most of what it costs is its pages.
+    // Large memory gets new pages each time, and page faults are most of its cost.
     constexpr std::size_t huge_page = std::size_t{2} << 20U;
     const bool in_huge_pages = size >= 2 * huge_page;
     const std::align_val_t alignment{in_huge_pages ? huge_page : 128};
@@ -63,7 +63,7 @@ namespace {
 
 constexpr std::size_t largest_guard = 65536;
 
-// Not what programs write.
+// Returns a pattern that programs do not write by chance.
 const std::byte *guard_bytes() {
     static const std::vector<std::byte> bytes = [] {
         std::vector<std::byte> made(largest_guard);
@@ -128,7 +128,7 @@ cl_int write_back(const QueueObject &queue, const MemObject &object, cl_mem nati
 
 cl_int unmap(const QueueObject &queue, const MemObject &object, cl_mem native, const Mapped &mapped,
              const Waits &waits, HostCopies &copies) {
-    // A native mapping is another memory's.
+    // If the mapping is native, it belongs to another device's memory.
     const bool keeps = mapped.own != nullptr || mapped.is_native;
     Event own;
     cl_event *const event = waits.event != nullptr || !keeps ? waits.event : own.out();

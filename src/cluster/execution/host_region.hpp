@@ -1,4 +1,4 @@
-/// Memory of the program's that commands read into, write from or map.
+/// Functions for the program's memory that commands read into, write from or map.
 #pragma once
 
 #include <array>
@@ -11,7 +11,6 @@
 
 namespace cldist::cluster {
 
-/// Whether two boxes have a place in common.
 bool boxes_overlap(const std::array<std::size_t, 3> &origin_a,
                    const std::array<std::size_t, 3> &region_a,
                    const std::array<std::size_t, 3> &origin_b,
@@ -21,29 +20,30 @@ bool boxes_overlap(const std::array<std::size_t, 3> &origin_a,
 void pack(const HostRegion &host, std::byte *to);
 void unpack(const std::byte *from, const HostRegion &host);
 
-/// Aligned for any of OpenCL's types.
+/// Allocates memory that is aligned for every OpenCL type.
 std::shared_ptr<std::byte[]> own_memory(std::size_t size);
 /// Keeps the memory until the event has ended.
 void keep_until(cl_event event, std::shared_ptr<const void> memory);
 
-/// How many bytes to have behind a mapping's own memory. Natively the object's other bytes may be
-/// there, and programs that go too far seem to work.
+/// Returns the number of guard bytes to allocate behind a mapping's own memory. Programs that write
+/// too far seem to work natively, because other bytes of the object may follow a native mapping.
 std::size_t guard_size(MemObject &object, const Mapped &mapped);
-/// Fills the `guard` bytes behind a mapping's own memory with what is known.
+/// Fills the guard bytes behind a mapping's own memory with a known pattern.
 void set_guard(const Mapped &mapped);
-/// How far the program has changed them.
+/// Returns how far the program has written beyond the mapping's end, in bytes.
 std::size_t bytes_beyond(const Mapped &mapped);
 
-/// A result for a mapping. It keeps the memory until the bytes have arrived, and delays the
-/// object's destructor callbacks: the program may unmap and release the object before that.
+/// Makes a map's result keep the mapping's memory until the bytes have arrived, because the program
+/// may unmap and release the object earlier. If the memory is the program's, it is kept by delaying
+/// the object's destructor callbacks.
 Result into_mapping(Result result, const MemObject &object, const Mapped &mapped);
-/// Where the program has what it has written into a mapping.
+/// Returns the program's memory of a mapping.
 HostRegion written_region(const MemObject &object, const Mapped &mapped);
-/// Brings such bytes back into the object, from memory where they are without gaps.
+/// Enqueues a write of a mapping's bytes, which are at `bytes` without gaps, to the object.
 cl_int write_back(const QueueObject &queue, const MemObject &object, cl_mem native,
                   const Mapped &mapped, const std::byte *bytes, const Waits &waits);
-/// Enqueues what ends a mapping that is not native, and brings its bytes back into the object if
-/// they were written. The mapping's memory is kept until then.
+/// Enqueues the end of a mapping that is not a native one of the queue's device: a write of its
+/// bytes to the object if it is mapped for writing, or a marker. Keeps the memory until then.
 cl_int unmap(const QueueObject &queue, const MemObject &object, cl_mem native, const Mapped &mapped,
              const Waits &waits, HostCopies &copies);
 

@@ -14,9 +14,9 @@ bool is_map(cl_command_type type) {
 void MemoryObjects::know(MemObject &object, Contents contents) {
     const DeviceObject *const holder =
         contents == Contents::everywhere ? mode_.first_holder(*object.context) : nullptr;
-    // The warning about the program's memory needs every command that uses this memory. An
-    // aggregate device's queue leaves no command out, and the sub-ranges of launches know which
-    // device has which bytes.
+    // Attachment lets processes skip commands. But warn_of_unseen() needs every command that uses
+    // the program's memory. Queues of an aggregate device skip no command, and launches must know
+    // which device has which bytes.
     const bool attachable = !object.is_image() && (object.flags & CL_MEM_USE_HOST_PTR) == 0 &&
                             !object.context->aggregate;
     object.id = schedule_.create_buffer(
@@ -41,7 +41,7 @@ void MemoryObjects::note_home(BufferId id) {
                                  : Homes{});
 }
 
-// A program that expects commands to change its memory would continue with old bytes.
+// Without a warning, a program that expects commands to change its memory would use old bytes.
 void MemoryObjects::note_host_memory(const Enqueued &command) {
     for (const Access &access : command.accesses) {
         MemObject &object = *objects_[access.buffer];
@@ -53,7 +53,7 @@ void MemoryObjects::note_host_memory(const Enqueued &command) {
     }
 }
 
-// One of the processes whose memory did not get the bytes warns.
+// Only one of the processes whose memory did not get the bytes logs the warning.
 void MemoryObjects::warn_of_unseen(const MemObject &object) const {
     if (object.seen_by_host || !object.written_by) return;
     if (self_ != (*object.written_by == 0 ? 1U : 0U)) return;

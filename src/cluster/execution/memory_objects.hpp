@@ -15,20 +15,19 @@ public:
     MemoryObjects(Schedule &schedule, Process self, const HostMode &mode)
         : schedule_(schedule), self_(self), mode_(mode) {}
 
-    /// Registers a new root memory object; forget() ends that.
+    /// Registers a new root memory object. forget() unregisters it.
     void know(MemObject &object, Contents contents);
     void forget(MemObject &object) override;
     [[nodiscard]] MemObject &operator[](BufferId id) const { return *objects_[id]; }
 
-    /// Notes that the schedule has attached a buffer to a device, or detached it.
+    /// Updates a buffer's homes after the schedule has attached it to a device or detached it.
     void note_home(BufferId id);
-    /// Notes which objects with CL_MEM_USE_HOST_PTR a command writes, and which objects the program
-    /// looks at.
+    /// For objects with CL_MEM_USE_HOST_PTR: notes whether the command writes, reads or maps them.
     void note_host_memory(const Enqueued &command);
-    /// Warns of objects whose new bytes the program has never looked at.
+    /// Warns of each such object that a device has written and the program never read or mapped.
     void warn_of_unseen() const;
 
-    /// Counts from now on the bytes that the schedule keeps for each memory object.
+    /// From now on, counts the bytes that the schedule keeps for each memory object.
     void count_memory() { counts_memory_ = true; }
 
 private:

@@ -41,8 +41,8 @@ void NativeWaits::merge(const Enqueued &command, Steps &steps, bool has_user_eve
     if (events_.size() == 1 && !queue.has_barrier && !has_user_events) return;
     const EventObject *const only =
         events_.size() == 1 && command.wait_list.size() == 1 ? command.wait_list[0] : nullptr;
-    // The native event follows the ending. PoCL calls no callback if an event fails, so waiting for
-    // the native event would be late.
+    // Then waits for the ending, not for the native event that follows it: PoCL calls no callback
+    // for an event that fails, so its failure would be noticed late.
     const bool tells =
         only != nullptr && only->source == Source::ending && only->agreed != CL_COMPLETE;
     auto all = tells ? only->ending : ends_.ending_of_all(events_);

@@ -14,22 +14,23 @@ namespace cldist::cluster {
 class NativeWaits {
 public:
     explicit NativeWaits(CommandEnds &ends) : ends_(ends) {}
-    /// Ends the stand-ins also if the command was not enqueued: other commands may wait for them.
+    /// Settles the stand-ins even if the command was not enqueued: other commands may use them.
     ~NativeWaits() { settle({}); }
     NativeWaits(const NativeWaits &) = delete;
     NativeWaits &operator=(const NativeWaits &) = delete;
 
     [[nodiscard]] std::vector<cl_event> &events() { return events_; }
-    /// Waits in this space for the end of another command, which is known here.
+    /// Adds the event of another command, or a stand-in if that has no native event in `space`.
+    /// Requires event.known_here().
     void add(EventObject &event, Space &space);
-    /// Waits until `ending`, which may be null, has ended in any way.
+    /// Adds a user event that succeeds when `ending`, which may be null, has ended in any way.
     void add(const std::shared_ptr<Ending> &ending, Space &space);
-    /// Waits for an event, and keeps it until the command has been enqueued.
+    /// Adds an event and keeps it until the command has been enqueued.
     void add(Event event);
-    /// Replaces all events by a single user event, for PoCL 3.1: see the definition.
+    /// Replaces all events by a single user event, if necessary, for PoCL 3.1: see the definition.
     void merge(const Enqueued &command, Steps &steps, bool has_user_events);
-    /// The command has been enqueued: the stand-ins may end. Each calls `keep` with its status,
-    /// unless `keep` is empty.
+    /// Lets the stand-ins end. Call it when the command has been enqueued. Each stand-in calls
+    /// `keep` with its status, unless `keep` is empty.
     void settle(const std::function<void(cl_int status)> &keep);
 
 private:

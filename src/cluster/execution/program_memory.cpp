@@ -15,12 +15,12 @@
 namespace cldist::cluster {
 namespace {
 
-// The call that enqueues a write copies up to so many bytes itself. Another thread copies larger
-// writes.
+// The call that enqueues a staged write copies up to this many bytes itself. Other threads copy the
+// bytes of larger non-blocking writes.
 constexpr std::size_t copied_at_once = 16384;
-// NVIDIA's driver (580) copies so many bytes of pageable memory in the call.
+// NVIDIA's driver (580) copies pageable memory of this size and above in the call.
 constexpr std::size_t copied_in_call = std::size_t{16} << 20U;
-// NVIDIA's driver (580) copies up to so many bytes as fast as two copies take.
+// Up to this size, NVIDIA's driver (580) copies pageable memory as fast as two copies would.
 constexpr std::size_t largest_native = std::size_t{512} << 10U;
 
 cl_ulong system_ns() {
@@ -29,7 +29,7 @@ cl_ulong system_ns() {
         duration_cast<nanoseconds>(system_clock::now().time_since_epoch()).count());
 }
 
-/// Notes when the carrier starts and ends.
+/// Records the times of its carrier's start and end.
 class TimedOperation final : public Carried {
 public:
     TimedOperation(std::unique_ptr<Operation> carrier, std::shared_ptr<Times> times)
@@ -82,7 +82,7 @@ void ProgramMemory::note_filled(const Enqueued &command, cl_event native) {
 std::shared_ptr<std::byte[]> ProgramMemory::memory_for(QueueObject &queue, std::size_t size) {
     std::shared_ptr<std::byte[]> memory;
     if (uses_copies(queue)) memory = copies_.memory(queue, size);
-    // Otherwise the call could wait for a user event that a later call sets.
+    // A call that copies pageable memory could wait for a user event that a later call sets.
     const bool would_wait = size >= copied_in_call && queue.context->open_user_events != 0;
     if (memory == nullptr && would_wait && queue.is_native() && !queue.resources()->host_memory())
         memory = HostCopies::page_locked(*queue.resources(), size);
@@ -119,8 +119,8 @@ void ProgramMemory::stage(Enqueued &command, const void *memory, std::size_t siz
     const std::span bytes{static_cast<const std::byte *>(memory), size};
     const bool user_events_open = queue.context->open_user_events != 0;
     const bool is_filled_later = command.reads_host_memory && filled_.is_expected(bytes);
-    // NVIDIA's driver (580) reads up to 64 KiB in the call, unless the write waits for a user
-    // event.
+    // NVIDIA's driver (580) reads up to 64 KiB within the call, unless the write waits for a user
+    // event. So the memory must not be about to change.
     const bool changes = user_events_open || is_filled_later ||
                          (command.reads_host_memory && landings_.is_expected(bytes));
     if (config().host_copies == cldist::HostCopies::automatic && size <= largest_native && !changes)
@@ -194,8 +194,7 @@ cl_int ProgramMemory::write(Enqueued &command, const NativeRange &range, const s
     return code;
 }
 
-// The native queue gets two internal commands for the start and the end, like the library's file
-// commands.
+// As for file commands, the native queue gets internal commands for the start and the end.
 cl_int ProgramMemory::copy_in_blocks(Enqueued &command, const NativeRange &range, std::byte *memory,
                                      Direction direction, const Waits &waits) {
     QueueObject &queue = command.queue;

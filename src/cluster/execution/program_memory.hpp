@@ -13,13 +13,13 @@
 
 namespace cldist::cluster {
 
-/// The program's memory that results will fill.
+/// The ranges of the program's memory that results will fill.
 class Landings {
 public:
     /// Whether results will still arrive in that memory.
     [[nodiscard]] bool is_expected(std::span<const std::byte> memory) const;
-    /// Adds a result. `over` returns whether it has arrived. Returns whether other expected results
-    /// overlap it.
+    /// Adds a result. `over` returns whether it has arrived. Returns true if other expected results
+    /// overlap the range.
     bool add(std::span<const std::byte> memory, std::function<bool()> over);
 
 private:
@@ -28,34 +28,34 @@ private:
         std::function<bool()> over;
     };
     std::multimap<const std::byte *, Landing> landings_;  // by address
-    std::size_t longest_ = 0;
-    std::size_t tidy_at_ = 64;
+    std::size_t longest_ = 0;                             // bytes, at least of the longest landing
+    std::size_t tidy_at_ = 64;                            // landings
 };
 
 /// Copies between devices and the program's memory in this process. Under the lock.
 class ProgramMemory {
 public:
-    /// `has_discrete`: some device here has its own memory.
+    /// `has_discrete`: some device of this process has its own memory.
     ProgramMemory(const HostMode &mode, bool has_discrete)
         : mode_(mode), copies_possible_(HostCopies::possible(has_discrete)) {}
 
     /// Returns where this process first stores the bytes that a command of the queue reads into the
     /// program's memory, which may have gaps.
     [[nodiscard]] Result result_in(const HostRegion &host, QueueObject &queue);
-    /// Returns memory of this process for a copy of the queue without the program's memory. It is
-    /// page-locked if possible.
+    /// Returns memory of the library for a copy on the queue, in a process without the program. It
+    /// is page-locked if possible.
     std::shared_ptr<std::byte[]> memory_for(QueueObject &queue, std::size_t size);
     /// Keeps the memory that was brought for a command until its event `native` has ended.
     void keep_until_end(const Enqueued &command, cl_event native);
     /// Decides how a read or write of a buffer's range copies its bytes to or from the program's
     /// memory. Call it before Executor::run().
     void stage(Enqueued &command, const void *memory, std::size_t size);
-    /// Enqueues such a command natively, for Executor::run().
+    /// Enqueue the command natively, as stage() has decided. Called by Executor::run().
     cl_int read(Enqueued &command, const NativeRange &range, std::byte *to, const Waits &waits);
     cl_int write(Enqueued &command, const NativeRange &range, const std::byte *from,
                  const Waits &waits);
-    /// Gives a mapping of the queue memory of the library with a guard behind it. For a buffer, the
-    /// memory is page-locked if possible.
+    /// Gives a mapping memory of the library, with guard bytes behind it. For a buffer, the memory
+    /// is page-locked if possible.
     void give_memory(QueueObject &queue, MemObject &object, Mapped &mapped);
 
     [[nodiscard]] HostCopies &copies() { return copies_; }
@@ -64,7 +64,7 @@ public:
     /// Results that reach the program's memory after the end of their native commands.
     [[nodiscard]] Landings &landings() { return landings_; }
 
-    /// Whether the end of this native command's result is followed.
+    /// Whether later commands need to know when this native command's result has arrived.
     [[nodiscard]] bool is_followed(const Enqueued &command) const {
         return command.result.size > 0 && mode_.tracks_results();
     }
@@ -85,7 +85,7 @@ private:
     const bool copies_possible_;
     HostCopies copies_;
     Landings landings_;
-    Landings filled_;  ///< by native commands
+    Landings filled_;  ///< memory that native commands will fill (note_filled())
 };
 
 }  // namespace cldist::cluster

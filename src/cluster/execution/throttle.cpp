@@ -8,19 +8,19 @@
 namespace cldist::cluster {
 namespace {
 
-// Commands between two markers, and how many of these may be open.
+// Commands between two markers (without and with CPU devices), and the largest number of open ones.
 constexpr unsigned milestone = 32;
 constexpr unsigned milestone_of_cpus = 1024;
 constexpr std::size_t most_milestones = 2;
 
 }  // namespace
 
-// NVIDIA's driver takes about a thousand commands that wait. Then enqueueing blocks, and with it
-// every other call, also a call that would end the waiting. So the program must not be that far
-// ahead of the device. If it has user events to set, it may enqueue any number of commands behind
-// them. PoCL takes any number of commands, but each waiting command takes memory: 6 KiB with a
-// message each way. So the program must not be thousands of commands ahead in an in-order queue.
-// PoCL's markers may never end behind a command that failed.
+// NVIDIA's driver accepts about a thousand waiting commands. Then enqueueing blocks, and so does
+// every other call, even a call that would end the waiting. So the program must not get that far
+// ahead of the device. It is not held back while it has user events to set, because commands may
+// wait for these events. PoCL accepts any number of commands, but each waiting command takes
+// memory: 6 KiB with a message each way. So the program must not get thousands of commands ahead in
+// an in-order queue. PoCL's markers may never end after a command that failed.
 Event Throttle::marker_to_wait_for(QueueObject &queue) {
     Ahead &ahead = queues_[&queue];
     if (ahead.since_marker < milestone || queue.context->open_user_events != 0) return {};

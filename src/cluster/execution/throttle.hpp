@@ -21,8 +21,8 @@ public:
 
 private:
     struct Ahead {
-        unsigned since_marker = 0;     // commands
-        std::deque<Event> milestones;  // markers, each so many commands behind the one before
+        unsigned since_marker = 0;     // commands after the last marker
+        std::deque<Event> milestones;  // markers that the program has not waited for, oldest first
     };
 
     Event marker_to_wait_for(QueueObject &queue);

@@ -15,7 +15,7 @@
 namespace cldist::cluster {
 namespace {
 
-// The origin of an image that is moved as a whole.
+// The origin of a whole image, and of host memory without an offset.
 constexpr std::array<std::size_t, 3> no_offset{};
 
 }  // namespace
@@ -90,7 +90,7 @@ Transfers::ChannelEnd Transfers::make_end(const Transfer &transfer, MemObject &o
             {nullptr, !waits.empty(), !resources->is_cpu()}};
 }
 
-// A kernel can't fail its event. So it carries out no transfer that may fail.
+// A kernel cannot fail its event, so it must not carry out a transfer that may fail.
 bool Transfers::start_kernel(const Transfer &transfer, MemObject &object, Space &space,
                              Direction direction, const Link &link) {
     if (!link.by_kernels || object.context->is_careful()) return false;
@@ -129,7 +129,7 @@ std::shared_ptr<std::byte[]> memory_for_copies(Space &space, std::size_t size) {
     return memory != nullptr ? memory : own_memory(size);
 }
 
-// Pieces of equal length at equal distances, within a pitch, as a box of rows.
+// Pieces of equal length at equal distances, which one rectangle copy can move.
 struct Rows {
     std::size_t begin;  // bytes
     std::size_t length;
@@ -172,8 +172,8 @@ cl_int copy_rows(cl_command_queue queue, cl_mem buffer, const Rows &rows, std::b
                                             rows.length, 0, memory, count, before, event);
 }
 
-// NVIDIA's driver (580) takes about a thousand commands that wait. Then enqueueing blocks. So more
-// pieces than these are moved by a kernel and one copy.
+// NVIDIA's driver (580) accepts about a thousand waiting commands, and then enqueueing blocks. So
+// instead of more copies than this, a kernel and one copy move the pieces.
 constexpr std::size_t most_copies = 8;
 
 std::vector<Event> copy_by_kernel(Space &space, cl_command_queue queue, cl_mem buffer,
@@ -206,8 +206,8 @@ std::vector<Event> copy_by_kernel(Space &space, cl_command_queue queue, cl_mem b
     return events;
 }
 
-// Enqueues the copies between pieces of a buffer and contiguous host memory. The last event is the
-// end of all copies.
+// Enqueues the copies between pieces of a buffer and contiguous host memory. Returns events to keep
+// until the copies have ended; the last one ends after all copies.
 std::vector<Event> copy_pieces(Space &space, const QueueInfo &info, cl_mem buffer,
                                std::span<const Piece> pieces, std::byte *memory, bool reads,
                                std::span<const cl_event> waits) {
@@ -237,8 +237,8 @@ std::size_t bytes_of(const Transfer &transfer) {
 
 }  // namespace
 
-// Copies between an object and host memory, where the transfer's pieces of a buffer, or an image's
-// bytes, are contiguous.
+// Enqueues the copies between an object and host memory, where the pieces of a buffer, or the bytes
+// of an image, are contiguous. Returns an event that ends after all copies.
 Event Transfers::copy_packed(const Transfer &transfer, MemObject &object, Space &space,
                              const std::shared_ptr<const QueueInfo> &queue,
                              const std::shared_ptr<std::byte[]> &memory, bool reads,
@@ -272,8 +272,8 @@ Event Transfers::copy_packed(const Transfer &transfer, MemObject &object, Space 
     return copied;
 }
 
-// The bytes pass through host memory. An image travels as its bytes there: NVIDIA's driver has no
-// copies between buffers and arrays of 1D images.
+// The bytes pass through host memory. So do those of an image, because NVIDIA's driver cannot copy
+// between buffers and arrays of 1D images.
 void Transfers::start_packed_message(const Transfer &transfer, MemObject &object) {
     const bool sends = transfer.kind == Transfer::Kind::send;
     Space &space = *object.context->space(sends ? transfer.source : transfer.target);
@@ -294,7 +294,7 @@ void Transfers::start_packed_message(const Transfer &transfer, MemObject &object
         bridge = std::make_unique<Bridge>(queue->context, start_behind(*queue, {&after, 1}));
     }
     steps_.add(transfer.step, space, std::move(copied), {transfer.after});
-    // The memory must also live if the copy fails before the message arrives.
+    // The message needs the memory even if the copy fails before the message has arrived.
     keep_until(bridge->user_visible_event(), memory);
     const Direction direction = sends ? Direction::send : Direction::recv;
     start_channel({{nullptr, {}, 0, size, memory.get(), {}},

@@ -16,8 +16,8 @@ namespace cldist::cluster {
 /// Moves bytes of memory objects between devices, as the schedule decides. Under the lock.
 class Transfers {
 public:
-    /// `self` is this process; `memories` is indexed by memory numbers. All referenced objects must
-    /// outlive it.
+    /// `self` is this process; `memories` is indexed by memory numbers. All arguments must outlive
+    /// this object.
     Transfers(const Topology &topology, Process self, Transport &transport,
               const std::vector<MemoryTraits> &memories, const MemoryObjects &objects, Steps &steps,
               CommandEnds &ends)
@@ -29,12 +29,11 @@ public:
           steps_(steps),
           ends_(ends) {}
 
-    /// Returns false if the bytes will not arrive in this process. Then the command that needs them
-    /// fails.
+    /// Returns false if the bytes will not arrive here. The command that needs them must fail then.
     bool start(const Transfer &transfer);
 
 private:
-    /// One end of a message, which waits for its start.
+    /// One end of a message that has not started.
     struct ChannelEnd {
         DeviceRange range;
         std::unique_ptr<Bridge> bridge;
