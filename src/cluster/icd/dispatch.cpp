@@ -11,7 +11,7 @@
 namespace cldist::cluster {
 namespace {
 
-// The functions of features that the platform reports as absent.
+// Replaces the functions of unsupported features. Fails with CL_INVALID_OPERATION.
 template <typename Function>
 struct Absent;
 template <typename... Arguments>
@@ -21,7 +21,7 @@ struct Absent<cl_int (*)(Arguments...)> {
 template <typename Object, typename... Arguments>
 struct Absent<Object *(*)(Arguments...)> {
     static Object *CL_API_CALL call(Arguments... arguments) {
-        // The last argument is where a code goes, if there is such an argument.
+        // A last argument of this type is errcode_ret.
         const std::tuple all{arguments...};
         const auto last = std::get<sizeof...(Arguments) - 1>(all);
         if constexpr (std::is_same_v<decltype(last), cl_int *const>) {
@@ -72,7 +72,7 @@ void *function_address(const char *name) {
 
 }  // namespace cldist::cluster
 
-// What a loader looks for.
+// The entry points for ICD loaders.
 extern "C" {
 
 void *CL_API_CALL clGetExtensionFunctionAddress(const char *name) {

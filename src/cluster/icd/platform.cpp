@@ -31,7 +31,7 @@ bool is_type(cl_device_type type) {
     return type == CL_DEVICE_TYPE_ALL || (type != 0 && (type & ~all) == 0);
 }
 
-// While MPI starts, hwloc may ask.
+// Whether this thread is initialising the platform. Then MPI starts, and hwloc may query devices.
 thread_local bool joining = false;
 
 World &join() {
@@ -71,7 +71,8 @@ void give_device_info(const DeviceObject &device, cl_device_info param, const An
     answer.bytes(at->second.data(), at->second.size());
 }
 
-// The sub-devices that such properties give; their process is asked once. Throws an Error.
+// Returns the sub-devices for these properties. Keeps the answer of the device's process for later
+// calls. Throws an Error.
 const std::vector<DevicePart> &parts_of(const DeviceObject &device,
                                         const cl_device_partition_property *properties) {
     const cl_device_partition_property *end = properties;
@@ -118,7 +119,7 @@ cl_int CL_API_CALL get_platform_ids(cl_uint num_entries, cl_platform_id *platfor
     return CL_SUCCESS;
 }
 
-// Without the lock: loaders ask while they start.
+// Takes no lock, because loaders call it while they initialise.
 cl_int CL_API_CALL get_platform_info(cl_platform_id platform, cl_platform_info param, size_t size,
                                      void *value, size_t *size_ret) {
     const Answer answer{size, value, size_ret};
@@ -156,7 +157,7 @@ void get_device_ids(cl_platform_id platform, cl_device_type type, cl_uint num_en
             "both devices and num_devices are NULL");
     std::vector<cl_device_id> found;
     for (const auto &device : join().devices()) {
-        // The first one is the default.
+        // The first device is the default.
         const cl_device_type is =
             device->info<cl_device_type>(CL_DEVICE_TYPE) & ~cl_device_type{CL_DEVICE_TYPE_DEFAULT};
         const bool is_default =
@@ -192,7 +193,7 @@ void create_sub_devices(cl_device_id in_device, const cl_device_partition_proper
     if (num_devices != nullptr) *num_devices = static_cast<cl_uint>(parts.size());
 }
 
-// Devices that are no sub-devices are not counted.
+// OpenCL counts references only of sub-devices.
 void retain_device(cl_device_id device) {
     if (DeviceObject &object = device_of(device); object.parent) object.retain();
 }
@@ -217,7 +218,7 @@ void unload_platform_compiler(cl_platform_id platform) {
             "the platform is not the cluster platform");
 }
 
-// CL_PLATFORM_HOST_TIMER_RESOLUTION is 0: there are no such timers.
+// CL_PLATFORM_HOST_TIMER_RESOLUTION is 0: timers are not supported.
 void get_device_and_host_timer(cl_device_id device, cl_ulong *, cl_ulong *) {
     device_of(device);
     fail(CL_INVALID_OPERATION, "device timers are not supported");
