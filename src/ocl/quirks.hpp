@@ -1,13 +1,13 @@
-/// Where drivers deviate from OpenCL and the code acts differently. The code queries these
-/// booleans, never the driver. docs/dev/drivers.md also lists properties that the code respects on
-/// every driver.
+/// Deviations of drivers from OpenCL for which the code has special cases. Other code uses what is
+/// declared here and never tests which driver it has. docs/dev/drivers.md also lists properties
+/// that the code respects on every driver.
 #pragma once
 
 #include "ocl/query.hpp"
 
 namespace cldist {
 
-/// Found with PoCL 3.1. All versions of PoCL count, because no other was tested.
+/// Found with PoCL 3.1. They apply to all versions of PoCL, because no other was tested.
 struct Quirks {
     /// PoCL uses the events of a failed command for some time after their status is visible, and
     /// aborts if nobody else holds them. It reports an end before it processes the commands that
@@ -25,7 +25,7 @@ struct Quirks {
     /// event only after the command's end is visible. Reproducer: tests/api/contexts.cpp, under
     /// AddressSanitizer.
     bool frees_sub_devices_early = false;
-    /// A buffer of a CPU device of PoCL keeps one host address. Reproducer: map it twice.
+    /// A buffer on PoCL's CPU devices keeps one host address. Reproducer: map it twice.
     /// Decision 25.
     bool keeps_addresses = false;
 };
@@ -42,16 +42,16 @@ inline Quirks quirks_of(cl_device_id device) {
 /// CL_DEVICE_VENDOR_ID of NVIDIA's GPUs.
 inline constexpr cl_uint nvidia = 0x10de;
 
-/// Whether the driver of a vendor (CL_DEVICE_VENDOR_ID) runs more than it reports. NVIDIA's reports
-/// 256 for every kernel's work-group size and runs 1,024, and accepts sub-buffers with any origin.
-/// Programs rely on both. Reproducer: clGetKernelWorkGroupInfo for a kernel that requires 512.
-/// Decision 21.
+/// Whether the driver of a vendor (CL_DEVICE_VENDOR_ID) accepts more than it reports. NVIDIA's
+/// driver reports a work-group size of 256 for every kernel but runs 1,024, and accepts sub-buffers
+/// with any origin. Programs rely on both. Reproducer: clGetKernelWorkGroupInfo for a kernel that
+/// requires 512. Decision 21.
 constexpr bool exceeds_its_limits(cl_uint vendor) { return vendor == nvidia; }
 
-/// Flushes a native queue, unless the driver submits commands at the call, as NVIDIA's does. There,
-/// a flush behind a command that waits for another queue, while the queue contains a command held
-/// by a user event, keeps the commands of both queues from overlapping. Reproducer: two in-order
-/// queues, docs/dev/drivers.md.
+/// Flushes a native queue, except on NVIDIA's driver, which submits commands without a flush.
+/// There, a flush behind a command that waits for another queue keeps the commands of both queues
+/// from overlapping, if the queue contains a command that a user event holds back. Reproducer: two
+/// in-order queues, docs/dev/drivers.md.
 inline void flush_if_needed(cl_command_queue queue) {
     const auto device = query<cl_device_id>(queue, CL_QUEUE_DEVICE).value_or(nullptr);
     if (device == nullptr || query<cl_uint>(device, CL_DEVICE_VENDOR_ID).value_or(0) != nvidia)
