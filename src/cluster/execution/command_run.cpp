@@ -69,9 +69,9 @@ void CommandRun::wait_for_promises() {
         command_.incoming = before().incoming;
         if (command_.staging == nullptr) waits_.add(command_.incoming, space);
     }
-    // Another process's program may have set its user events already, so its commands do not wait
-    // for those of this process. But this command must not use this program's memory before this
-    // program has set them. If one is set to a failure, this command need not fail.
+    // Commands of another process that this command waits for may have ended, because the program
+    // there has already set its user events. Nevertheless, this command must not use the program's
+    // memory before the program here has set them. If one of them fails, this command need not.
     if ((command_.reads_host_memory || reads_result) && executor_.mode().others_may_be_ahead())
         waits_.add(regardless_of_failure(beside_wait_list(before().set, command_.wait_list)),
                    space);
@@ -134,8 +134,8 @@ void CommandRun::decide() {
     user_events_ = user_events_before(command.queue, place, command.program_wait_list());
     const bool fails_with_others = user_events_.any();
     if (command.queue.whole == nullptr) note_user_events(command.queue, place, user_events_);
-    // If the command fails, the old bytes must remain, so its device needs them. Not for unmapping:
-    // the program has already replaced the bytes of mapped memory.
+    // If the command fails, the old bytes must remain, so its device needs them. This does not
+    // apply to mapped memory, whose bytes the program has already replaced.
     const bool keeps_what_it_overwrites =
         fails_with_others && command.type != CL_COMMAND_UNMAP_MEM_OBJECT;
     const ScheduledCommand wanted{
@@ -235,10 +235,9 @@ void CommandRun::settle_waits() {
 
 // Returns null if the command has not failed.
 std::shared_ptr<Ending> CommandRun::find_failure() {
-    // On PoCL, the command may never end if an event of its wait list failed before PoCL added the
-    // command to the event. Other drivers fail the command themselves. NVIDIA's driver (580) does
-    // so when the whole wait list has ended, and also fails commands that are enqueued in the
-    // in-order queue until then.
+    // PoCL may never end a command if an event of its wait list failed before PoCL added the
+    // command to the event. Other drivers fail it themselves. NVIDIA's driver (580) does so when
+    // the whole wait list has ended, and also fails commands of the in-order queue until then.
     if (!fails_ && command_.queue.space->quirks.loses_commands_behind_failures &&
         first_failure(waits_.events()) < 0) {
         fails_ = true;

@@ -100,9 +100,9 @@ struct Waits {
     cl_event *event;
 };
 
-/// Enqueues a native command that does nothing. In an out-of-order queue it waits only for `waits`,
-/// which may be empty. A plain marker would not do: PoCL 3.1's markers in out-of-order queues wait
-/// for all earlier commands; other drivers' markers do so if their wait list is empty.
+/// Enqueues a native command that does nothing and, in an out-of-order queue, waits only for
+/// `waits`. PoCL 3.1's markers there wait for all earlier commands; other drivers' markers do so if
+/// their wait list is empty.
 cl_int enqueue_marker_behind(const QueueObject &queue, const Waits &waits);
 
 }  // namespace cldist::cluster

@@ -26,8 +26,8 @@ public:
     /// The largest copy in bytes that is not divided into blocks.
     [[nodiscard]] static std::size_t largest_whole();
 
-    /// Returns memory for a copy. Returns null if more than CLDIST_STAGING_KEEP bytes would be in
-    /// use, or if the platform refuses it.
+    /// Returns memory for a copy; null if CLDIST_STAGING_KEEP would be exceeded or the platform
+    /// refuses it.
     std::shared_ptr<std::byte[]> memory(QueueObject &queue, std::size_t size);
     /// Returns memory even if much is in use, or null if the platform refuses it.
     static std::shared_ptr<std::byte[]> page_locked(const DeviceResources &resources,

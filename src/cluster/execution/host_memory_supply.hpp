@@ -36,9 +36,9 @@ public:
         /// Ends when they have been sent; null if this process sends none.
         std::shared_ptr<Ending> sent;
     };
-    /// Transfers `command.source`. `before`: what the ends of earlier commands and of the wait list
-    /// promise. `fails`: the command fails, so no memory is read. `is_here`: its device is in this
-    /// process. Adds an event to `waits` if the command must wait for the bytes.
+    /// Transfers `command.source`. `before`: the promises of the ends before the command. `fails`:
+    /// the command fails, so no memory is read. `is_here`: its device is in this process. Adds an
+    /// event to `waits` if the command must wait for the bytes.
     Supply bring(Enqueued &command, const Promise &before, bool fails, bool is_here,
                  NativeWaits &waits);
     /// Starts the receive, if there is one. Requires that `waits` is complete.

@@ -33,9 +33,9 @@ void set_guard(const Mapped &mapped);
 /// Returns how far the program has written beyond the mapping's end, in bytes.
 std::size_t bytes_beyond(const Mapped &mapped);
 
-/// Makes a map's result keep the mapping's memory until the bytes have arrived, because the program
-/// may unmap and release the object earlier. If the memory is the program's, it is kept by delaying
-/// the object's destructor callbacks.
+/// Makes a map's result keep the mapping's memory (or, if it is the program's, delay the object's
+/// destructor callbacks) until the bytes have arrived. The program may unmap and release the object
+/// earlier.
 Result into_mapping(Result result, const MemObject &object, const Mapped &mapped);
 /// Returns the program's memory of a mapping.
 HostRegion written_region(const MemObject &object, const Mapped &mapped);

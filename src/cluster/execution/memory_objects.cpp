@@ -14,9 +14,8 @@ bool is_map(cl_command_type type) {
 void MemoryObjects::know(MemObject &object, Contents contents) {
     const DeviceObject *const holder =
         contents == Contents::everywhere ? mode_.first_holder(*object.context) : nullptr;
-    // Attachment lets processes skip commands. But warn_of_unseen() needs every command that uses
-    // the program's memory. Queues of an aggregate device skip no command, and launches must know
-    // which device has which bytes.
+    // Processes skip commands on attached buffers, but warn_of_unseen() needs all commands that use
+    // the program's memory. Aggregate queues skip none, and need to know each device's bytes.
     const bool attachable = !object.is_image() && (object.flags & CL_MEM_USE_HOST_PTR) == 0 &&
                             !object.context->aggregate;
     object.id = schedule_.create_buffer(

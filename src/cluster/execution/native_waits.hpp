@@ -29,7 +29,7 @@ public:
     void add(Event event);
     /// Replaces all events by a single user event, if necessary, for PoCL 3.1: see the definition.
     void merge(const Enqueued &command, Steps &steps, bool has_user_events);
-    /// Lets the stand-ins end. Call it when the command has been enqueued. Each stand-in calls
+    /// Call it when the command has been enqueued: lets the stand-ins end. At its end, each calls
     /// `keep` with its status, unless `keep` is empty.
     void settle(const std::function<void(cl_int status)> &keep);
 

@@ -56,9 +56,9 @@ public:
     void note_success(QueueObject &queue, CommandId command);
 
     /// Call it before a command that may fail is enqueued on an in-order queue. Enqueues a marker
-    /// if it is needed to wait for the queue's earlier commands without this one. If the queue's
-    /// last command has failed, the queue's own order is not enough: sleeps for settling_time if
-    /// necessary, and appends events for the steps that the failed command waited for.
+    /// if later steps need it to wait for the earlier commands without this one. If the last
+    /// command has failed, the queue's order is not enough: sleeps for settling_time if necessary,
+    /// and appends events for the steps that the failed command waited for.
     void add_waits_in(QueueObject &queue, Space &space, std::vector<cl_event> &waits);
     /// Appends the events that add_waits() appends for the queue's last command.
     void add_last(const QueueObject &queue, Space &space, std::vector<cl_event> &waits);

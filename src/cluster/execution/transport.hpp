@@ -45,8 +45,8 @@ struct Link {
     [[nodiscard]] const Advice *advice_here() const { return here.messages(same_host); }
 };
 
-/// Returns the profiling times of an ended command. There is no value if no process needs them. The
-/// function is empty if this process has no native event of the command.
+/// Returns an ended command's profiling times. No value if no process needs them; an empty function
+/// if this process has no native event of the command.
 using TimesOfCommand = std::optional<std::function<Times()>>;
 
 /// The message that reports a command's end. The times are zero unless the command succeeded and
@@ -58,8 +58,7 @@ struct EndMessage {
 
 /// Bytes that a command delivers to every process that runs the program.
 struct Result {
-    /// The host memory of this process that first receives the bytes: from the native command if
-    /// the device is here, otherwise from another process.
+    /// Where this process first stores the bytes; the native command does so if the device is here.
     std::byte *data = nullptr;
     std::size_t size = 0;
     /// Called when all bytes are at `data`, before the event ends. Copies them to the program's
@@ -100,8 +99,8 @@ public:
     /// sender's wait list failed, the receive fails, too.
     virtual std::unique_ptr<Operation> transfer(DeviceRange range, Direction direction,
                                                 const Message &message, const Link &link) = 0;
-    /// Enqueues a kernel that carries out one end of a message. Returns its event. Returns null if
-    /// no kernel can carry it out; use transfer() then.
+    /// Enqueues a kernel that carries out one end of a message, and returns its event. Returns null
+    /// if no kernel can; then use transfer().
     virtual Event transfer_by_kernel(const KernelMessage & /*message*/) { return {}; }
     /// Sends the status with which the operation starts and, if that is CL_COMPLETE, the times.
     virtual std::unique_ptr<Operation> send_status(const Message &message,
