@@ -238,7 +238,9 @@ void enqueue_parts(Enqueued &&whole, KernelObject &kernel, const splitting::Laun
     QueueObject &queue = whole.queue;
     const CallHash call{};
     const Exchange exchange;
-    SplitLaunch &split = kernel.splitting->split(kernel, launch);
+    // Another thread may replace it while try_parts() has left the lock.
+    const std::shared_ptr<SplitLaunch> held = kernel.splitting->split(kernel, launch);
+    SplitLaunch &split = *held;
     const bool with_local = has_local || kernel.splitting->asks_for_groups();
     if (split.parts.empty()) {
         QueueObject &lane = *queue.lanes.front();

@@ -117,7 +117,8 @@ void Splitting::say_whole(const std::string &why) {
     log_warning("kernel {} runs unsplit on one device: {}", kernel_, why);
 }
 
-SplitLaunch &Splitting::split(const KernelObject &kernel, const splitting::Launch &launch) {
+std::shared_ptr<SplitLaunch> Splitting::split(const KernelObject &kernel,
+                                              const splitting::Launch &launch) {
     key_.clear();
     for (unsigned i = 0; i < launch.dimensions; ++i)
         key_.insert(key_.end(), {launch.offset.at(i), launch.global.at(i), launch.local.at(i)});
@@ -138,9 +139,9 @@ SplitLaunch &Splitting::split(const KernelObject &kernel, const splitting::Launc
     const unsigned version = adaptation_ != nullptr ? adaptation_->shares.version() : 0;
     if (const auto known = launches_.find(key_);
         known != launches_.end() && known->second->version == version)
-        return *known->second;
+        return known->second;
     if (launches_.size() >= most_launches) launches_.clear();
-    auto split = std::make_unique<SplitLaunch>();
+    auto split = std::make_shared<SplitLaunch>();
     split->launch = launch;
     split->version = version;
     const std::vector<double> &shares =
@@ -158,7 +159,7 @@ SplitLaunch &Splitting::split(const KernelObject &kernel, const splitting::Launc
     for (const SplitLaunch::PartOfLaunch &part : split->parts)
         split->all.push_back({kernel.program->context->devices[part.lane]->memory, part.accesses});
     if (speaks_ && config().explain == Switch::on) explain(kernel, *split);
-    return *(launches_[key_] = std::move(split));
+    return launches_[key_] = std::move(split);
 }
 
 std::string Splitting::plan(const KernelObject &kernel, SplitLaunch &split,

@@ -48,9 +48,8 @@ public:
               std::string why_not, bool asks_for_groups, bool speaks, std::vector<double> shares,
               std::shared_ptr<Adaptation> adaptation);
 
-    /// How a launch is split. All arguments of the kernel must be set. Valid until the next call,
-    /// also by another thread.
-    SplitLaunch &split(const KernelObject &kernel, const splitting::Launch &launch);
+    /// Returns how a launch is split. All arguments of the kernel must be set.
+    std::shared_ptr<SplitLaunch> split(const KernelObject &kernel, const splitting::Launch &launch);
 
     /// Returns a launch without local size with one. A local size that the kernel may query divides
     /// the global size and has at most `most` work-items. Otherwise it only defines possible cuts.
@@ -81,7 +80,7 @@ private:
     const std::vector<double> shares_;
     const std::shared_ptr<Adaptation> adaptation_;
     std::vector<std::string> said_;  ///< reasons that were logged
-    std::map<Key, std::unique_ptr<SplitLaunch>> launches_;
+    std::map<Key, std::shared_ptr<SplitLaunch>> launches_;
     Key key_;  ///< a member to reuse its memory
 };
 
