@@ -59,7 +59,7 @@ void Hazards::read(std::size_t begin, std::size_t end, Step step, QueueId queue,
     const Use reader{step, queue};
     uses_.change(begin, end, always, [&](std::size_t, std::size_t, Uses &uses) {
         if (uses.in_order.size() + uses.unordered.size() >= uses.forget_at) forget(uses, over);
-        // A reader before it on its queue has waited for the writer.
+        // An earlier reader on this queue has waited for the writer.
         const auto before =
             std::lower_bound(uses.in_order.begin(), uses.in_order.end(), queue,
                              [](const Use &use, QueueId other) { return use.queue < other; });
@@ -74,7 +74,7 @@ void Hazards::write(std::size_t begin, std::size_t end, Step step, QueueId queue
     tidy(over);
     const Use writer{step, queue};
     const auto visit = [&](std::size_t, std::size_t, const Uses &uses) {
-        // Those who read waited for who wrote.
+        // The readers have waited for the writer.
         if (uses.in_order.empty() && uses.unordered.empty())
             return add_wait(uses.writer, writer, over, after);
         looked_at_ += uses.in_order.size() + uses.unordered.size();

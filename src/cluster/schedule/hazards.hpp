@@ -8,16 +8,14 @@
 
 namespace cldist::cluster {
 
-/// Number of a command in the order of enqueues, from 1: a process's own, since processes leave out
-/// commands that are none of their business.
+/// Number of a command in the order of enqueues, from 1. Numbers differ between processes, because
+/// a process leaves out commands that do not concern it.
 using CommandId = std::uint64_t;
 using QueueId = std::uint32_t;
-/// The queue of commands on out-of-order queues, and of transfers: no other step is before or after
-/// them by itself.
+/// The queue of transfers and of commands on out-of-order queues: no queue orders these steps.
 inline constexpr QueueId unordered = ~QueueId{0};
 
-/// A step of one process for a command: the command itself (part 0), or one of its transfers (from
-/// 1).
+/// A step of one process for a command: the command itself (part 0) or a transfer (parts from 1).
 struct Step {
     CommandId command = 0;
     std::uint32_t part = 0;
@@ -28,24 +26,24 @@ struct Step {
     }
 };
 
-/// The steps that use the memory of one buffer on one device, and the order among them: a reader
-/// waits for the last writer, a writer for the readers since then or for the last writer. Not
-/// thread-safe. Ranges are [begin, end).
+/// Orders the steps that use one buffer in one device memory. A reader waits for the last writer. A
+/// writer waits for the readers since the last write or, if there are none, for the last writer.
+/// Not thread-safe. Ranges are [begin, end) in bytes.
 class Hazards {
 public:
     explicit Hazards(std::size_t size) : uses_(size) {}
 
-    /// A step on `queue` reads or writes the range. Appends to `after` the steps that it must wait
-    /// for, some perhaps twice. Omitted are steps before it on the same in-order queue, and writers
-    /// for which a reader before it on that queue waited. Steps of commands before `over` have
-    /// ended and are omitted, too. `over` never decreases.
+    /// Records that a step on `queue` reads or writes the range. Appends to `after` the steps that
+    /// it must wait for, possibly with duplicates. Omits earlier steps of the same in-order queue,
+    /// writers that an earlier reader on that queue waited for, and steps of commands before
+    /// `over`, which have ended. `over` must not decrease between calls.
     void read(std::size_t begin, std::size_t end, Step step, QueueId queue, CommandId over,
               std::vector<Step> &after);
     void write(std::size_t begin, std::size_t end, Step step, QueueId queue, CommandId over,
                std::vector<Step> &after);
 
     [[nodiscard]] std::size_t pieces() const { return uses_.pieces(); }
-    /// What it has allocated.
+    /// The allocated bytes.
     [[nodiscard]] std::size_t bytes() const {
         std::size_t bytes = uses_.bytes();
         uses_.visit(0, uses_.size(), [&](std::size_t, std::size_t, const Uses &uses) {
@@ -54,7 +52,7 @@ public:
         });
         return bytes;
     }
-    /// How many uses have been looked at so far: what the functions above cost beside the pieces.
+    /// How many uses read() and write() have examined: their cost besides the number of pieces.
     [[nodiscard]] std::uint64_t looked_at() const { return looked_at_; }
 
 private:
@@ -64,13 +62,13 @@ private:
 
         bool operator==(const Use &) const = default;
     };
-    /// Readers are those since the writer. They may be over: these are looked for once they may be
-    /// half of all.
+    /// The last writer and the readers since then. Readers that have ended are removed only once
+    /// they may be half of all readers.
     struct Uses {
-        Use writer;                   // command 0: nobody
-        std::vector<Use> in_order;    // each in-order queue's last reader, by queue
-        std::vector<Step> unordered;  // readers of no such queue, by command
-        std::size_t forget_at = few;  // so many readers
+        Use writer;                   // command 0 if there is none
+        std::vector<Use> in_order;    // the last reader on each in-order queue, by queue
+        std::vector<Step> unordered;  // the other readers, by command
+        std::size_t forget_at = few;  // number of readers that calls forget()
 
         bool operator==(const Uses &other) const {
             return writer == other.writer && in_order == other.in_order &&
@@ -90,7 +88,7 @@ private:
     void tidy(CommandId over);
 
     IntervalMap<Uses> uses_;
-    std::size_t tidy_at_ = 16;  // pieces
+    std::size_t tidy_at_ = 16;  // number of pieces
     std::uint64_t looked_at_ = 0;
 };
 

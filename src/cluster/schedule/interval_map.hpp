@@ -10,16 +10,16 @@
 
 namespace cldist::cluster {
 
-/// Gives each byte of [0, size) a value. Neighbours with equal values are one piece. So a buffer
-/// that is always used whole is one piece, and using it allocates nothing. If pieces are split and
-/// merged again and again, old values are reused without allocation. Ranges are [begin, end) in
-/// bytes, and within the size. An empty range changes nothing.
+/// Maps each byte of [0, size) to a value. Adjacent bytes with equal values form one piece. A
+/// buffer that is always used whole is therefore one piece, and using it allocates nothing. The
+/// values of removed pieces are reused, so repeated splitting and merging does not allocate. Ranges
+/// are [begin, end) in bytes and must be within the size. An empty range changes nothing.
 ///
-/// A copy shares with the original what neither of them changes later, in chunks of up to `most`
-/// pieces: it costs a pointer for each chunk.
+/// Copies share chunks of up to `most` pieces until one of them changes a chunk. A copy costs one
+/// pointer per chunk.
 ///
-/// `Value` is copied where a piece is split, and compared (==) where pieces may merge. Not
-/// thread-safe, nor are two that share chunks.
+/// `Value` is copied when a piece is split, and compared (==) when pieces may merge. Not
+/// thread-safe; two maps that share chunks are not, either.
 template <typename Value>
 class IntervalMap {
 public:
@@ -59,8 +59,8 @@ public:
 
     [[nodiscard]] std::size_t size() const { return size_; }
     [[nodiscard]] std::size_t pieces() const { return count_; }
-    /// Its allocated bytes, without the allocations of values, and with a part of the shared
-    /// chunks.
+    /// The allocated bytes, without the values' allocations. A chunk shared by n maps counts as
+    /// 1/n.
     [[nodiscard]] std::size_t bytes() const {
         std::size_t bytes = chunks_.capacity() * sizeof(Chunk) + spare_.capacity() * sizeof(Value);
         for (const Chunk &chunk : chunks_)
@@ -69,8 +69,7 @@ public:
         return bytes;
     }
 
-    /// Calls `visit(begin, end, value)` for each piece that has bytes in the range, in order; cut
-    /// to the range.
+    /// Calls `visit(begin, end, value)` in order for each piece of the range, clipped to the range.
     template <typename Visit>
     void visit(std::size_t begin, std::size_t end, Visit &&visit) const {
         assert(end <= size_);
@@ -85,7 +84,7 @@ public:
     }
 
     /// Calls `change(begin, end, value)` for each piece of the range for which `wanted(value)`
-    /// holds; it may change the value for these bytes.
+    /// holds, clipped to the range. `change` may modify the value of these bytes.
     template <typename Wanted, typename Change>
     void change(std::size_t begin, std::size_t end, Wanted &&wanted, Change &&change) {
         assert(end <= size_);
@@ -112,9 +111,9 @@ public:
         if (first < last) merge(first, last);
     }
 
-    /// Makes the range one piece, whose value `set(value)` sets; it gets that of the range's first
-    /// byte, to re-use what it holds. Does nothing if `is_set(value)` holds for each piece of the
-    /// range.
+    /// Makes the range one piece, whose value `set(value)` sets. `value` starts as the value of the
+    /// range's first byte, so that `set` can reuse its allocations. Does nothing if `is_set(value)`
+    /// holds for each piece of the range.
     template <typename IsSet, typename Set>
     void overwrite(std::size_t begin, std::size_t end, IsSet &&is_set, Set &&set) {
         assert(end <= size_);
@@ -147,12 +146,12 @@ private:
         std::size_t begin;
         Value value;
     };
-    using Pieces = std::vector<Piece>;  // neither none nor more than `most`, by first byte
+    using Pieces = std::vector<Piece>;  // 1 to `most` pieces, sorted by `begin`
     struct Chunk {
-        std::size_t begin;  // its first piece's
+        std::size_t begin;  // of the first piece
         std::shared_ptr<Pieces> pieces;
     };
-    /// Behind the last piece: of the chunk that would be the next one.
+    /// The place after the last piece is {chunks_.size(), 0}.
     struct Place {
         std::size_t chunk = 0;
         std::size_t piece = 0;
@@ -182,7 +181,7 @@ private:
                    ? Place{place.chunk, place.piece - 1}
                    : Place{place.chunk - 1, chunks_[place.chunk - 1].pieces->size() - 1};
     }
-    /// For the place after the last piece, it is the size.
+    /// The size for the place after the last piece.
     [[nodiscard]] std::size_t begin_of(Place place) const {
         return place.chunk < chunks_.size() ? at(place).begin : size_;
     }
@@ -198,7 +197,8 @@ private:
         return {static_cast<std::size_t>(chunk - chunks_.begin()),
                 static_cast<std::size_t>(piece - chunk->pieces->begin())};
     }
-    /// The next range mostly begins in the piece that was last looked for, or a few behind it.
+    /// place_of(), but starts from its last result: the next range usually begins in the same piece
+    /// or a few pieces later.
     [[nodiscard]] Place recent_place_of(std::size_t byte) {
         if (byte == 0) return {};
         if (recent_.chunk < chunks_.size() &&
@@ -212,7 +212,7 @@ private:
         return recent_ = place_of(byte);
     }
 
-    /// Splits a piece at a byte inside of it; returns the second part's place.
+    /// Splits a piece at a byte inside it. Returns the place of the second part.
     Place split(Place place, std::size_t byte) {
         Pieces &pieces = own_pieces(place.chunk);
         Value value;
@@ -239,10 +239,10 @@ private:
         return second;
     }
 
-    /// Removes the pieces behind `place` that begin before `end`.
+    /// Removes the pieces after `place` that begin before `end`.
     void remove_behind(Place place, std::size_t end) {
         Place from = next(place);
-        std::size_t empty = 0;  // chunks, from the next one
+        std::size_t empty = 0;  // number of empty chunks after place.chunk
         while (from.chunk < chunks_.size() && begin_of(from) < end) {
             Pieces &pieces = own_pieces(from.chunk);
             const auto begin = pieces.begin() + static_cast<std::ptrdiff_t>(from.piece);
@@ -265,7 +265,7 @@ private:
         join(place.chunk);
     }
 
-    /// Puts a chunk and the next one together if they are small.
+    /// Merges a chunk with the next one if both together are small.
     void join(std::size_t chunk) {
         if (chunk + 1 >= chunks_.size()) return;
         if (chunks_[chunk].pieces->size() + chunks_[chunk + 1].pieces->size() > most / 2) return;
@@ -275,8 +275,8 @@ private:
         chunks_.erase(chunks_.begin() + static_cast<std::ptrdiff_t>(chunk) + 1);
     }
 
-    /// Merges the pieces of the range with each other and with their neighbours; at both ends is an
-    /// end of a piece.
+    /// Merges equal pieces of the range with each other and with their neighbours. Pieces must
+    /// begin at `begin` and at `end`.
     void merge(std::size_t begin, std::size_t end) {
         if (count_ == 1) return;
         Place place = place_of(begin);
@@ -293,9 +293,9 @@ private:
 
     std::size_t size_;
     std::size_t count_ = 0;      // pieces
-    std::vector<Chunk> chunks_;  // by first byte
-    Place recent_;               // the piece last looked for, if there is still one
-    std::vector<Value> spare_;
+    std::vector<Chunk> chunks_;  // sorted by `begin`
+    Place recent_;               // the last result of recent_place_of(); may no longer exist
+    std::vector<Value> spare_;   // of removed pieces, for reuse
 };
 
 }  // namespace cldist::cluster

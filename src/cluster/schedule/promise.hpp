@@ -4,34 +4,33 @@
 
 namespace cldist::cluster {
 
-/// When the host sees the end of a command, however it waits, certain results must have arrived:
-/// the bytes that commands bring to the host memory of every process. The command's end promises
-/// them. One rule covers all ways of waiting. A command promises its own result, all promises of
-/// the ends in its wait list, and the promises of the commands before it in its queue, if the queue
-/// orders it after these.
+/// The promises of a queue's commands. A command's end promises results: bytes that must have
+/// arrived in the host memory of every process when the host sees the end. One rule covers all ways
+/// of waiting. A command promises its own result, the promises of the events in its wait list, and
+/// the promises of the earlier commands in its queue, if the queue orders it after them.
 ///
-/// `Results` is a set of them; a default one is empty.
+/// `Results` is a set of results; a default-constructed one is empty.
 template <typename Results>
 struct QueuePromises {
-    Results all{};     ///< of all its commands so far: of clFinish
-    Results before{};  ///< of an out-of-order queue: of those before its last barrier
+    Results all{};     ///< the promises of all commands, and of clFinish
+    Results before{};  ///< for an out-of-order queue: the promises of its barriers
 };
 
-/// How its queue orders a command.
+/// How a queue orders a command after its earlier commands.
 enum class Place {
     in_order,
-    unordered,   ///< on an out-of-order queue
-    behind_all,  ///< there a marker without wait list
-    barrier,     ///< there, with a wait list
-    barrier_behind_all,
+    unordered,           ///< on an out-of-order queue: not at all
+    behind_all,          ///< on an out-of-order queue: a marker without wait list
+    barrier,             ///< on an out-of-order queue: a barrier with wait list
+    barrier_behind_all,  ///< on an out-of-order queue: a barrier without wait list
 };
 
 constexpr bool is_behind_all(Place place) {
     return place != Place::unordered && place != Place::barrier;
 }
 
-/// The promises of the ends before the next command of a queue. `waits` has those in its wait list;
-/// `join(a, b)` makes one set of two.
+/// Returns the promises that the next command of a queue inherits. `waits` contains those of the
+/// events in its wait list; `join(a, b)` returns the union of two sets.
 template <typename Results, typename Join>
 Results promised_before(const QueuePromises<Results> &queue, Place place,
                         std::span<const Results> waits, Join &&join) {
@@ -39,7 +38,7 @@ Results promised_before(const QueuePromises<Results> &queue, Place place,
     for (const Results &results : waits) promised = join(promised, results);
     return promised;
 }
-/// The end of the next command of a queue promises `promised`: its own result and
+/// Records that the next command of a queue promises `promised`: its own result and
 /// promised_before().
 template <typename Results, typename Join>
 void note_promise(QueuePromises<Results> &queue, Place place, const Results &promised,
@@ -49,7 +48,7 @@ void note_promise(QueuePromises<Results> &queue, Place place, const Results &pro
         queue.before = join(queue.before, promised);
 }
 
-/// Returns what the end of the next command of a queue promises. `own` is the command's result.
+/// Computes, records and returns the promises of the next command of a queue. `own` is its result.
 template <typename Results, typename Join>
 Results promise_of_next(QueuePromises<Results> &queue, Place place, Results own,
                         std::span<const Results> waits, Join &&join) {

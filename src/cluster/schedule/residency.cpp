@@ -9,8 +9,8 @@ namespace {
 
 constexpr std::uint32_t word_bits = 64;
 
-/// Which of `count` holders gives the bytes to the next holder: its parent in a binomial tree of
-/// all holders.
+/// Returns which of `count` holders sends the bytes to the next one: its parent in a binomial tree
+/// of all holders.
 std::size_t parent_of_next(std::size_t count) { return count - std::bit_floor(count); }
 
 void set_bit(std::vector<std::uint64_t> &bits, std::uint32_t at) {
@@ -31,8 +31,7 @@ MemoryId nearest(const Topology &topology, const Holders &holders, MemoryId read
 
 }  // namespace
 
-// ---- Holders
-// -------------------------------------------------------------------------------------------------------
+// ---- Holders ----
 
 Holders::Holders(std::uint32_t places)
     : count_(places),
@@ -100,7 +99,8 @@ void Holders::add(std::uint32_t place, std::uint32_t places) {
     set_bit(*bits_, place);
 }
 
-/// Calls `use(first place, bits)` for each word, without the bits outside, until it returns true.
+/// Calls `use(first place, bits)` for each word that overlaps `places`, with the other places' bits
+/// cleared, until `use` returns true.
 template <typename Use>
 void Holders::for_each_word(Topology::Places places, Use &&use) const {
     for (std::uint32_t word = places.begin / word_bits; word * word_bits < places.end; ++word) {
@@ -155,8 +155,7 @@ bool Holders::operator==(const Holders &other) const {
     });
 }
 
-// ---- Residency
-// -----------------------------------------------------------------------------------------------------
+// ---- Residency ----
 
 Residency::Residency(const Topology &topology, std::size_t size, Contents contents)
     : holders_(size, contents == Contents::everywhere ? Holders(topology.memories()) : Holders()) {}

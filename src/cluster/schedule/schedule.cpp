@@ -97,7 +97,7 @@ const Decisions &Schedule::decide(const ScheduledCommand &command) {
         read(access.buffer, command.memory, access.begin, access.end);
         carry_copies(access.buffer, command.memory);
     }
-    // Whatever a command reads is what was there before it wrote.
+    // A command reads the bytes from before its own writes.
     bool writes_elsewhere = false;
     for (const Access &access : command.accesses) {
         if (!writes(access.mode)) continue;
@@ -130,18 +130,17 @@ void Schedule::find_conflicts(const ScheduledCommand &command) {
     sort_unique(decisions_.after);
 }
 
-// ---- Commands of several devices
-// ---------------------------------------------------------------------------------------
+// ---- Commands of several devices ----
 
 namespace {
 
-// So many states of a launch's buffers are known: programs that use two or three buffers in turn
-// come back to the same ones.
+// Number of cached states of a buffer, and of cached decisions. Programs that alternate between two
+// or three buffers return to the same states.
 constexpr std::size_t most_known = 8;
-// Pieces that are shorter travel together.
+// Pieces with a shorter average length, in bytes, are sent together.
 constexpr std::size_t travels_alone = std::size_t{256} << 10U;
 
-// Fewer copies of one command travel each on its own, from as many holders as there are.
+// Fewer copies of one access become one transfer each.
 constexpr std::size_t many_copies = 16;
 
 bool travel_together(std::span<const Piece> pieces) {
@@ -150,7 +149,7 @@ bool travel_together(std::span<const Piece> pieces) {
     return pieces.size() > 1 && bytes / pieces.size() < travels_alone;
 }
 
-// To those from `first` on that are of the same bytes' holders.
+// Adds a copy to a matching move from index `first` on, or appends a new move.
 void add_move(std::vector<KnownParts::Move> &moves, std::size_t first, BufferId buffer,
               const Copy &copy, MemoryId target, bool overwritten) {
     const auto same = std::find_if(moves.begin() + static_cast<std::ptrdiff_t>(first), moves.end(),
@@ -170,14 +169,14 @@ void add_move(std::vector<KnownParts::Move> &moves, std::size_t first, BufferId 
 
 }  // namespace
 
-/// Other owners keep the old state.
+/// Returns the residency for a change. Other owners keep the old state.
 Residency &Schedule::changed(BufferId buffer) {
     std::shared_ptr<Residency> &residency = buffers_[buffer].residency;
     if (residency.use_count() > 1) residency = std::make_shared<Residency>(*residency);
     return *residency;
 }
 
-/// Afterwards `copies_` has the bytes that the device must get.
+/// Afterwards `copies_` contains the bytes that the device must get.
 void Schedule::read(BufferId buffer, MemoryId memory, std::size_t begin, std::size_t end) {
     copies_.clear();
     const std::shared_ptr<Residency> &now = buffers_[buffer].residency;
@@ -201,7 +200,7 @@ void Schedule::carry(const KnownParts::Move &move) {
         this->move(move.buffer, {&piece, 1}, move.source, move.target, decisions_.transfers);
 }
 
-/// Those in `copies_`.
+/// Appends the transfers for `copies_`.
 void Schedule::carry_copies(BufferId buffer, MemoryId target) {
     if (copies_.size() < many_copies) {
         for (const Copy &copy : copies_) move(buffer, copy, target, decisions_.transfers);
@@ -212,7 +211,7 @@ void Schedule::carry_copies(BufferId buffer, MemoryId target) {
     for (const KnownParts::Move &each : moves) carry(each);
 }
 
-/// A state that has been there before is the same one.
+/// Replaces the buffer's state by an equal known one, so that equal states have the same address.
 const std::shared_ptr<Residency> &Schedule::known_state(BufferId buffer) {
     auto &now = buffers_[buffer].residency;
     auto &states = buffers_[buffer].states;
@@ -225,7 +224,7 @@ const std::shared_ptr<Residency> &Schedule::known_state(BufferId buffer) {
     return now;
 }
 
-/// Also leaves the buffers in the state in which they are then.
+/// Also sets the buffers' states after the parts.
 KnownParts::Decided Schedule::decide_parts(std::span<const CommandPart> parts,
                                            std::span<const BufferId> buffers, bool may_fail,
                                            std::uint64_t behind) {
@@ -315,12 +314,12 @@ void Schedule::detach(BufferId buffer) {
     buffers_[buffer].uses = 0;
 }
 
-/// Attaches it by itself, or takes it back; each time after twice as many uses as before, so that
-/// it does not go to and fro.
+/// Attaches the buffer automatically or detaches it. Each detachment doubles the number of uses
+/// before the next attachment, so that the buffer does not alternate.
 void Schedule::note_use(BufferId id, const ScheduledCommand &command) {
     Buffer &buffer = buffers_[id];
     if (!buffer.attachable || (buffer.home && !buffer.home->by_itself)) return;
-    // Writes behind user events are recorded as such.
+    // Writes that wait for user events must be recorded in `residency`, so the buffer is detached.
     if (buffer.user != command.memory || command.behind != 0) {
         buffer.user = command.memory;
         buffer.uses = 0;
@@ -342,7 +341,7 @@ void Schedule::note_use(BufferId id, const ScheduledCommand &command) {
     if (buffer.home) decisions_.homes_changed.push_back(id);
 }
 
-/// Tells the process of the command that waits, once.
+/// Notifies the waiting command's process of the event's end, once.
 void Schedule::wait_for(ScheduledEvent &event, Process waiting) {
     if (!note_told(event, waiting)) return;
     if (self_ == event.process) {
@@ -352,8 +351,8 @@ void Schedule::wait_for(ScheduledEvent &event, Process waiting) {
     }
 }
 
-/// Whether one of the two is this process, and the other one did not know of the event's end so
-/// far.
+/// Records that process `waiting` is notified of the event's end. Returns true if this is new and
+/// this process sends or receives the notification.
 bool Schedule::note_told(ScheduledEvent &event, Process waiting) const {
     if (event.process == waiting || event.told_all || (self_ != event.process && self_ != waiting))
         return false;
@@ -363,7 +362,7 @@ bool Schedule::note_told(ScheduledEvent &event, Process waiting) const {
     return true;
 }
 
-/// Like transfers of a command behind it.
+/// Decides the write-backs like transfers of a later command.
 void Schedule::write_back(const ScheduledCommand &command) {
     ++last_;
     for (const Access &access : command.accesses) {
@@ -376,7 +375,7 @@ void Schedule::write_back(const ScheduledCommand &command) {
     }
 }
 
-/// This process's part in a copy for the command that is being decided.
+/// Appends this process's side of a copy for the current command, if it has one.
 void Schedule::move(BufferId buffer, const Copy &copy, MemoryId target,
                     std::vector<Transfer> &transfers) {
     const Piece piece{copy.begin, copy.end};

@@ -1,9 +1,9 @@
-/// Decide at enqueue: what each process has to do for a command, from the calls that all processes
-/// make alike.
+/// Decides at enqueue what each process has to do for a command. The decisions follow from the
+/// calls, which are the same in all processes.
 ///
-/// Every process has a Schedule and passes it all enqueues, for its devices and for others', in the
-/// program's order. The schedule returns what this process must do. No message is needed to agree,
-/// and nothing here waits or calls OpenCL or MPI.
+/// Every process has a Schedule and passes it all enqueues, for its own and for remote devices, in
+/// the program's order. The schedule returns what this process must do. The processes agree without
+/// messages, and nothing here waits or calls OpenCL or MPI.
 #pragma once
 
 #include <cstddef>
@@ -19,13 +19,13 @@
 
 namespace cldist::cluster {
 
-/// The same in all processes. Numbers of released buffers are given again.
+/// The same in all processes. Numbers of released buffers are reused.
 using BufferId = std::uint32_t;
 
 enum class AccessMode : std::uint8_t {
     read,
     write,       ///< every byte
-    read_write,  ///< whatever may write some bytes and leave others
+    read_write,  ///< may also leave some bytes unchanged
 };
 
 /// A command's access to bytes [begin, end) of a buffer. A sub-buffer is a range of its parent.
@@ -39,38 +39,40 @@ struct Access {
 /// The schedule's record of a command's event. It lives as long as the event may be in wait lists.
 struct ScheduledEvent {
     CommandId command = 0;
-    Process process = 0;    ///< whose command it is
-    bool told_all = false;  ///< every process gets to know its end, or did
-    /// In `process`: who else gets to know its end, in order; elsewhere: this process, if it does.
+    Process process = 0;    ///< of the command's device
+    bool told_all = false;  ///< every process is or will be notified of the end
+    /// In `process`: the other processes that are notified of the end, sorted. Elsewhere: only this
+    /// process, if it is notified.
     std::vector<Process> told;
 };
 
 /// A command as it is enqueued.
 struct ScheduledCommand {
     MemoryId memory;
-    /// Its queue if that is in-order: one device's, and no other queue's number.
+    /// The queue's number if it is in-order. Each queue belongs to one device and has a unique
+    /// number.
     QueueId queue = unordered;
     std::span<const Access> accesses;  ///< ranges may overlap
-    /// Without user events, which every process has itself.
+    /// Without user events, which every process handles itself.
     std::span<ScheduledEvent *const> wait_list;
-    /// What it reads goes to the memory of the program: reads and maps.
+    /// Whether the bytes that it reads go to the program's memory (reads and maps).
     bool result_to_hosts = false;
-    /// It may fail for what it waits for: then the bytes that it was to write must stay, so its
-    /// device gets them first.
+    /// Whether it may fail because an event that it waits for fails. The bytes that it would have
+    /// written must then be unchanged, so its device gets them first.
     bool may_fail = false;
-    /// Names the user events that it waits for, perhaps through others, and that the program may
-    /// not have set: others are named otherwise. 0 if there are none.
+    /// Identifies the set of user events that it waits for, directly or through other commands, and
+    /// that may not be set yet. Different sets have different values; 0 is the empty set.
     std::uint64_t behind = 0;
 };
 
-/// Where the program runs, and what it reads goes.
+/// The processes that run the program and receive the results of its reads.
 enum class Hosts : std::uint8_t {
-    all,    ///< in every process
-    first,  ///< in process 0 alone
+    all,    ///< every process
+    first,  ///< only process 0
 };
 
-/// Names a message: the `number`th from one process to the other, counted alike at both ends. It
-/// has nothing to do with the order in which messages are sent.
+/// Identifies a message to or from `peer`. Both ends count the messages in each direction. The
+/// number does not determine the order in which messages are sent.
 struct Message {
     Process peer;
     std::uint64_t number;
@@ -78,8 +80,8 @@ struct Message {
     bool operator==(const Message &) const = default;
 };
 
-/// One of the commands of several devices that stand side by side: they all read what was there
-/// before any of them wrote, and no two write the same byte.
+/// A part of a command that several devices execute concurrently. All parts read the bytes from
+/// before any part's writes, and no two parts write the same byte.
 struct CommandPart {
     MemoryId memory;
     std::span<const Access> accesses;
@@ -93,190 +95,194 @@ struct Piece {
     bool operator==(const Piece &) const = default;
 };
 
-/// Bytes that a device of this process gives or gets.
+/// A transfer of bytes from or to a device of this process.
 struct Transfer {
     enum class Kind : std::uint8_t {
-        send,     ///< from `source`, here, to `message.peer`
-        receive,  ///< by `target`, here, from `message.peer`
-        copy,     ///< both are here
+        send,     ///< from `source`, in this process, to `message.peer`
+        receive,  ///< from `message.peer` to `target`, in this process
+        copy,     ///< both memories are in this process
     };
     Kind kind;
     BufferId buffer;
     std::size_t begin;
     std::size_t end;
-    std::vector<Piece> pieces{};  ///< if it is of several, in order: then they travel together, and
-                                  ///< all between is not touched
+    /// The pieces, in order, if there are several. They are sent together, and the bytes between
+    /// them are not touched.
+    std::vector<Piece> pieces{};
     MemoryId source;
     MemoryId target;
-    Message message;          ///< not for a copy
-    Step step;                ///< its name
-    std::vector<Step> after;  ///< which of this process's steps it waits for
+    Message message;          ///< unused for a copy
+    Step step;                ///< identifies the transfer
+    std::vector<Step> after;  ///< steps of this process that it waits for
 };
 
-/// That a command has ended.
+/// The message which reports that a command has ended.
 struct Completion {
     CommandId command;
     Message message;
 };
 
-/// This process's messages for something that all hosts learn, along a tree. First the message
-/// arrives, then it goes to others. At the root it goes out when the command has ended.
+/// This process's messages in a tree broadcast to all hosts. It first receives `from`, then sends
+/// `to`. The root sends when the command has ended.
 struct Relay {
-    std::optional<Message> from;  ///< not at the root
+    std::optional<Message> from;  ///< none at the root
     std::vector<Message> to;
 };
 
 /// The actions of this process for a command.
 struct Decisions {
-    ScheduledEvent event;  ///< to be kept if the program wants an event
-    /// The command's device is here: it is to be enqueued.
+    ScheduledEvent event;  ///< kept if the program wants an event
+    /// Whether this process has the command's device and must enqueue the native command.
     bool actual = false;
-    /// If it is: whom it waits for beside its queue and its wait list.
+    /// If so: the steps that it waits for in addition to its queue and its wait list.
     std::vector<Step> after;
-    /// By this process, each when the command it names has ended.
+    /// Sent by this process, each when its command has ended.
     std::vector<Completion> completions_sent;
-    std::vector<Completion> completions_awaited;  ///< by the command's own process
+    std::vector<Completion> completions_awaited;  ///< only in the command's process
     std::vector<Transfer> transfers;              ///< parts 1, 2, …
     Relay result;                                 ///< of a command with `result_to_hosts`
-    /// After the command: its writes to buffers that are attached to other devices. Their steps
-    /// have the next number.
+    /// Transfers after the command: they copy its writes to the devices to which the buffers are
+    /// attached. Their steps have the next command number.
     std::vector<Transfer> write_backs;
-    /// Buffers that were attached by themselves (Schedule::home), or taken back.
+    /// Buffers that this command has attached or detached automatically (Schedule::home).
     std::vector<BufferId> homes_changed;
 };
 
-/// What was decided for parts that come again and again. Kept by who has the parts.
+/// Cached decisions for parts that are enqueued repeatedly. Stored by the owner of the parts.
 struct KnownParts {
     struct Move {
         BufferId buffer;
         MemoryId source;
         MemoryId target;
         std::vector<Piece> pieces;
-        /// What stays if the part fails, which may wait for others than what it reads.
+        /// Whether the part overwrites these bytes and needs them only in case it fails. They are
+        /// sent separately from bytes that it reads, because they may wait for other steps.
         bool overwritten;
-        std::uint64_t behind;  ///< as in ScheduledCommand, of who wrote it
+        std::uint64_t behind;  ///< ScheduledCommand::behind of the writer
     };
     struct Decided {
         std::vector<std::shared_ptr<Residency>> before;  ///< of each buffer
         std::vector<std::shared_ptr<Residency>> after;
-        std::vector<Move> moves;  ///< from or to this process
+        std::vector<Move> moves;  ///< only those from or to this process
     };
-    std::vector<Decided> decided;  ///< the oldest first
+    std::vector<Decided> decided;  ///< oldest first
 };
 
-/// Not thread-safe. All processes must call every function in one order, except for `over` and the
-/// queries. A process may omit `decide` if there is nothing to decide. Then the command has no wait
-/// list and no result, its device belongs to another process, and all its buffers are attached to
-/// devices of other processes. A buffer that is attached by itself must be attached to the
-/// command's device.
+/// Not thread-safe. All processes must call the functions in the same order, except over(),
+/// decide_part() and the queries. A process may omit decide() if there is nothing to decide: the
+/// command has no wait list and no result, its device belongs to another process, and all its
+/// buffers are attached to devices of other processes. Buffers that are attached automatically must
+/// be attached to the command's device.
 ///
-/// **Conflicts** (two steps use overlapping bytes of one device's memory, and one writes) are
-/// ordered by enqueue, whatever the queues and wait lists say. If these order the steps, it is the
-/// same order. Commands on different devices use different memories: a reader need not wait for a
-/// later writer elsewhere, because it has its own copy.
+/// **Conflicts** (two steps use overlapping bytes of one device's memory, and at least one writes)
+/// are ordered by enqueue, also if queues and wait lists do not order them. If they do, the order
+/// is the same. Commands on different devices use different memories: a writer need not wait for an
+/// earlier reader on another device, which has its own copy.
 ///
-/// Every step waits only for steps of earlier commands, or for transfers of the same command. So no
-/// cycle is possible.
+/// Every step waits only for steps of earlier commands or for transfers of the same command, so
+/// there are no cycles.
 class Schedule {
 public:
-    /// A buffer is attached by itself to a device if that device's commands alone have used it
-    /// `attach_after` times, and the device alone has all its bytes. It is detached when a command
-    /// of another device uses it. Until then, that device remains the only holder, so the same
-    /// bytes move as without attachment. 0 attaches none.
+    /// A buffer is attached automatically to a device if its last `attach_after` uses were by that
+    /// device's commands and the device is the only holder of all its bytes. It is detached when a
+    /// command of another device uses it. Until then, the device would be the only holder anyway,
+    /// so the same bytes move as without attachment. 0 disables automatic attachment.
     Schedule(Topology topology, Process self, std::uint32_t attach_after = 0,
              Hosts hosts = Hosts::all);
 
-    /// `size` in bytes. Never attached by itself unless `attachable`.
+    /// `size` is in bytes. Only an `attachable` buffer may be attached automatically.
     BufferId create_buffer(std::size_t size, Contents contents, bool attachable = false);
-    /// A new buffer's contents are in that memory alone.
+    /// Makes that memory the only holder of a new buffer's contents.
     void give_contents(BufferId buffer, MemoryId memory);
-    /// No later command may name it. Its memory must outlive the steps that use it.
+    /// No later command may use the buffer. Its memory must outlive the steps that use it.
     void release_buffer(BufferId buffer);
 
     /// Enqueues a command. The result is valid until the next call.
     const Decisions &decide(const ScheduledCommand &command);
 
-    /// The record of the event of a command that is left out, if the program wants an event.
-    /// `memory` is the device's.
+    /// Returns the event's record for a command without decide(). Only needed if the program wants
+    /// an event. `memory` is that of the command's device.
     [[nodiscard]] ScheduledEvent leave_out(MemoryId memory) {
         return {++last_, topology_.process_of(memory), false, {}};
     }
-    /// Brings to the devices of `parts` the bytes that they read and lack, and records their
-    /// writes. All processes do this, whatever devices they have. `buffers` are the buffers of the
-    /// parts. `known` has earlier decisions for the same buffers and the same holders, so that the
-    /// cost grows only with the transfers of this process. `may_fail` and `behind` are as in
-    /// ScheduledCommand; `may_fail` is the same for all decisions in `known`. The result is valid
-    /// until the next call. Its steps have one number. Then decide_part() follows for each part of
-    /// this process.
+    /// Returns the transfers that bring to the devices of `parts` the bytes that they read and
+    /// lack, and records the parts' writes. All processes call it, whatever devices they have.
+    /// `buffers` are the buffers of the parts. `known` caches decisions for the same parts: while
+    /// their buffers' holders recur, the cost grows only with the transfers of this process.
+    /// `may_fail` and `behind` are as in ScheduledCommand and must be the same for all decisions in
+    /// `known`. The result is valid until the next call. Its steps have the same command number.
+    /// decide_part() must follow for each part of this process.
     const std::vector<Transfer> &begin_parts(std::span<const CommandPart> parts,
                                              std::span<const BufferId> buffers, KnownParts &known,
                                              bool may_fail = false, std::uint64_t behind = 0);
-    /// Enqueues a part of a command on a device of this process, after begin_parts() and similar
-    /// functions. Only its conflicts with other steps of this process remain to be decided. Only
-    /// this process calls it.
+    /// Enqueues a part of a command on a device of this process, after begin_parts(),
+    /// write_everywhere() or copy_in_place(). Only finds its conflicts with other steps of this
+    /// process. Only this process calls it.
     const Decisions &decide_part(const ScheduledCommand &command);
-    /// All devices write the same bytes; then comes decide_part() for each here.
+    /// Records that all devices write the same bytes. decide_part() must follow for each device of
+    /// this process.
     void write_everywhere(const Access &access);
-    /// Each device copies what it has of the bytes; then comes decide_part() for what those here
-    /// have.
+    /// Records that each device copies those of the bytes that it holds. decide_part() must follow
+    /// for the copies of this process's devices.
     void copy_in_place(const Access &from, const Access &to);
 
-    /// From now on the device has the buffer's newest bytes, and other holders are not recorded. A
-    /// command of another device gets the bytes that it reads from there each time, and brings back
-    /// its writes. This lasts until detach(), or attach() to another device. The result's transfers
-    /// bring the bytes there. It is valid until the next call.
+    /// Attaches a buffer: until detach(), or attach() to another device, `memory` always has its
+    /// newest bytes, and other holders are not recorded. Each command of another device gets the
+    /// bytes that it reads from `memory` and copies its writes back. The result contains the
+    /// transfers that bring the buffer's bytes to `memory`; it is valid until the next call.
     const Decisions &attach(BufferId buffer, MemoryId memory);
     void detach(BufferId buffer);
 
     /// Where a buffer is attached.
     struct Home {
         MemoryId memory;
-        bool by_itself;
+        bool by_itself;  ///< attached automatically
     };
     [[nodiscard]] std::optional<Home> home(BufferId buffer) const { return buffers_[buffer].home; }
 
-    /// The host program waits for the event, or asks for its status or its profiling information:
-    /// all processes do, so all get to know its end. Empty if they do already.
+    /// Returns the messages that notify all processes of the event's end. All processes call it
+    /// when the program waits for the event or queries its status or profiling information. Empty
+    /// if all processes are or will be notified already.
     Relay tell_all(ScheduledEvent &event);
-    /// The same where process 0 alone has the program, which waits or asks: the message that this
-    /// process sends it, or, as process 0, gets. Nothing if it knows already, or the two are
-    /// others.
+    /// The same if only process 0 runs the program: returns the message that this process sends to
+    /// process 0 or, in process 0, receives. Nothing if process 0 is notified already, or if this
+    /// process has no part in it.
     std::optional<Message> tell_first(ScheduledEvent &event);
-    /// A message from process 0, which has the program's memory, to another one; nothing in others.
-    /// Not of a process to itself.
+    /// Returns a message from process 0, which has the program's memory, to `to`, which must be
+    /// another process. Nothing in all processes except these two.
     std::optional<Message> message_from_first(Process to);
 
-    /// The other way, all processes tell `root` something: first it comes in from those in `to`,
-    /// then it goes on to `from`. To be called by all.
+    /// Returns the messages with which all processes report something to `root`, with the
+    /// directions of Relay reversed: this process first receives from `to` and then sends to
+    /// `from`. All processes call it.
     Relay gather(Process root);
 
-    /// All of this process's steps for commands before `command` have ended: nobody needs to wait
-    /// for them any more.
+    /// Records that all steps of this process for commands before `command` have ended. No later
+    /// step waits for them.
     void over(CommandId command);
 
     [[nodiscard]] const Topology &topology() const { return topology_; }
     [[nodiscard]] const Residency &residency(BufferId buffer) const {
         return *buffers_[buffer].residency;
     }
-    /// What is kept of a buffer in this process.
+    /// The bytes that this schedule stores for a buffer.
     [[nodiscard]] std::size_t bytes(BufferId buffer) const;
 
 private:
     struct Buffer {
-        // Others that have it think that it stays as it is.
+        // Copy on write: `states` and KnownParts may share it.
         std::shared_ptr<Residency> residency;
-        // By local number of the device; empty until one is used.
+        // By the memory's number in this process; empty until the first use in this process.
         std::vector<Hazards> hazards;
-        // In which begin_parts() left it, the oldest first.
+        // States that begin_parts() has found or left, oldest first.
         std::vector<std::shared_ptr<Residency>> states{};
-        // The only holder in `residency`, which then stays as it is.
+        // While attached: the only holder in `residency`, which does not change.
         std::optional<Home> home{};
-        // Of what may be attached by itself. A command that some processes leave out changes none
-        // of these.
+        // For automatic attachment. A command that some processes leave out changes none of these.
         bool attachable = false;
-        MemoryId user = 0;         // whose commands used it last,
-        std::uint32_t uses = 0;    // so often,
-        std::uint32_t wanted = 0;  // and how often it is attached after
+        MemoryId user = 0;         // the memory whose commands used the buffer last
+        std::uint32_t uses = 0;    // consecutive uses by `user`
+        std::uint32_t wanted = 0;  // consecutive uses after which it is attached
     };
 
     void note_use(BufferId buffer, const ScheduledCommand &command);
@@ -307,13 +313,13 @@ private:
     std::uint32_t attach_after_;
     Hosts hosts_;
     CommandId last_ = 0;
-    CommandId over_ = 1;  // commands before it
+    CommandId over_ = 1;  // commands before it have ended
     std::vector<Buffer> buffers_;
     std::vector<BufferId> released_;
-    std::vector<std::uint64_t> sent_;      // messages, to each process
-    std::vector<std::uint64_t> received_;  // messages, from each process
+    std::vector<std::uint64_t> sent_;      // number of messages to each process
+    std::vector<std::uint64_t> received_;  // number of messages from each process
     Decisions decisions_;
-    std::vector<Copy> copies_;  // of one access; kept for its memory
+    std::vector<Copy> copies_;  // of one access; a member to reuse its allocation
 };
 
 }  // namespace cldist::cluster

@@ -10,7 +10,7 @@ namespace cldist::cluster {
 
 namespace {
 
-/// Numbers in a binomial tree of `count`, in which 0 is the root: the parent of n is n without its
+/// Nodes of the binomial tree are numbered from the root, 0. The parent of n is n without its
 /// highest bit.
 std::uint32_t parent_of(std::uint32_t n) { return n - std::bit_floor(n); }
 
@@ -21,7 +21,7 @@ void for_each_child(std::uint32_t n, std::uint32_t count, Use &&use) {
     }
 }
 
-/// The number of `index` among `count`, counted round from `first`.
+/// The position of `index` among `count` elements, counted cyclically from `first`.
 std::uint32_t from(std::uint32_t first, std::uint32_t index, std::uint32_t count) {
     return (index + count - first) % count;
 }
@@ -52,7 +52,7 @@ Topology::Topology(const std::vector<std::uint32_t> &host_of_process,
         const Process q = process_of_memory[b];
         return std::tie(members_of_process_[p], p) < std::tie(members_of_process_[q], q);
     });
-    // Runs of devices with the same process, and with the same host.
+    // Sets `member` of each memory to the run of places with the same key.
     const auto set_runs = [&](const auto &key, auto member) {
         for (std::uint32_t begin = 0; begin < memories();) {
             std::uint32_t end = begin;
@@ -85,7 +85,7 @@ Topology::Branch Topology::branch(Process root, Process of) const {
     const std::vector<Process> &mates = members_[host];
     const auto count = static_cast<std::uint32_t>(mates.size());
     const std::uint32_t leader_index = number_on_host_[leader_of(host)];
-    // Among its host's processes.
+    // The position among the host's processes, counted from the leader.
     const std::uint32_t number = from(leader_index, number_on_host_[of], count);
 
     Branch branch;
