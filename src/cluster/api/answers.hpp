@@ -1,4 +1,4 @@
-/// Answers of clGet…Info.
+/// Results of clGet…Info.
 #pragma once
 
 #include <cstring>
@@ -11,8 +11,8 @@
 
 namespace cldist::cluster {
 
-/// Where an answer goes: the last three arguments of every clGet…Info. Where this process follows
-/// another one's calls there is nobody who wants it.
+/// The destination of a result: the last three arguments of every clGet…Info. In a process that
+/// follows another process's calls, `value` is not written.
 struct Answer {
     std::size_t size;
     void *value;

@@ -1,4 +1,4 @@
-// Memory objects, except for the functions of images.
+// Memory objects, except image functions.
 #include <algorithm>
 
 #include "cluster/api/answers.hpp"
@@ -39,7 +39,7 @@ cl_mem make_buffer(cl_context context_handle, std::vector<cl_mem_properties> pro
     World &world = World::get();
     world.executor().objects().know(
         *object, host_ptr != nullptr ? Contents::everywhere : Contents::undefined);
-    // The program's bytes at this moment.
+    // Creates the native buffers now, because the program may change the bytes after the call.
     if (host_ptr != nullptr)
         in_all([&] {
             if (given.made_at_once) object->make_natives();
@@ -153,9 +153,9 @@ void attach_buffer_to_device(cl_mem memory, cl_device_id device_handle) {
     const DeviceObject &device = device_of(device_handle);
     require(buffer.context->has(device), CL_INVALID_DEVICE,
             "the device does not belong to the buffer's context");
-    if (device.is_aggregate()) return;  // there is no other
+    if (device.is_aggregate()) return;  // there is no other device
     executor().attach(buffer, device.memory);
-    // The warning about such memory needs all commands that use it.
+    // The warning about CL_MEM_USE_HOST_PTR memory needs to see all commands that use it.
     const bool is_own_affair =
         (buffer.flags & CL_MEM_USE_HOST_PTR) != 0 || device.process == World::get().self();
     buffer.set_homes({is_own_affair ? Home::here : Home::elsewhere});
@@ -195,7 +195,7 @@ void get_mem_object_info(cl_mem memory, cl_mem_info param, size_t size, void *va
     }
 }
 
-// There are no pipes.
+// The platform does not support pipes.
 void get_pipe_info(cl_mem memory, cl_pipe_info, size_t, void *, size_t *) {
     memory_of(memory);
     fail(CL_INVALID_MEM_OBJECT, "the memory object is not a pipe");

@@ -17,18 +17,18 @@ static_assert(sizeof(cl_context_properties) == sizeof(Word) &&
               "elements of lists are words");
 
 constexpr std::size_t nowhere_size = std::size_t{1} << 20U;
-/// Where results go that no program reads.
+/// Memory for results that no program reads.
 Word nowhere() {
     alignas(16) static std::array<std::byte, nowhere_size> bytes;
     return reinterpret_cast<Word>(bytes.data());
 }
-/// As many zeros.
+/// As many zero bytes. Nothing overwrites them.
 Word zeros() {
     alignas(16) static std::array<std::byte, nowhere_size> bytes;
     return reinterpret_cast<Word>(bytes.data());
 }
 
-/// A platform for arguments of which only the kind is checked, and for handles that are no object.
+/// A platform for arguments of which only the type is checked, and for invalid handles.
 Word some_platform() {
     static _cl_platform_id platform{{&dispatch_table, Kind::platform}};
     return reinterpret_cast<Word>(&platform);
@@ -55,7 +55,7 @@ struct Arg {
     [[nodiscard]] const T *pointer() const {
         return reinterpret_cast<const T *>(word());
     }
-    /// The argument that this one names; 0 if it names none.
+    /// The value of the argument that this one refers to (Argument::of); 0 if there is none.
     [[nodiscard]] Word of() const {
         return what().of_place != Argument::none ? all.words[what().of_place] : 0;
     }
@@ -66,7 +66,7 @@ struct Arg {
     }
 };
 
-/// A record from which the arguments of a call are being taken.
+/// The argument that is being read from a record.
 struct Taking {
     RecordReader &reader;
     ArgumentMemory &memory;
@@ -78,15 +78,15 @@ struct Row {
     Word (*compared)(const Arg &arg);
     void (*put)(RecordWriter &writer, const Arg &arg);
     Word (*take)(const Taking &from);
-    /// How many elements, or bytes, the call reads where the argument points that is not NULL. Null
-    /// if it reads nothing there.
+    /// How many elements or bytes the call reads through the argument, which is not NULL. A null
+    /// function if it reads none.
     std::size_t (*elements)(const Arg &arg) = nullptr;
 };
 
-// ---- Single words
-// ----------------------------------------------------------------------------------------------------
+// ---- Single words ----
 
-/// A row of a kind of which `number` is compared and recorded.
+/// A row for a kind of which `number(arg)` is compared and recorded. `made` converts a recorded
+/// number back.
 template <auto number, auto made = nullptr>
 constexpr Row word_row{number,
                        [](RecordWriter &writer, const Arg &arg) { writer.number(number(arg)); },
@@ -99,7 +99,7 @@ constexpr Row word_row{number,
                        }};
 
 Word word(const Arg &arg) { return arg.word(); }
-// The sign goes behind the other bits, so that a small negative code is a small number.
+// The sign becomes the lowest bit, so that a small negative code is a small number.
 Word signed_word(const Arg &arg) {
     return arg.word() << 1U ^ (arg.word() >> 63U != 0 ? ~Word{0} : 0);
 }
@@ -108,7 +108,7 @@ Word capacity_if_used(const Arg &arg) { return arg.of() != 0 ? arg.word() : 0; }
 Word object_number(const Arg &arg) { return number_of(arg.pointer<Head>()); }
 Word made_object(const Taking &, Word number) { return object_with(number); }
 
-// An address that a map returned. A record has the mapping's number in its place.
+// For an address that a map returned, a record contains the mapping's number.
 const Mapped *mapping_of(const Arg &arg) {
     MemObject *const memory = MemObject::from(typed<cl_mem>(arg.of()));
     return memory != nullptr ? memory->mapping(arg.pointer<void>()) : nullptr;
@@ -118,22 +118,23 @@ Word mapping_number(const Arg &arg) {
     return mapped != nullptr ? mapped->number : 0;
 }
 
-/// Whether an address is NULL, if that means anything.
+/// Whether an address is NULL. A user_data that goes to a callback may have any value and never
+/// counts as NULL.
 bool is_null(const Arg &arg) {
     return arg.is_null() && !(arg.what().kind == Argument::Kind::user_data && arg.of() != 0);
 }
 Word null_bit(const Arg &arg) { return Word{is_null(arg)} << arg.at; }
 Word is_given(const Arg &arg) { return is_null(arg) ? 0 : 1; }
-// Answers have no values in processes without the program.
+// In processes without the program, Answer does not write to param_value. The addresses that
+// clGetProgramInfo reads there for CL_PROGRAM_BINARIES must be null.
 Word made_address(const Taking &from, Word given) {
     if (given == 0) return 0;
     return from.arg.what().name == "param_value" ? zeros() : nowhere();
 }
 
-// ---- Lists of words
-// --------------------------------------------------------------------------------------------------
+// ---- Lists of words ----
 
-/// A number for a list: that of its only element, or a hash.
+/// Returns a number for a list: that of its only element, or a hash.
 template <typename Element>
 Word number_of_list(std::size_t count, const Element &element) {
     if (count == 0) return 0;
@@ -143,7 +144,7 @@ Word number_of_list(std::size_t count, const Element &element) {
     return hash;
 }
 
-/// Null if the list is NULL. Two zeros, which end a list of any kind, follow the elements.
+/// Returns null if the list is NULL. Two zeros, which end a list of any kind, follow the elements.
 Word *take_words(const Taking &from) {
     const auto there = from.reader.elements();
     if (!there) return nullptr;
@@ -156,8 +157,8 @@ Word *take_words(const Taking &from) {
 
 std::size_t as_many_as_named(const Arg &arg) { return arg.of(); }
 
-/// A row of a kind that is a list of `count` elements. `element` is compared and recorded. `made`
-/// changes what is taken.
+/// A row for a list of `count(arg)` elements, of which `element(arg, i)` is compared and recorded.
+/// `made` converts the recorded words to the argument.
 template <auto count, auto element, auto made = nullptr>
 constexpr Row list_row{[](const Arg &arg) {
                            if (arg.is_null()) return count == as_many_as_named ? arg.of() : 0;
@@ -178,7 +179,7 @@ constexpr Row list_row{[](const Arg &arg) {
                        },
                        count};
 
-// More dimensions than there may be count as none.
+// An invalid number of dimensions counts as 0.
 std::size_t dimensions(const Arg &arg) { return arg.of() <= 3 ? arg.of() : 0; }
 std::size_t three(const Arg &) { return 3; }
 std::size_t one(const Arg &) { return 1; }
@@ -218,8 +219,9 @@ constexpr std::array image_sizes{
     &cl_image_desc::image_depth,     &cl_image_desc::image_array_size,
     &cl_image_desc::image_row_pitch, &cl_image_desc::image_slice_pitch};
 std::size_t parts_of_desc(const Arg &) { return image_sizes.size() + 4; }
-// What a call reads of an image's descriptor. The last part is the number of the memory object of
-// which the image is made and 1; 1 if it can't be made of that; or 0.
+// The parts of an image's descriptor that a call reads. The last part is 0 without a memory object.
+// Otherwise it is 1 plus the object's number, or 1 if images of this type are not created from
+// memory objects.
 Word part_of_desc(const Arg &arg, std::size_t i) {
     const cl_image_desc desc = as_read(*arg.pointer<cl_image_desc>());
     if (i == 0) return desc.image_type;
@@ -244,14 +246,13 @@ Word made_desc(const Taking &from, Word *words) {
     return reinterpret_cast<Word>(desc);
 }
 
-// ---- Texts and bytes
-// -------------------------------------------------------------------------------------------------
+// ---- Texts and bytes ----
 
 void put_bytes(RecordWriter &writer, std::string_view bytes, bool is_null) {
     writer.number(is_null ? 0 : bytes.size() + 1);
     writer.bytes(bytes.data(), bytes.size());
 }
-/// With a 0 behind them.
+/// A 0 follows the bytes.
 Word take_bytes(const Taking &from, std::size_t &size) {
     const auto there = from.reader.elements();
     if (!there) return 0;
@@ -263,7 +264,7 @@ Word take_bytes(const Taking &from, std::size_t &size) {
     return reinterpret_cast<Word>(bytes);
 }
 
-/// A row of a kind of which a record has `size` bytes.
+/// A row for a kind of which a record contains `size(arg)` bytes.
 template <auto size, auto compared>
 constexpr Row bytes_row{
     compared,
@@ -289,19 +290,18 @@ Word format_number(const Arg &arg) {
     const auto &format = *arg.pointer<cl_image_format>();
     return Word{format.image_channel_order} << 16U ^ format.image_channel_data_type;
 }
-// The color that an image with depths is filled with is one number.
+// The fill color of a depth image has one component.
 std::size_t color_size(const Arg &arg) {
     const MemObject *const image = MemObject::from(typed<cl_mem>(arg.of()));
     if (image == nullptr || !image->is_image()) return 0;
     return (image->format.image_channel_order == CL_DEPTH ? 1 : 4) * sizeof(cl_uint);
 }
-// A pattern whose size the call refuses has no bytes.
+// If the call rejects the pattern's size, the record contains no bytes of it.
 std::size_t pattern_bytes(const Arg &arg) { return is_pattern_size(arg.of()) ? arg.of() : 0; }
 
-// ---- What few calls have
-// ---------------------------------------------------------------------------------------------
+// ---- Rare kinds ----
 
-/// One of several texts or blobs; no bytes if it is NULL. A text without a length ends with its 0.
+/// Returns the text or blob `i`; empty if it is NULL. A text without a length ends before its 0.
 std::string_view text_at(const Arg &arg, std::size_t i) {
     const char *const bytes = arg.pointer<const char *>()[i];
     if (bytes == nullptr) return {};
@@ -366,8 +366,8 @@ constexpr Row kernel_argument{
         return nowhere();
     }};
 
-// Mappings of one range may have one address in a process and several in another: which of them
-// ends is all the same.
+// Mappings of one range may share an address in one process and not in another. It does not matter
+// which of them ends, so the range is compared.
 Word mapped_range(const Arg &arg) {
     const Mapped *const mapped = mapping_of(arg);
     if (mapped == nullptr) return 0;
@@ -386,8 +386,7 @@ Word mapped_range(const Arg &arg) {
     return number_of_list(parts.size(), [&](std::size_t i) { return parts[i]; });
 }
 
-// ---- The table
-// -------------------------------------------------------------------------------------------------------
+// ---- The table ----
 
 constexpr Row numbers = word_row<word>;
 constexpr Row objects = list_row<as_many_as_named, object_at, made_objects>;
@@ -395,36 +394,37 @@ constexpr Row address{null_bit, word_row<is_given>.put, word_row<is_given, made_
 
 // In the order of Argument::Kind.
 constexpr std::array rows{
-    word_row<object_number, made_object>,
-    numbers,  // scalar
-    word_row<capacity_if_used>,
+    word_row<object_number, made_object>,                                         // object
+    numbers,                                                                      // scalar
+    word_row<capacity_if_used>,                                                   // capacity
     Row{word, word_row<signed_word>.put, word_row<signed_word, with_sign>.take},  // status
     numbers,                                                                      // count
     list_row<as_many_as_named, element>,                                          // lengths
-    objects,
-    objects,                        // wait_list
-    list_row<dimensions, element>,  // range
-    list_row<three, element>,       // triple
-    bytes_row<length, text_hash>, texts,
-    texts,  // blobs
+    objects,                                                                      // objects
+    objects,                                                                      // wait_list
+    list_row<dimensions, element>,                                                // range
+    list_row<three, element>,                                                     // triple
+    bytes_row<length, text_hash>,                                                 // text
+    texts,                                                                        // texts
+    texts,                                                                        // blobs
     Row{list_row<pairs_read, compared_of_pairs>.compared,
         list_row<pairs_read, recorded_of_pairs>.put,
-        list_row<pairs_read, recorded_of_pairs, made_pairs>.take, pairs_read},
-    list_row<up_to_zero, element>,  // list
-    list_row<one, element>,         // first
-    bytes_row<region_size, region_number>, bytes_row<format_size, format_number>,
-    list_row<parts_of_desc, part_of_desc, made_desc>, kernel_argument,
-    Row{mapped_range, word_row<mapping_number>.put, word_row<mapping_number>.take},
-    // Bytes.
-    address, bytes_row<pattern_bytes, null_bit>,  // pattern
-    address,                                      // box
-    // Pixels.
-    address, bytes_row<color_size, null_bit>,  // color
-    // Callback.
-    address,
-    // user_data.
-    address,
-    address,  // out
+        list_row<pairs_read, recorded_of_pairs, made_pairs>.take, pairs_read},  // pairs
+    list_row<up_to_zero, element>,                                              // list
+    list_row<one, element>,                                                     // first
+    bytes_row<region_size, region_number>,                                      // region
+    bytes_row<format_size, format_number>,                                      // image_format
+    list_row<parts_of_desc, part_of_desc, made_desc>,                           // image_desc
+    kernel_argument,                                                            // kernel_argument
+    Row{mapped_range, word_row<mapping_number>.put, word_row<mapping_number>.take},  // mapping
+    address,                                                                         // bytes
+    bytes_row<pattern_bytes, null_bit>,                                              // pattern
+    address,                                                                         // box
+    address,                                                                         // pixels
+    bytes_row<color_size, null_bit>,                                                 // color
+    address,                                                                         // callback
+    address,                                                                         // user_data
+    address,                                                                         // out
     Row{nullptr, [](RecordWriter &, const Arg &) {},
         [](const Taking &) { return nowhere(); }},  // code
 };

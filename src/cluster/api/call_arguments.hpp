@@ -1,9 +1,9 @@
-/// The arguments of a call: what all processes compare, and the record that a central host sends to
-/// the processes that follow its calls. One table (call_arguments.cpp) has a row for each kind of
-/// argument in calls.def.
+/// The arguments of a call: the values that all processes compare, and the record that a central
+/// host sends to the processes that follow its calls. A table in call_arguments.cpp has a row for
+/// each kind of argument in calls.def.
 ///
-/// A record contains the numbers of objects. It only shows whether functions, addresses and places
-/// for results are NULL. The executor transfers the program's memory that commands read.
+/// A record contains the numbers of objects. It contains functions, addresses and places for
+/// results only as NULL or not NULL. The executor transfers program memory that commands read.
 #pragma once
 
 #include <array>
@@ -45,24 +45,24 @@ private:
     }
 };
 
-/// How a record has the value of a kernel's argument.
+/// How a record represents the value of a kernel's argument.
 struct RecordedValue {
     enum class Form : std::uint8_t { null, bytes, object, no_object, wrong_size } form;
     std::uint64_t number;  ///< of the object
 };
 RecordedValue recorded_value(cl_kernel kernel, cl_uint index, std::size_t size, const void *value);
-/// What is compared of the value of a kernel's argument.
+/// The number that is compared for the value of a kernel's argument.
 std::uint64_t argument_hash(cl_kernel kernel, cl_uint index, std::size_t size, const void *value);
 
-/// How many elements of a property list of names and values a call reads: up to the name that ends
-/// it. Values of unknown names and what is behind them are not read, because they may be addresses
-/// or of another number.
+/// How many elements of a property list (names and values) a call reads: up to and including the
+/// name that is 0 or unknown. The rest is not read, because an unknown name may have addresses or
+/// several values.
 std::size_t elements_read(const void *list);
 
 /// The number that is compared for an argument.
 std::uint64_t compared(const CallArguments &arguments, std::size_t at);
 
-/// The numbers that are compared.
+/// All numbers that are compared for a call.
 struct ComparedValues {
     explicit ComparedValues(const CallArguments &arguments);
     operator std::span<const std::uint64_t>() const { return {values.data(), count}; }
@@ -71,8 +71,8 @@ struct ComparedValues {
     std::size_t count;
 };
 
-/// The same without the table for most arguments, for commands that a process leaves out: nothing
-/// else costs as much.
+/// compared() without the table for most arguments, for commands that a process leaves out. It is
+/// their largest cost.
 template <const Call &call, std::size_t place>
 [[gnu::always_inline]] inline std::uint64_t quickly_compared(const CallArguments &arguments) {
     using Kind = Argument::Kind;
@@ -89,7 +89,7 @@ template <const Call &call, std::size_t place>
     } else if constexpr (argument.kind == Kind::scalar) {
         return arguments.words[place];
     } else if constexpr (argument.kind == Kind::wait_list) {
-        return 0;  // such a command waits for no events
+        return 0;  // a command that is left out has no wait list
     } else {
         if (arguments.words[place] == 0) return 0;
         if (argument.kind == Kind::range && arguments.words[argument.of_place] == 1)
@@ -120,9 +120,9 @@ public:
         return static_cast<std::byte *>(resource_.allocate(std::max<std::size_t>(count, 1)));
     }
 
-    /// How many elements a record has for each argument.
+    /// The number of elements in the record for each argument.
     std::array<std::size_t, Call::most_arguments> elements{};
-    /// Bytes of each of its texts or blobs.
+    /// The bytes of each text or blob in the record.
     std::vector<std::size_t> sizes;
 
 private:
@@ -132,12 +132,12 @@ private:
 
 /// Appends the record of a call.
 void put_call(RecordWriter &writer, const CallArguments &arguments);
-/// Takes the arguments of a call from its record, without the call's number. Objects and lists are
-/// there as long as `memory`. A function of the program is only null or not. Throws
-/// std::out_of_range if the record lacks data that the call reads.
+/// Reads the arguments of a call from its record, after the call's number. Lists live as long as
+/// `memory`. A user-provided function is replaced by NoFunction::call unless it is null
+/// (typed_arguments()). Throws std::out_of_range if the record lacks data that the call reads.
 CallArguments take_call(const Call &call, RecordReader &reader, ArgumentMemory &memory);
 
-/// Replaces a function of the program in processes without the program.
+/// Replaces a user-provided function in processes that do not run the program.
 template <typename Function>
 struct NoFunction;
 template <typename Result, typename... Arguments>
@@ -145,7 +145,7 @@ struct NoFunction<Result(CL_CALLBACK *)(Arguments...)> {
     static Result CL_CALLBACK call(Arguments...) { return Result(); }
 };
 
-/// An argument with its type.
+/// Converts a word to the type of its argument.
 template <typename T>
 T typed(std::uint64_t word) {
     if constexpr (std::is_pointer_v<T> && std::is_function_v<std::remove_pointer_t<T>>)

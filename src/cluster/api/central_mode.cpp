@@ -1,5 +1,5 @@
-// The program runs in rank 0 alone, which is the host. The other processes follow its calls, report
-// the ends of commands, and wait for nothing (docs/dev/decisions/0035).
+// The program runs only in rank 0, the host. The other processes execute its calls, report the ends
+// of commands, and wait for nothing (docs/dev/decisions/0035).
 #include <algorithm>
 
 #include "cluster/api/checks.hpp"
@@ -12,7 +12,7 @@
 namespace cldist::cluster {
 namespace {
 
-/// For clFinish, on a device of another process than the host. Returns the marker's event.
+/// For clFinish on a device of a process other than the host. Returns the marker's event.
 Ref<EventObject> run_marker(const Ref<QueueObject> &queue) {
     auto marker =
         executor().run({*queue, CL_COMMAND_MARKER, {}, {}}, true, [&](Enqueued &, const Waits &w) {
@@ -28,7 +28,7 @@ const DeviceObject *first_device_to_hold(const ContextObject &context) {
     return context.devices.front().get();
 }
 
-/// The bytes go from the host to the process of the first holder. Returns them there.
+/// Sends the bytes from the host to the process of the first holder, where it returns them.
 Blob bring_contents(const ContextObject &context, Blob bytes) {
     return World::get().agreement().from_to(
         World::get().calls().last(), 0, first_device_to_hold(context)->process, std::move(bytes));
@@ -38,7 +38,7 @@ class CentralMode final : public HostMode {
 public:
     std::optional<cl_int> wait(const CallHash &,
                                std::span<const Ref<EventObject>> events) const override {
-        // The other processes only get the call if the host does not know some end.
+        // The other processes get this call only if the host does not know the end of some event.
         const bool some_unknown = std::any_of(
             events.begin(), events.end(), [](const auto &event) { return !event->known_here(); });
         for (const auto &event : events) {
@@ -118,7 +118,7 @@ public:
     void note_build() const override { World::get().note_build(); }
 
 private:
-    /// Asks the event's process for the command's state, unless the host knows that the command has
+    /// Requests the command's state from the event's process, unless the host knows that it has
     /// ended.
     static void ask_if_needed(EventObject &event) {
         if (!must_ask(event)) return;
@@ -127,7 +127,8 @@ private:
         const CallHash call = world.calls().last();
         Blob said;
         if (world.agreement().speaks_for(owner_of(event)))
-            said = Packer().put(cl_int{CL_COMPLETE}).put(Times{}).take();  // of an absent process
+            // The answer of an absent process.
+            said = Packer().put(cl_int{CL_COMPLETE}).put(Times{}).take();
         Blob told;
         {
             const Unlocked unlocked;
@@ -136,7 +137,7 @@ private:
         Unpacker unpacker(told);
         const auto status = unpacker.get<cl_int>();
         if (status > CL_COMPLETE) return;
-        if (event.known_here()) {  // by a message that is on its way
+        if (event.known_here()) {  // the end arrives in another message
             const Unlocked unlocked;
             event.wait_here();
             return;
@@ -192,7 +193,7 @@ public:
             executor().ends().send_when_finished(*marker, *message);
     }
 
-    // A record of the host's follows.
+    // The host sends a record for this (World::user_events_over).
     void forget_user_events(QueueObject &) const override {}
 
     void tell_end(EventObject &event) const override {
@@ -215,7 +216,7 @@ public:
     }
     bool keeps_results(const QueueObject &) const override { return false; }
     bool maps_natively(const ContextObject &) const override { return false; }
-    // Without the program, the number replaces the address.
+    // In a process without the program, the mapping's number replaces its address.
     void give_memory(QueueObject &, MemObject &, Mapped &mapped) const override {
         mapped.memory = reinterpret_cast<void *>(mapped.number);
     }
@@ -223,7 +224,7 @@ public:
     void end_mapping(const Mapped &) const override {}
 
 private:
-    /// The event's process sends the command's state to the host, which asks.
+    /// Sends the command's state to the host, if this is the process of the event's device.
     static void answer(EventObject &event) {
         World &world = World::get();
         const Ref<EventObject> held(&event);

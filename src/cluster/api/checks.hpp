@@ -20,30 +20,30 @@ inline void check_host_access(const MemObject &memory, cl_mem_flags forbidden) {
             memory.flags);
 }
 
-/// Throws an Error unless the flags of a new memory object go together.
+/// Throws an Error unless the flags of a new memory object are known and compatible.
 void check_mem_flags(cl_mem_flags flags);
-/// Throws an Error unless `host_ptr` goes with the flags.
+/// Throws an Error unless `host_ptr` matches the flags.
 void check_host_ptr(cl_mem_flags flags, const void *host_ptr);
-/// The flags of a part of a memory object, made with `flags`. Throws an Error.
+/// Returns the flags of a sub-buffer or an image that is created from `parent` with `flags`. Throws
+/// an Error if they contradict the parent's flags.
 cl_mem_flags inherited_flags(const MemObject &parent, cl_mem_flags flags);
-/// The same, with what the kernels may do if they say nothing.
+/// Returns the flags, or the default CL_MEM_READ_WRITE if they are 0.
 cl_mem_flags with_device_access(cl_mem_flags flags);
-/// Throws an Error with CL_INVALID_OPERATION if no device has.
+/// Throws an Error with CL_INVALID_OPERATION if no device supports images.
 void check_some_device_has_images(const ContextObject &context);
 
-/// Whether a buffer can be filled with patterns of so many bytes.
+/// Whether a buffer can be filled with patterns of `size` bytes.
 constexpr bool is_pattern_size(std::size_t size) {
     return std::has_single_bit(size) && size <= 128;
 }
 
-/// Throws an Error unless map flags go together and the object allows the host that access.
+/// Throws an Error unless the map flags are compatible and the object allows the host this access.
 void check_map_flags(const MemObject &object, cl_map_flags flags);
-/// Throws an Error unless the memory object is a buffer that has these bytes.
+/// Throws an Error unless the memory object is a buffer that contains these bytes.
 void check_range(const MemObject &buffer, std::size_t offset, std::size_t size);
-/// Throws an Error if it is a sub-buffer that is not aligned for the queue's device.
+/// Throws an Error if `memory` is a sub-buffer that is not aligned for the queue's device.
 void check_alignment(const QueueObject &queue, const MemObject &memory);
 
-/// An address behind a pointer that the program gave.
 inline std::byte *at(void *pointer, std::size_t offset) {
     return static_cast<std::byte *>(pointer) + offset;
 }

@@ -51,7 +51,7 @@ struct Box {
     [[nodiscard]] std::size_t end() const {
         return begin() + (region[2] - 1) * slice_pitch + (region[1] - 1) * row_pitch + region[0];
     }
-    /// Whether its bytes are all of those between its begin and its end.
+    /// Whether the box is contiguous.
     [[nodiscard]] bool is_whole() const {
         return (row_pitch == region[0] || (region[1] == 1 && region[2] == 1)) &&
                (slice_pitch == region[1] * row_pitch || region[2] == 1);
@@ -66,13 +66,13 @@ void check_box(const MemObject &buffer, const Box &box) {
              buffer.size);
 }
 
-// ---- On an aggregate device
-// ----------------------------------------------------------------------------------------
+// ---- On an aggregate device ----
 
-// One device alone executes a command with more pieces.
+// A command with more pieces is executed by one device.
 constexpr std::size_t most_pieces = 64;
 
-/// Each process reads what all devices have from its own; what others have they read, and tell all.
+/// Each process reads the pieces that all devices hold from its own device. Other pieces are read
+/// by one lane, whose process sends them to all processes.
 void read_parts(QueueObject &queue, MemObject &buffer, Piece range, std::byte *to, bool blocking,
                 std::span<EventObject *const> waits, cl_event *event) {
     MemObject &root = buffer.root();
@@ -80,12 +80,12 @@ void read_parts(QueueObject &queue, MemObject &buffer, Piece range, std::byte *t
     struct Part {
         std::size_t begin;
         std::size_t end;
-        QueueObject *lane;  // null: everywhere
+        QueueObject *lane;  // null if all devices hold the bytes
     };
     std::vector<Part> parts;
     QueueObject *before = nullptr;
     for (const HeldPiece &piece : pieces_of(queue, root, begin, buffer.origin + range.end)) {
-        // Rather the lane that has the piece before.
+        // Prefers the lane of the preceding piece.
         QueueObject *lane = nullptr;
         if (!piece.everywhere)
             lane = before != nullptr && piece.holders.count() > 0 &&
@@ -127,8 +127,8 @@ void read_parts(QueueObject &queue, MemObject &buffer, Piece range, std::byte *t
     conclude(joint.end(told_all), event, blocking, call);
 }
 
-/// Whether all devices of the queue write, each in its own memory. Where that may fail, one does,
-/// which has what was there before.
+/// Whether all devices of an aggregate queue execute a write, each in its own memory. A write that
+/// may fail is executed by one device, which keeps the old bytes.
 bool writes_in_all(const QueueObject &queue, std::span<EventObject *const> waits) {
     if (!queue.is_aggregate()) return false;
     return !user_events_before(queue, queue.place_of(CL_COMMAND_WRITE_BUFFER, !waits.empty()),
@@ -136,7 +136,7 @@ bool writes_in_all(const QueueObject &queue, std::span<EventObject *const> waits
                 .any();
 }
 
-/// `begin(lane, command)` gives what enqueues it natively.
+/// `begin(lane, command)` returns the function that enqueues the command natively.
 template <typename Begin>
 void write_everywhere(QueueObject &queue, Joint &joint, const Access &access, bool from_host,
                       Begin &&begin, bool blocking = false) {
@@ -152,7 +152,8 @@ void write_everywhere(QueueObject &queue, Joint &joint, const Access &access, bo
     });
 }
 
-/// Each device copies what it has. Returns false, and does nothing, if that are too many pieces.
+/// Each device copies the bytes that it holds. Returns false, and does nothing, if these are too
+/// many pieces or the schedule decides nothing.
 bool copy_in_place(QueueObject &queue, MemObject &source, const Access &from, MemObject &target,
                    const Access &to, std::span<EventObject *const> waits, cl_event *event) {
     const auto pieces = pieces_of(queue, source.root(), from.begin, from.end);
@@ -205,8 +206,7 @@ void check_alignment(const QueueObject &queue, const MemObject &memory) {
             memory.origin, queue.device->sub_buffer_alignment);
 }
 
-// ---- Reading and writing
-// -------------------------------------------------------------------------------------------
+// ---- Reading and writing ----
 
 void enqueue_read_buffer(cl_command_queue queue_handle, cl_mem buffer_handle, cl_bool blocking,
                          size_t offset, size_t size, void *ptr, cl_uint num_events,
@@ -348,8 +348,7 @@ void enqueue_write_buffer_rect(Handling handling, cl_command_queue queue_handle,
     });
 }
 
-// ---- Filling and copying
-// -------------------------------------------------------------------------------------------
+// ---- Filling and copying ----
 
 void enqueue_fill_buffer(Handling handling, cl_command_queue queue_handle, cl_mem buffer_handle,
                          const void *pattern, size_t pattern_size, size_t offset, size_t size,
@@ -417,7 +416,7 @@ void enqueue_copy_buffer(Handling handling, cl_command_queue queue_handle, cl_me
     const std::array accesses{read, write};
     enqueue(
         {lane, CL_COMMAND_COPY_BUFFER, accesses, waits}, event, [&](Enqueued &, const Waits &w) {
-            // PoCL 3.1 refuses that, which OpenCL has allowed since 2.1.
+            // PoCL 3.1 rejects this size, which OpenCL has allowed since 2.1.
             if (size == 0) return enqueue_marker_behind(lane, w);
             return clEnqueueCopyBuffer(lane.native.get(), source.root().native(*lane.space),
                                        target.root().native(*lane.space),
@@ -467,8 +466,7 @@ void enqueue_copy_buffer_rect(Handling handling, cl_command_queue queue_handle,
             });
 }
 
-// ---- Migrating
-// -----------------------------------------------------------------------------------------------------
+// ---- Migrating ----
 
 void enqueue_migrate_mem_objects(cl_command_queue queue_handle, cl_uint count, const cl_mem *list,
                                  cl_mem_migration_flags flags, cl_uint num_events,
@@ -494,7 +492,7 @@ void enqueue_migrate_mem_objects(cl_command_queue queue_handle, cl_uint count, c
             "CL_MIGRATE_MEM_OBJECT_CONTENT_UNDEFINED",
             flags);
     const auto waits = wait_list_of({num_events, wait_list, event}, *queue.context);
-    if (queue.is_aggregate())  // what is where is the platform's affair
+    if (queue.is_aggregate())  // the platform decides where bytes are
         return give(Joint(queue, CL_COMMAND_MIGRATE_MEM_OBJECTS, waits, event != nullptr).end(),
                     event);
     enqueue({queue, CL_COMMAND_MIGRATE_MEM_OBJECTS, accesses, waits}, event,

@@ -21,7 +21,7 @@ namespace {
 template <typename Property>
 std::vector<Property> list_of(const Property *properties) {
     std::vector<Property> list(properties, properties + elements_read(properties));
-    // A name that nobody knows.
+    // The list ended with an unknown name: add a value and the final 0.
     if (!list.empty() && list.back() != 0) list.insert(list.end(), {0, 0});
     return list;
 }
@@ -82,8 +82,8 @@ cl_sampler make_sampler(ContextObject &context, cl_bool normalized, cl_addressin
     return sampler->handle();
 }
 
-// By the call of OpenCL 1.2, which every platform has. `more`: properties of which the program does
-// not know.
+// Uses the OpenCL 1.2 function, which every platform has. `more` are properties that the program
+// did not request.
 Queue make_native_queue(const QueueObject &queue, cl_command_queue_properties more = 0) {
     if (queue.space == nullptr) return {};
     cl_int code = CL_SUCCESS;
@@ -144,8 +144,7 @@ cl_command_queue make_queue(ContextObject &context, cl_device_id device_handle,
 
 }  // namespace
 
-// ---- Contexts
-// ------------------------------------------------------------------------------------------------------
+// ---- Contexts ----
 
 cl_context create_context(const cl_context_properties *properties, cl_uint num_devices,
                           const cl_device_id *devices,
@@ -201,8 +200,7 @@ void set_context_destructor_callback(cl_context context,
     object.destructor_callbacks.emplace_back(notify, user_data);
 }
 
-// ---- Samplers
-// ------------------------------------------------------------------------------------------------------
+// ---- Samplers ----
 
 cl_sampler create_sampler(cl_context context, cl_bool normalized, cl_addressing_mode addressing,
                           cl_filter_mode filter, cl_int *) {
@@ -250,8 +248,7 @@ void get_sampler_info(cl_sampler sampler, cl_sampler_info param, size_t size, vo
     }
 }
 
-// ---- Command queues
-// ------------------------------------------------------------------------------------------------
+// ---- Command queues ----
 
 cl_command_queue create_command_queue(cl_context context, cl_device_id device,
                                       cl_command_queue_properties properties, cl_int *) {
@@ -300,7 +297,7 @@ void get_command_queue_info(cl_command_queue queue, cl_command_queue_info param,
     }
 }
 
-// Gone since OpenCL 1.1.
+// Deprecated in OpenCL 1.1.
 void set_command_queue_property(cl_command_queue queue, cl_command_queue_properties, cl_bool,
                                 cl_command_queue_properties *) {
     queue_of(queue);
@@ -329,7 +326,7 @@ void finish(cl_command_queue queue) {
         host_mode().finish(held);
     } else if (const auto before = held->finished; before != nullptr) {
         const Unlocked unlocked;
-        before->wait();  // for another thread's clFinish
+        before->wait();  // another thread's clFinish
     }
     // No command waits for user events now, unless another thread has enqueued such a command
     // meanwhile.

@@ -23,7 +23,7 @@ inline std::vector<EventObject *> wait_list_of(const WaitList &list, const Conte
     return checked_wait_list(list, context);
 }
 
-/// Writes the program's event.
+/// Passes an event to the program, if it wants one, with a reference.
 inline void give(const Ref<EventObject> &object, cl_event *event) {
     if (event == nullptr) return;
     object->set_number(World::get().next_number());
@@ -31,28 +31,29 @@ inline void give(const Ref<EventObject> &object, cl_event *event) {
     *event = object->handle();
 }
 
-/// Waits until this process knows of the command's end, outside of the lock. Throws an Error if it
-/// failed.
+/// Waits until this process knows that the command has ended. Leaves the lock while it waits.
+/// Throws an Error if the command failed.
 void wait_for_result(EventObject &event, const CallHash &call);
 
-/// The end of a map's entry point. `part` is the event of the device that maps, `map` the event of
-/// the command. Gives the program its event and, if the call is blocking, waits for the contents.
-/// Returns their address. Throws an Error if the map failed.
+/// The last step of an entry point that maps. `map` is the command's event, `part` the event on the
+/// device that maps. Passes the event to the program, waits for the contents if the call is
+/// blocking, registers the mapping and returns its address. Throws an Error if a blocking map
+/// failed.
 void *keep_mapping(MemObject &object, Mapped mapped, const Ref<EventObject> &map,
                    const Ref<EventObject> &part, cl_event *event, bool blocking,
                    const CallHash &call);
 
 inline Executor &executor() { return World::get().executor(); }
 
-/// For a command that reads into or writes from `memory`: a mapping of that memory lives until the
-/// command has ended.
+/// For a command that reads into or writes from `memory`: if the memory belongs to a mapping, it
+/// stays allocated until the command has ended.
 inline Enqueued with_host_memory(const void *memory, Enqueued &&command) {
     if (auto kept = mapped_memory().keeper_of(memory))
         command.kept = command.result.kept = std::move(kept);
     return std::move(command);
 }
 
-/// Leaves a checked command out: gives the program its event. Takes the lock.
+/// Leaves out a checked command: only passes an event to the program, if wanted. Takes the lock.
 inline void leave_out(QueueObject &queue, cl_command_type type, cl_event *event) {
     if (!queue.used.load(std::memory_order_relaxed))
         queue.used.store(true, std::memory_order_relaxed);
@@ -63,17 +64,16 @@ inline void leave_out(QueueObject &queue, cl_command_type type, cl_event *event)
     *event = object->handle();
 }
 
-/// Gives the program its event and, if the command is blocking, waits for its result, as
-/// wait_for_result().
+/// Passes the event to the program and, if the command is blocking, calls wait_for_result().
 inline void conclude(const Ref<EventObject> &enqueued, cl_event *event, bool blocking,
                      const CallHash &call) {
     give(enqueued, event);
     if (blocking) wait_for_result(*enqueued, call);
 }
 
-/// Enqueues a checked command. If its queue is a lane, `part` gets the lane's event. Returns the
-/// command's event, null if nobody wants it. `native` as in Executor::run(). Throws the same
-/// Errors.
+/// Enqueues a checked command. If its queue is a lane, it becomes the only part of a command of the
+/// whole queue. Returns the command's event, or null if nobody needs it; `part` receives the lane's
+/// event. `native` and the Errors are as in Executor::run().
 template <typename Native>
 Ref<EventObject> run_whole(Enqueued &&command, bool event_wanted, Native &&native,
                            Ref<EventObject> *part = nullptr) {
@@ -89,9 +89,9 @@ Ref<EventObject> run_whole(Enqueued &&command, bool event_wanted, Native &&nativ
     return joint.end(has_result);
 }
 
-/// Enqueues a checked command, gives the program its event and, if the command is blocking, waits
-/// for its result. `native` as in Executor::run(). Throws the Errors of Executor::run() and
-/// wait_for_result().
+/// Enqueues a checked command, passes its event to the program and, if the command is blocking,
+/// waits for its result. `native` is as in Executor::run(). Throws the Errors of Executor::run()
+/// and wait_for_result().
 template <typename Native>
 void enqueue(Enqueued &&command, cl_event *event, Native &&native) {
     const bool blocking = command.blocking;

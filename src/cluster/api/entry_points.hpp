@@ -1,7 +1,7 @@
 /// The entry points of the platform, by family. The entry point of a CLDIST_CALL (calls.def) runs
 /// under the lock and throws errors. If it creates an object, it returns the handle, and may write
 /// a code to the last argument, which is never null. Each entry point checks its arguments in the
-/// order of the specification before it calls the schedule. So all processes find the same error.
+/// order of the specification before it calls the schedule, so all processes find the same error.
 #pragma once
 
 #include <type_traits>

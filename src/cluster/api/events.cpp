@@ -1,4 +1,4 @@
-// Events, and the commands that only wait.
+// Events, and commands that only wait.
 #include <algorithm>
 
 #include "base/status_text.hpp"
@@ -20,7 +20,8 @@ void enqueue_wait(cl_command_queue queue_handle, cl_command_type type, const Wai
     QueueObject &queue = queue_of(queue_handle);
     const auto waits = wait_list_of(list, *queue.context);
     const auto enqueue_in = [&](QueueObject &in, const Waits &w) {
-        // Events that have ended, and what other lanes wait for, are left out.
+        // `w` omits ended events and events of other lanes. Without events, the native function
+        // would wait for all earlier commands.
         const bool waits_for_events = !waits.empty() && (type == CL_COMMAND_MARKER || w.count == 0);
         return waits_for_events ? enqueue_marker_behind(in, w)
                                 : native(in.native.get(), w.count, w.events, w.event);
@@ -91,13 +92,13 @@ cl_event create_user_event(cl_context context, cl_int *) {
 }
 
 void set_user_event_status(cl_event event, cl_int status) {
-    // A thread that waits for it may release it as soon as it is set.
+    // Another thread that waits for the event may release it as soon as it is set.
     const Ref<EventObject> held(&event_of(event));
     require(held->is_user(), CL_INVALID_EVENT, "the event is not a user event");
     require(status <= CL_COMPLETE, CL_INVALID_VALUE,
             "the status is {}; expected CL_COMPLETE (0) or a negative error code", status);
     if (status < 0) held->context->failed = true;
-    // With a central host all processes make all calls in this order, whatever threads call there.
+    // With a central host, all processes make all calls in this order, on whatever threads.
     const auto agree = [&] {
         held->agreed = status;
         held->user_event->is_complete = status == CL_COMPLETE;
@@ -111,7 +112,7 @@ void set_user_event_status(cl_event event, cl_int status) {
     }
     require(first, CL_INVALID_OPERATION, "the status of the user event has already been set");
     --held->context->open_user_events;
-    // Every process's program makes this call at this place of its thread's calls.
+    // In every process, the creating thread makes this call at the same place among its calls.
     if (!at_once && held->creator == std::this_thread::get_id()) agree();
 }
 
@@ -157,7 +158,7 @@ void get_event_profiling_info(cl_event event, cl_profiling_info param, size_t si
     const Times times = host_mode().times(*object);
     require(times.back() != 0, CL_PROFILING_INFO_NOT_AVAILABLE,
             "the command has not ended, or it has failed");
-    // CL_PROFILING_COMMAND_COMPLETE is the end of the command where nothing is enqueued on devices.
+    // Without device-side enqueue, CL_PROFILING_COMMAND_COMPLETE is the end of the command.
     const cl_profiling_info last = CL_PROFILING_COMMAND_END;
     Answer{size, value, size_ret}.give(
         times.at(std::min(param, last) - CL_PROFILING_COMMAND_QUEUED));
@@ -167,7 +168,7 @@ void retain_event(cl_event event) { event_of(event).retain(); }
 
 void release_event(cl_event event) { event_of(event).release(); }
 
-// Called in each process, when it knows.
+// Each process calls the callback when it knows the status.
 void set_event_callback(cl_event event, cl_int type,
                         void(CL_CALLBACK *notify)(cl_event, cl_int, void *), void *user_data) {
     EventObject &object = event_of(event);

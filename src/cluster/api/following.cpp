@@ -1,4 +1,4 @@
-// A process without the program makes the calls of the central host.
+// A process without the program executes the calls of the central host.
 #include "cluster/api/following.hpp"
 
 #include <array>
@@ -12,7 +12,7 @@
 namespace cldist::cluster {
 namespace {
 
-/// An entry point that leaves nothing out.
+/// An entry point that never leaves a command out.
 template <auto body>
 struct Whole {
     static constexpr auto value = body;
@@ -23,7 +23,7 @@ struct Whole<body> {
     static constexpr auto value = &call;
 };
 
-/// Makes one call of the host. Only the host uses the result.
+/// Executes one call of the host. Only the host uses the result.
 template <const Call &call, auto body>
 struct Followed;
 template <const Call &call, typename Result, typename... Arguments, Result (*body)(Arguments...)>

@@ -4,11 +4,11 @@
 
 namespace cldist::cluster {
 
-/// Makes the calls of a central host in this process, which is another one of its job, until the
-/// program has ended. In the host's own process there are none: it ends the job as a program would
-/// that does nothing else. `cldist worker` gets it as "cldistFollowHost" from
-/// clGetExtensionFunctionAddressForPlatform(). Returns CL_INVALID_OPERATION if the process is none
-/// that follows.
+/// Executes a central host's calls in this process (a worker) until the program has ended. In rank
+/// 0 it returns CL_SUCCESS at once, and the job ends as after a program without OpenCL commands.
+/// Returns CL_INVALID_OPERATION if this process does not follow a central host, and
+/// CL_OUT_OF_RESOURCES after an error. `cldist worker` gets the function as "cldistFollowHost" from
+/// clGetExtensionFunctionAddressForPlatform().
 cl_int CL_API_CALL follow_host();
 
 }  // namespace cldist::cluster

@@ -11,7 +11,7 @@
 namespace cldist::cluster {
 namespace {
 
-/// Whether all processes must make this call, where all run the program.
+/// Whether all processes must make this call, with a replicated host.
 bool is_compared(const CallArguments &arguments) {
     if (arguments.call.comparison == Comparison::outside_callbacks) return !in_callback();
     if (arguments.call.comparison != Comparison::by_creator) return true;
@@ -19,8 +19,8 @@ bool is_compared(const CallArguments &arguments) {
     return event == nullptr || event->creator == std::this_thread::get_id();
 }
 
-/// In the host: whether this one call concerns another process. Waiting and asking for what is
-/// known here does not.
+/// In a central host: whether the call concerns other processes. Waits and queries that this
+/// process can answer alone do not.
 bool concerns_others(const CallArguments &arguments) {
     const Call &call = arguments.call;
     if (&call == &calls::clFinish) {
@@ -44,8 +44,8 @@ bool concerns_others(const CallArguments &arguments) {
     return false;
 }
 
-/// For the comparison with other processes' calls, or, of a central host, for the processes that
-/// follow.
+/// Records a call for the comparison with other processes' calls or, in a central host, for the
+/// processes that follow it.
 void note(const CallArguments &arguments) {
     const Call &call = arguments.call;
     if (call.comparison == Comparison::never && !calls_are_followed) return;
@@ -53,7 +53,8 @@ void note(const CallArguments &arguments) {
     if (!host_mode().orders_calls()) return record(arguments);
     if (world.has_ended() || !call.is_followed() || !concerns_others(arguments)) return;
     record(arguments);
-    static auto &writer = *new RecordWriter;  // threads may call while the program ends
+    // Never freed: threads may make calls while the program ends.
+    static auto &writer = *new RecordWriter;
     writer.clear();
     put_call(writer, arguments);
     world.append(writer.record());
@@ -68,7 +69,7 @@ cl_int code_of_exception(std::string_view function) noexcept {
         const cl_int code = error.status().code;
         const std::string text =
             fmt::format("{}: {}: {}", function, error.status().message, code_text(code));
-        // The program gets no device, and the code alone does not tell why.
+        // The program gets no device, and the code alone does not show the reason.
         if (code == CL_MPI_THREAD_LEVEL_TOO_LOW)
             log_error("{}", text);
         else

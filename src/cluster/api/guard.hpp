@@ -18,11 +18,12 @@
 
 namespace cldist::cluster {
 
-/// In a handler: returns the code of the exception. Only this function turns errors into codes.
+/// In a catch handler: returns the code of the exception and logs an Error. Only this function
+/// translates errors to codes.
 cl_int code_of_exception(std::string_view function) noexcept;
 
-/// A forked child of a process that has joined the job lacks the platform's threads, and its locks
-/// may be held forever.
+/// Throws an Error in a forked child of a process that has joined the job. The child lacks the
+/// platform's threads, and locks may be held forever.
 inline void check_not_forked() {
     if (in_forked_child())
         fail(CL_OUT_OF_RESOURCES,
@@ -30,17 +31,16 @@ inline void check_not_forked() {
              "can use it");
 }
 
-/// Before a command is enqueued, under the lock: waits until the device is not too far behind
-/// (Throttle::markers_to_wait_for). The lock is free meanwhile. A command must not leave the lock
-/// after its first decision, because another thread's command would then be decided without the
-/// rest of it.
+/// Under the lock, before a command is enqueued: waits, without the lock, until the program is not
+/// too far ahead of the device (Throttle::markers_to_wait_for). After its first decision a command
+/// must not leave the lock: another thread's command would then be decided without the rest of it.
 void keep_back(const CallArguments &arguments);
 
-/// Records a call for the comparison with other processes', if there are any. Under the lock.
+/// Records a call for the comparison with other processes' calls, if there are any. Under the lock.
 void record(const CallArguments &arguments);
 
-/// At the start of a call of the program, under the lock: keep_back(), and then records the call
-/// for other processes unless record_aside() did.
+/// Called under the lock at the start of a call of the program: keep_back(), then records the call
+/// for other processes unless record_aside() has recorded it.
 void begin_call(const CallArguments &arguments, bool recorded_aside = false);
 
 /// In a central host: whether only another process knows the state of an event's command.
@@ -52,9 +52,9 @@ Homes homes_of(Handle h) {
     return object != nullptr ? object->homes() : Homes{};
 }
 
-/// Where the memory that the command uses is attached; none if it waits for events or blocks. The
-/// same in all processes, except that each process compares the place with its own. Without the
-/// lock.
+/// Returns where the memory objects that the command uses are attached, seen from this process.
+/// Returns Home::none if the command has a wait list or blocks. All processes agree on whether it
+/// is Home::none. Called without the lock.
 template <const Call &call, typename... Arguments>
 [[gnu::always_inline]] inline Home home_of_command(cl_command_queue queue,
                                                    const Arguments &...arguments) {
@@ -79,15 +79,15 @@ template <const Call &call, typename... Arguments>
     (std::make_index_sequence<sizeof...(Arguments)>());
     const QueueObject *const object = QueueObject::from(queue);
     if (object == nullptr) return Home::none;
-    // All processes decide commands behind user events, except those on buffers that the program
-    // has attached.
+    // All processes decide commands that wait for user events, except those on buffers that the
+    // program has attached.
     if (!homes.by_program() && object->behind_user_events.load(std::memory_order_relaxed))
         return Home::none;
     return homes.for_device(object->device->memory);
 }
 
-/// A command for which that is not none: accounts for it. Returns whether there is nothing to do
-/// for it in this process.
+/// Records a command whose `home` is not Home::none, outside the numbered order of calls. Returns
+/// whether this process has nothing else to do for it.
 template <const Call &call>
 [[gnu::always_inline]] inline bool record_aside(Home home, const CallArguments &arguments) {
     World &world = World::get();
@@ -97,8 +97,8 @@ template <const Call &call>
            !QueueObject::from(arguments.as<cl_command_queue>(0))->is_native();
 }
 
-/// Calls `use` in an OpenCL function and returns the code of what it throws. Afterwards runs the
-/// callbacks that must run without the lock.
+/// Calls `use` for an OpenCL function and returns CL_SUCCESS or the code of the exception.
+/// Afterwards runs the callbacks that must run without the lock.
 template <typename Use>
 cl_int guarded(const Call &call, Use &&use) noexcept {
     const OpenclCall opencl_call(call.comparison != Comparison::never,
@@ -114,7 +114,8 @@ cl_int guarded(const Call &call, Use &&use) noexcept {
     return code;
 }
 
-/// The OpenCL function of a call. `body` is its entry point, which runs under the lock.
+/// The OpenCL function of a call. `body` is its entry point, which runs under the lock unless it
+/// leaves the command out.
 template <const Call &call, auto body>
 struct Entry;
 

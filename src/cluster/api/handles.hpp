@@ -1,4 +1,5 @@
-/// From the program's handles to objects. Throw an Error if a handle is none of its kind.
+/// Functions that convert the program's handles to objects. They throw an Error if a handle is not
+/// a valid one of its type.
 #pragma once
 
 #include "base/status.hpp"

@@ -1,5 +1,5 @@
-// Images. For the schedule an image is a buffer that is always used whole, or, if it is made of
-// one, a range of that.
+// Images. For the schedule, an image is a buffer that is always used whole or, if it is created
+// from a buffer, a range of that buffer.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -18,8 +18,7 @@
 namespace cldist::cluster {
 namespace {
 
-// ---- Creation
-// ------------------------------------------------------------------------------------------------------
+// ---- Creation ----
 
 bool operator==(const cl_image_format &a, const cl_image_format &b) {
     return a.image_channel_order == b.image_channel_order &&
@@ -31,7 +30,7 @@ bool makes_images_of_buffers(const DeviceObject &device) {
            std::string::npos;
 }
 
-/// A buffer that an image is to be made of.
+/// Returns the buffer from which an image is to be created. Throws an Error if it is not suitable.
 MemObject &checked_buffer(const ContextObject &context, const cl_image_desc &desc,
                           std::size_t element) {
     MemObject *const buffer = MemObject::from(desc.buffer);
@@ -80,11 +79,12 @@ void check_desc(const cl_image_desc &desc, std::size_t element, const void *host
             desc.image_row_pitch, element);
 }
 
-// A platform without images, or without such ones, may answer with an error: then it supports no
-// format. NVIDIA's has pairs of order and type that the specification doesn't have.
+// A platform without images, or without this type, may return an error: then it supports no format.
+// NVIDIA's platform returns pairs of order and type that the specification does not have.
 std::vector<cl_image_format> native_formats(const Space &space, cl_mem_flags flags,
                                             cl_mem_object_type type) {
-    if (flags == 0) flags = CL_MEM_READ_WRITE;  // the default; NVIDIA's driver has no formats for 0
+    // The default; NVIDIA's driver returns no formats for 0.
+    if (flags == 0) flags = CL_MEM_READ_WRITE;
     cl_uint count = 0;
     if (clGetSupportedImageFormats(space.context.get(), flags, type, 0, nullptr, &count) !=
         CL_SUCCESS)
@@ -102,11 +102,10 @@ bool contains(const std::vector<cl_image_format> &formats, const cl_image_format
                        [&](const cl_image_format &other) { return format == other; });
 }
 
-/// Makes the native images, alike in all processes: if one can't, none has the image.
+/// Creates the native images in all processes. If one process fails, all do.
 void make_natives_everywhere(MemObject &image) {
     in_all([&] {
-        // Platforms say in different ways that they don't support a format, or make the image all
-        // the same.
+        // Platforms report unsupported formats with different errors, or create the image anyway.
         constexpr cl_mem_flags access = CL_MEM_READ_WRITE | CL_MEM_READ_ONLY | CL_MEM_WRITE_ONLY;
         const cl_mem_flags given = image.flags & access;
         const bool supported = std::all_of(
@@ -192,8 +191,8 @@ cl_image_desc plain_desc(cl_mem_object_type type, std::size_t width, std::size_t
     return desc;
 }
 
-/// The memories whose platforms answer for all: of those with the same types of devices the first
-/// one.
+/// The devices whose platforms answer for all: for each list of device types in one memory, the
+/// first device of the first such memory.
 std::map<std::vector<std::uint32_t>, const DeviceObject *> answering_memories(
     const ContextObject &context) {
     std::map<MemoryId, std::vector<const DeviceObject *>> memories;
@@ -207,7 +206,7 @@ std::map<std::vector<std::uint32_t>, const DeviceObject *> answering_memories(
     return first;
 }
 
-/// What all devices that have images support, in the order of the first one.
+/// Returns the formats that all devices with images support, in the first device's order.
 const std::vector<cl_image_format> &common_formats(const ContextObject &context, cl_mem_flags flags,
                                                    cl_mem_object_type type) {
     const std::pair key(flags, type);
@@ -247,8 +246,7 @@ const std::vector<cl_image_format> &common_formats(const ContextObject &context,
     return context.image_formats[key] = common.value_or(std::vector<cl_image_format>());
 }
 
-// ---- Parts of images
-// -----------------------------------------------------------------------------------------------
+// ---- Parts of images ----
 
 struct Part {
     std::array<std::size_t, 3> origin;
@@ -275,7 +273,7 @@ Part checked_part(const MemObject &image, const size_t *origin, const size_t *re
     return {{origin[0], origin[1], origin[2]}, {region[0], region[1], region[2]}};
 }
 
-/// Behind the wait list's errors.
+/// These errors come after those of the wait list.
 void check_device(const QueueObject &queue, const MemObject &image) {
     require(has_images(*queue.device), CL_INVALID_OPERATION,
             "the queue's device does not support images");
@@ -293,7 +291,7 @@ Access written(MemObject &image, const Part &part) {
                                                            : AccessMode::read_write);
 }
 
-/// The layout of a part in the program's memory, with the pitches of the call. Throws an Error.
+/// Returns the layout of a part in the program's memory. Throws an Error if the pitches are wrong.
 Pitches checked_host_pitches(const MemObject &image, const Part &part, std::size_t row,
                              std::size_t slice) {
     return checked_pitches(image.type, part.region[0] * image.element_size, part.region[1], row,
@@ -308,7 +306,7 @@ HostRegion host_region(const MemObject &image, const Part &part, const Pitches &
             pitches.slice};
 }
 
-/// Reads a part to where its result is to be.
+/// Reads a part to `memory` or, if the result is packed, without gaps to `result.data`.
 cl_int read_part(const QueueObject &queue, MemObject &image, const Part &part,
                  const Pitches &pitches, void *memory, const Result &result, const Waits &waits) {
     const bool packed = result.packed;
@@ -321,11 +319,11 @@ cl_int read_part(const QueueObject &queue, MemObject &image, const Part &part,
 /// Where a copy begins in its memory object.
 struct Place {
     MemObject *object;
-    std::size_t offset;  ///< bytes, of a buffer
+    std::size_t offset;  ///< in bytes, for a buffer
     std::array<std::size_t, 3> origin;
 
-    /// A 1D image that is made of a buffer is that buffer: PoCL 3.1 has no or wrong copies of such
-    /// images.
+    /// Replaces a sub-buffer by its root, and a 1D image that is created from a buffer by that
+    /// buffer: PoCL 3.1 copies such images wrongly or not at all.
     [[nodiscard]] Place in_root() const {
         if (object->type == CL_MEM_OBJECT_IMAGE1D_BUFFER)
             return {&object->root(), object->origin + origin[0] * object->element_size, {}};
@@ -395,8 +393,7 @@ cl_mem create_image_3d(cl_context context, cl_mem_flags flags, const cl_image_fo
     return make_image(context, {}, flags, format, &desc, host_ptr);
 }
 
-// ---- Questions
-// -----------------------------------------------------------------------------------------------------
+// ---- Queries ----
 
 void get_supported_image_formats(cl_context context_handle, cl_mem_flags flags,
                                  cl_mem_object_type type, cl_uint num_entries,
@@ -442,8 +439,7 @@ void get_image_info(cl_mem memory, cl_image_info param, size_t size, void *value
     }
 }
 
-// ---- Reading and writing
-// -------------------------------------------------------------------------------------------
+// ---- Reading and writing ----
 
 void enqueue_read_image(cl_command_queue queue_handle, cl_mem image_handle, cl_bool blocking,
                         const size_t *origin, const size_t *region, size_t row_pitch,
@@ -498,8 +494,7 @@ void enqueue_write_image(cl_command_queue queue_handle, cl_mem image_handle, cl_
     });
 }
 
-// ---- Filling and copying
-// -------------------------------------------------------------------------------------------
+// ---- Filling and copying ----
 
 void enqueue_fill_image(cl_command_queue queue_handle, cl_mem image_handle, const void *color,
                         const size_t *origin, const size_t *region, cl_uint num_events,
@@ -598,11 +593,10 @@ void enqueue_copy_buffer_to_image(cl_command_queue queue_handle, cl_mem source_h
             });
 }
 
-// ---- Mapping
-// -------------------------------------------------------------------------------------------------------
+// ---- Mapping ----
 
-// The program gets separate memory, or that of host_ptr: other processes do not know the pitches of
-// native mappings.
+// The program gets separate memory or that of host_ptr, because other processes do not know the
+// pitches of native mappings.
 void *enqueue_map_image(cl_command_queue queue_handle, cl_mem image_handle, cl_bool blocking,
                         cl_map_flags flags, const size_t *origin, const size_t *region,
                         size_t *row_pitch, size_t *slice_pitch, cl_uint num_events,

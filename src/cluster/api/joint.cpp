@@ -6,7 +6,8 @@
 
 namespace cldist::cluster {
 
-// Events of other lanes concern only the processes of those lanes, and the transfers of data.
+// A lane does not wait for the parts on other devices. If it uses their data, the transfers wait
+// for them.
 std::vector<EventObject *> Joint::waits_on(const QueueObject &lane) const {
     std::vector<EventObject *> waits;
     for (EventObject *const event : wait_list_) {
@@ -42,11 +43,11 @@ Ref<EventObject> Joint::end(bool told_all) {
     if (!event_wanted_) return {};
     auto *const event = new EventObject(*queue_.context, &queue_, type_);
     Ref<EventObject> held(event);
-    event->release();  // the program has it once it is given to it
+    event->release();  // the program gets its reference in give()
     event->source = Source::parts;
     event->user_events = user_events;
     event->scheduled.process = queue_.lanes.front()->device->process;
-    // An earlier command may have failed on some lanes only.
+    // With waits, an earlier command may fail on only some lanes, which results do not report.
     event->told_by_result = event->scheduled.told_all =
         told_all && wait_list_.empty() && !user_events.any();
     for (const auto &[lane, part] : parts_)

@@ -1,4 +1,5 @@
-/// Commands of an aggregate device's queue: what is done on its lanes (decision 32).
+/// Commands on a queue of the single virtual device, which are executed on the queue's lanes: one
+/// queue for each member device (decision 32).
 #pragma once
 
 #include <utility>
@@ -11,15 +12,15 @@ namespace cldist::cluster {
 /// A command of an aggregate queue, while its parts are enqueued on lanes.
 class Joint {
 public:
-    /// All references must outlive it. `wait_list` is checked.
+    /// The references must outlive the object. `wait_list` must have been checked.
     Joint(QueueObject &queue, cl_command_type type, std::span<EventObject *const> wait_list,
           bool event_wanted)
         : queue_(queue), type_(type), wait_list_(wait_list), event_wanted_(event_wanted) {}
 
     [[nodiscard]] bool event_wanted() const { return event_wanted_; }
 
-    /// Enqueues a part of it on its queue, a lane. `native` as in Executor::run(). The part's event
-    /// is null where it is neither wanted nor known.
+    /// Enqueues a part on its queue, a lane. `native` is as in Executor::run(). Returns the part's
+    /// event, or null if it is not wanted or this process does not learn its end.
     template <typename Native>
     Ref<EventObject> run(Enqueued &&command, Native &&native) {
         const auto waits = waits_on(command.queue);
@@ -33,9 +34,9 @@ public:
         return part;
     }
 
-    /// Its event, which is null unless it is wanted. `told_all`: every process knows how it ends.
-    /// Lanes of this process that have no part of it get a marker where it must end behind what is
-    /// before it there, or what comes behind it there must wait.
+    /// Ends the command. Returns its event, or null if it is not wanted. `told_all`: every process
+    /// learns how it ends. A lane of this process without a part gets a marker if the command must
+    /// end after the lane's earlier commands, or if the lane's later commands must wait for it.
     Ref<EventObject> end(bool told_all = false);
 
 private:
@@ -50,14 +51,15 @@ private:
     std::vector<std::pair<QueueObject *, Ref<EventObject>>> parts_;
 };
 
-/// The lane for a command that one device alone executes on bytes of a memory object: the lane
-/// whose device has most of these bytes. The queue itself if its device is no aggregate.
+/// Returns the lane for a command that only one device executes on bytes [begin, end) of a memory
+/// object: the lane whose device holds most of these bytes. Returns the queue itself if not
+/// aggregate.
 QueueObject &lane_for(QueueObject &queue, MemObject &memory, std::size_t begin, std::size_t end);
 inline QueueObject &lane_for(QueueObject &queue, MemObject &memory) {
     return lane_for(queue, memory, 0, memory.size);
 }
 
-/// Calls `use(lane)` for one lane of this process for each memory that it has.
+/// Calls `use(lane)` with one lane for each memory of this process.
 template <typename Use>
 void for_each_memory_here(const QueueObject &queue, Use &&use) {
     for (std::size_t i = 0; i < queue.own_lanes.size(); ++i) {
@@ -69,17 +71,17 @@ void for_each_memory_here(const QueueObject &queue, Use &&use) {
     }
 }
 
-/// Bytes [begin, end) of a root, and where they are.
+/// Bytes [begin, end) of a root memory object, and the memories that hold them.
 struct HeldPiece {
     std::size_t begin;
     std::size_t end;
-    bool everywhere;  ///< every device has them
-    Holders holders;  ///< none: nobody does
+    bool everywhere;  ///< every device holds them
+    Holders holders;  ///< empty if the bytes were never written, or if the schedule decides nothing
 };
-/// In order.
+/// Returns the pieces of a range, in order.
 std::vector<HeldPiece> pieces_of(const QueueObject &queue, MemObject &root, std::size_t begin,
                                  std::size_t end);
-/// The first lane whose memory belongs to a holder; the first of all lanes if there is no holder.
+/// Returns the first lane whose memory is a holder, or the first lane if there is no holder.
 QueueObject &lane_of(const QueueObject &queue, const Holders &holders);
 
 }  // namespace cldist::cluster

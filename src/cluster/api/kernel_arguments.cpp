@@ -27,7 +27,7 @@ ArgumentKind kind_of(const KernelInfo &info, cl_uint index, std::size_t size, co
             return ArgumentKind::memory;
         return argument.type == "sampler_t" ? ArgumentKind::sampler : ArgumentKind::value;
     }
-    // Only the value itself can show this.
+    // Without argument information, only the value shows the kind.
     if (value == nullptr) return ArgumentKind::local;
     if (size != sizeof(void *)) return ArgumentKind::value;
     void *pointer = nullptr;
@@ -37,7 +37,7 @@ ArgumentKind kind_of(const KernelInfo &info, cl_uint index, std::size_t size, co
     return object->second == Kind::memory ? ArgumentKind::memory : ArgumentKind::sampler;
 }
 
-// Bytes of a value of OpenCL C's own types; 0 for others.
+// The size of a built-in type of OpenCL C in bytes; 0 for other types.
 std::size_t size_of_type(std::string type) {
     if (starts_with(type, "unsigned ")) type = "u" + type.substr(9);
     constexpr std::array<std::pair<std::string_view, std::size_t>, 11> scalars = {{{"char", 1},
@@ -146,9 +146,9 @@ RecordedValue recorded_value(cl_kernel kernel, cl_uint index, std::size_t size, 
     return {Form::bytes, 0};
 }
 
-// The hash of a scalar's value, or of the object's number if it is an object. Other values may have
-// meaningless bytes, which differ between processes: the padding of structures, or components of
-// vectors that the program hasn't set.
+// The hash of a scalar's value, or the number of an object. 0 for other values: they may contain
+// meaningless bytes, which differ between processes. Examples are the padding of structures and
+// unset components of vectors.
 std::uint64_t argument_hash(cl_kernel kernel, cl_uint index, std::size_t size, const void *value) {
     const RecordedValue recorded = recorded_value(kernel, index, size, value);
     if (recorded.form == RecordedValue::Form::object) return recorded.number;

@@ -16,8 +16,8 @@
 namespace cldist::cluster {
 namespace {
 
-/// Why parts of a kernel's launches can't be run, whatever they read and write; nothing if they
-/// can.
+/// Returns why parts of the kernel's launches cannot run, whatever they read and write; empty if
+/// they can.
 std::string why_no_parts(const ProgramObject &program, const KernelInfo &info) {
     if (program.context->devices.size() == 1) return "there is one device";
     if (program.facts == nullptr)
@@ -38,7 +38,7 @@ std::string why_no_parts(const ProgramObject &program, const KernelInfo &info) {
     return {};
 }
 
-/// Why meta-functions don't suffice to run them.
+/// Returns why such parts cannot run even with access functions; empty if they can.
 std::string why_not_by_functions(const SourceFacts &facts, const std::string &kernel) {
     const auto found = facts.kernels.find(kernel);
     return found != facts.kernels.end()
@@ -46,14 +46,14 @@ std::string why_not_by_functions(const SourceFacts &facts, const std::string &ke
                : "cldist does not find the kernel in the program's source; a macro may define it";
 }
 
-/// A device's compiler's report about a program's preprocessing, or why there is none.
+/// The report of a device's compiler about a program's preprocessing, or why there is none.
 struct Said {
     bool known = false;
-    std::uint64_t source = 0;  ///< the hash of what was asked about
-    std::string report;        ///< or the reason
+    std::uint64_t source = 0;  ///< hash of the source
+    std::string report;        ///< or why there is none
 };
 
-/// The reports of a process's devices that answer for other devices.
+/// Packs the reports of the process's devices that answer for other devices.
 Blob pack_reports(const ProgramObject &program, Process process) {
     const SourceFacts &facts = *program.facts;
     Packer packer;
@@ -92,7 +92,7 @@ std::vector<Said> reports_of(const Exchange &exchange, const ProgramObject &prog
     return all;
 }
 
-/// From the source as the devices' compilers preprocess it. Throws.
+/// Derives the accesses from the source as the devices' compilers preprocess it. May throw.
 splitting::Descriptions derived_as_compiled(const std::string &source, std::string options,
                                             const std::vector<Said> &compilers) {
     const Conditionals conditionals(source, options);
@@ -105,7 +105,7 @@ splitting::Descriptions derived_as_compiled(const std::string &source, std::stri
         if (const std::string what = conditionals.difference(report, said.report); !what.empty())
             throw std::runtime_error("the devices' compilers differ in " + what);
     }
-    // Without -cl-std compilers choose the version, each in its way.
+    // Without -cl-std, each compiler chooses its default version.
     if (const unsigned version = conditionals.language_version(report);
         version >= 100 && !splitting::chooses_language(options))
         options +=
@@ -113,7 +113,8 @@ splitting::Descriptions derived_as_compiled(const std::string &source, std::stri
     return splitting::derive(conditionals.decided(report), options);
 }
 
-/// Rank 0 derives it, for all of the program's kernels: others may lack what it takes.
+/// Returns the accesses of all kernels of the program. Rank 0 derives them, because other processes
+/// may lack the analysis or its compiler.
 const splitting::Descriptions &derived_of(const Exchange &exchange, const ProgramObject &program) {
     SourceFacts &facts = *program.facts;
     if (facts.derived) return *facts.derived;
@@ -156,7 +157,7 @@ std::shared_ptr<Splitting> agree_on_splitting(const Exchange &exchange,
     std::shared_ptr<const splitting::AccessModel> model;
     if (why.empty()) {
         model = find_functions(info.name);
-        // A process without them would decide otherwise.
+        // A process without the functions would decide differently.
         if (exchange.least(model != nullptr ? 1 : 0) == 0) model = nullptr;
         if (model != nullptr) {
             why = why_not_by_functions(*program.facts, info.name);

@@ -58,7 +58,7 @@ void pack_arguments(Packer &packer, cl_kernel kernel) {
         }
         packer.put(true).put_bytes(arguments.take());
     } catch (const Error &) {
-        packer.put(false);  // a program from a binary may not know
+        packer.put(false);  // a program from a binary may lack this information
     }
 }
 
@@ -69,12 +69,11 @@ T on_device(cl_kernel kernel, cl_device_id device, cl_kernel_work_group_info par
     return value;
 }
 
-/// A process's data about its devices that answer for other devices. First there is a code. If it
-/// has the kernel, there follow the properties that are the same for all devices, and each device's
-/// place and answers.
+/// Packs what a process knows of a kernel on its devices that answer for other devices: a code and,
+/// if the kernel exists, the properties common to all devices, and each device's place and limits.
 Blob pack_kernel(const ProgramObject &program, const char *name, Process process) {
     cl_int result = CL_SUCCESS;
-    std::map<MemoryId, Kernel> kernels;  // by memory
+    std::map<MemoryId, Kernel> kernels;
     Packer devices;
     for (std::size_t i = 0; i < program.devices.size(); ++i) {
         const DeviceObject &device = *program.devices[i];
@@ -148,7 +147,7 @@ std::shared_ptr<const KernelInfo> agree_on_kernel(const Exchange &exchange,
             device.local_size = each.get<cl_ulong>();
             device.private_size = each.get<cl_ulong>();
         }
-        if (std::exchange(known, true)) continue;  // the first one's
+        if (std::exchange(known, true)) continue;  // the first answer is used
         info->count = count;
         info->attributes = attributes;
         info->arguments = std::move(arguments);

@@ -22,8 +22,7 @@
 namespace cldist::cluster {
 namespace {
 
-// ---- Ranges
-// --------------------------------------------------------------------------------------------------------
+// ---- Ranges ----
 
 bool divides_evenly(cl_uint dimensions, const size_t *global, const size_t *local) {
     for (cl_uint i = 0; i < dimensions; ++i)
@@ -33,7 +32,7 @@ bool divides_evenly(cl_uint dimensions, const size_t *global, const size_t *loca
 
 constexpr cl_uint most_dimensions = 3;  // CL_DEVICE_MAX_WORK_ITEM_DIMENSIONS of any device
 
-// In the order of the specification.
+// Checks in the order of the specification.
 void check_range(const KernelObject &kernel, const DeviceObject &device, cl_uint dimensions,
                  const size_t *offset, const size_t *global, const size_t *local) {
     if (dimensions < 1 ||
@@ -84,8 +83,7 @@ void check_range(const KernelObject &kernel, const DeviceObject &device, cl_uint
             "non-uniform work-groups");
 }
 
-// ---- Launches on an aggregate device
-// -----------------------------------------------------------------------------------
+// ---- Launches on an aggregate device ----
 
 splitting::Launch launch_of(const QueueObject &queue, const KernelObject &kernel,
                             cl_uint dimensions, const size_t *offset, const size_t *global,
@@ -102,7 +100,7 @@ splitting::Launch launch_of(const QueueObject &queue, const KernelObject &kernel
     return kernel.splitting->with_local(launch, most);
 }
 
-/// Enqueues natively what a lane has of a launch.
+/// Enqueues a lane's part of a launch natively.
 cl_int launch_natively(QueueObject &lane, KernelObject &kernel, const SplitLaunch &split,
                        const splitting::SubRange &range, bool with_local, const Waits &waits) {
     const splitting::Launch &launch = split.launch;
@@ -144,7 +142,7 @@ struct OwnPart {
     const SplitLaunch::PartOfLaunch *part;
 };
 
-/// `lacking`: the memories that will lack bytes which their parts read.
+/// `lacking` are the memories that will lack bytes which their parts read.
 Enqueued part_of_launch(QueueObject &lane, cl_command_type type, std::span<const Access> accesses,
                         std::span<const MemoryId> lacking) {
     Enqueued command{lane, type, accesses, {}};
@@ -154,8 +152,8 @@ Enqueued part_of_launch(QueueObject &lane, cl_command_type type, std::span<const
     return command;
 }
 
-/// Before a launch: runs its parts on copies of what they read, once that is there. Leaves the
-/// lock.
+/// Checks the accesses before a launch: runs its parts on copies of the bytes that they read, once
+/// these have arrived. Leaves the lock.
 void try_parts(Joint &joint, const KernelObject &kernel, const SplitLaunch &split,
                std::span<const OwnPart> parts, const OpenUserEvents &behind, bool with_local) {
     for (const auto &[lane, part] : parts)
@@ -190,8 +188,9 @@ void try_parts(Joint &joint, const KernelObject &kernel, const SplitLaunch &spli
     }
 }
 
-/// Called after a launch, when the program has its event. Waits without the lock for processes that
-/// have not made the call yet. It waits for no command.
+/// Adapts the shares to the speeds that all processes have measured. Called after a launch, when
+/// the program has its event. Waits, without the lock, for processes that have not made the call
+/// yet. Waits for no command.
 void adapt_shares(const Exchange &exchange, const Ref<ContextObject> &in_context) {
     const Ref<ContextObject> context = in_context;
     Adaptation &adaptation = *context->adaptation;
@@ -221,7 +220,7 @@ void adapt_shares(const Exchange &exchange, const Ref<ContextObject> &in_context
                    stderr);
 }
 
-// In the trace that CLDIST_TRACE asks for, kernels are shown beside the messages.
+// Adds the kernel to the trace (CLDIST_TRACE), beside the messages.
 template <typename Launch>
 cl_int traced(const KernelObject &kernel, const Waits &waits, Launch &&launch) {
     if (!trace::enabled()) return launch(waits);
@@ -232,7 +231,7 @@ cl_int traced(const KernelObject &kernel, const Waits &waits, Launch &&launch) {
     return code;
 }
 
-/// `whole` is the command as it would be on one device, which it is where it can't be split.
+/// `whole` is the unsplit command, which the first member device runs if the launch can't be split.
 void enqueue_parts(Enqueued &&whole, KernelObject &kernel, const splitting::Launch &launch,
                    bool has_local, cl_event *event) {
     QueueObject &queue = whole.queue;
@@ -266,8 +265,8 @@ void enqueue_parts(Enqueued &&whole, KernelObject &kernel, const splitting::Laun
     }
     const OpenUserEvents behind = user_events_before(
         queue, queue.place_of(whole.type, !whole.wait_list.empty()), whole.wait_list);
-    // The trial waits for what the parts read. So there is none while the program has user events
-    // to set.
+    // The trial waits for the bytes that the parts read. There is none while user events are open,
+    // because the call might wait for an event that the program sets later.
     if (config().check_access == Switch::on && queue.context->open_user_events == 0 &&
         !std::exchange(split.checked, true))
         try_parts(joint, kernel, split, own, behind, with_local);
@@ -307,11 +306,11 @@ void enqueue_kernel(Handling handling, cl_command_queue queue_handle, cl_kernel 
             "the queue and the kernel belong to different contexts");
     require(kernel.program->has_executable_for(*queue.device), CL_INVALID_PROGRAM_EXECUTABLE,
             "the kernel's program was not built for the queue's device");
-    if (handling == Handling::leave_out) {  // then its arguments have been looked at
+    if (handling == Handling::leave_out) {  // KernelObject::homes() has checked the arguments
         check_range(kernel, *queue.device, dimensions, offset, global, local);
         return leave_out(queue, type, list.event);
     }
-    // Kept for its memory; the thread's own, since enqueueing may leave the lock.
+    // Kept to reuse its allocation. One per thread, because enqueueing may leave the lock.
     auto &accesses = per_thread<std::vector<Access>>();
     accesses.clear();
     bool of_one_context = true;
@@ -353,7 +352,7 @@ void enqueue_nd_range_kernel(Handling handling, cl_command_queue queue, cl_kerne
                              cl_uint dimensions, const size_t *offset, const size_t *global,
                              const size_t *local, cl_uint num_events, const cl_event *wait_list,
                              cl_event *event) {
-    // Since OpenCL 2.1 no sizes are sizes of 0: the command does nothing.
+    // Since OpenCL 2.1, NULL means sizes of 0: the command does nothing.
     static constexpr std::array<std::size_t, most_dimensions> nothing{};
     enqueue_kernel(handling, queue, kernel, CL_COMMAND_NDRANGE_KERNEL, dimensions, offset,
                    global != nullptr ? global : nothing.data(), local,
@@ -367,7 +366,7 @@ void enqueue_task(Handling handling, cl_command_queue queue, cl_kernel kernel, c
                    {num_events, wait_list, event});
 }
 
-// CL_DEVICE_EXECUTION_CAPABILITIES has no CL_EXEC_NATIVE_KERNEL.
+// CL_DEVICE_EXECUTION_CAPABILITIES does not contain CL_EXEC_NATIVE_KERNEL.
 void enqueue_native_kernel(cl_command_queue queue, void(CL_CALLBACK *)(void *), void *, size_t,
                            cl_uint, const cl_mem *, const void **, cl_uint, const cl_event *,
                            cl_event *) {

@@ -1,4 +1,4 @@
-// Mapping of buffers, and unmapping.
+// Mapping of buffers, and unmapping of all memory objects.
 #include <algorithm>
 #include <array>
 
@@ -15,8 +15,8 @@
 namespace cldist::cluster {
 namespace {
 
-// Where all processes run the program, one of them says so: the device's own may have a native
-// mapping.
+// With a replicated host, only rank 0 warns and, for rank 0's devices, rank 1: a native mapping in
+// the device's process has no guard.
 void warn_of_overrun(const MemObject &object, const Mapped &mapped) {
     const std::size_t beyond = bytes_beyond(mapped);
     const bool is_of_first = executor().topology().process_of(mapped.device_memory) == 0;
@@ -49,14 +49,14 @@ void *keep_mapping(MemObject &object, Mapped mapped, const Ref<EventObject> &map
                    const Ref<EventObject> &part, cl_event *event, bool blocking,
                    const CallHash &call) {
     const bool by_any_queue = object.context->spaces.size() > 1;
-    // The native platform did not map because the command fails.
+    // The native platform returned no address, because the command fails.
     if (mapped.memory == nullptr) {
         mapped.is_native = false;
         mapped.own = own_memory(mapped.end - mapped.begin);
         mapped.memory = mapped.own.get();
     }
-    // Another device's queue may undo it, and must not before it is made.
-    // So may that of another process, and the memory must last until the bytes have come.
+    // Unmapping waits for `landed`: a queue of another device or process may unmap, but not before
+    // the map has ended. The memory must last until the bytes have arrived.
     const bool ends_natively = part && part->native && host_mode().keeps_mapped_memory();
     if (part)
         mapped.landed = (mapped.is_native && by_any_queue) || ends_natively
@@ -104,9 +104,9 @@ void *enqueue_map_buffer(cl_command_queue queue_handle, cl_mem buffer_handle, cl
     mapped.end = offset + size;
     mapped.size = size;
     mapped.flags = flags;
-    // The program gets the native runtime's memory if possible. It does not if unmapping moves
-    // bytes and another device may unmap. NVIDIA's driver (580) also ends a map without contents
-    // before the earlier reads have ended.
+    // The program gets a native mapping if possible. It does not if unmapping moves bytes and
+    // another device may unmap. In addition, NVIDIA's driver (580) ends a map without contents
+    // before earlier reads have ended.
     const bool may_be_native =
         buffer.host_memory(0) == nullptr || queue.context->spaces.size() == 1;
     mapped.is_native = queue.space != nullptr && host_mode().maps_natively(*queue.context) &&
@@ -117,7 +117,8 @@ void *enqueue_map_buffer(cl_command_queue queue_handle, cl_mem buffer_handle, cl
         if (mapped.memory == nullptr) host_mode().give_memory(queue, buffer, mapped);
     }
     const bool needs_contents = (flags & CL_MAP_WRITE_INVALIDATE_REGION) == 0;
-    // Bytes of a buffer that is attached elsewhere return there only after unmapping.
+    // A map counts as a read of an attached buffer: only the unmapping copies bytes back to its
+    // device.
     const bool reads = needs_contents || buffer.homes().by_program();
     const std::array accesses{
         buffer.access(offset, offset + size, reads ? AccessMode::read : AccessMode::write)};
@@ -177,8 +178,8 @@ void enqueue_unmap_mem_object(cl_command_queue queue_handle, cl_mem memory_handl
     std::vector<Access> accesses;
     if (mapped.is_written())
         accesses.push_back(object.access(mapped.begin, mapped.end, mapped.mode_of_writing));
-    // Another device of the context may write the bytes back. Then the mapping device only ends its
-    // mapping.
+    // Another device of the context may write the bytes back. Then the device that mapped only ends
+    // its mapping.
     const bool same_memory = mapped.device_memory == queue.device->memory;
     if (mapped.is_native && !same_memory) {
         Space &space = *queue.context->space(mapped.device_memory);
@@ -191,14 +192,14 @@ void enqueue_unmap_mem_object(cl_command_queue queue_handle, cl_mem memory_handl
               "clEnqueueUnmapMemObject");
         flush_if_needed(native);
     }
-    // The mapped bytes may still be read for other processes.
+    // The mapped bytes may still be in transfer to other processes.
     Enqueued command{queue, CL_COMMAND_UNMAP_MEM_OBJECT, accesses, waits};
     command.reads_host_memory = mapped.is_written();
     command.behind = mapped.landed;
     if (mapped.is_written()) command.source = written_region(object, mapped);
     if (host_mode().keeps_mapped_memory()) command.kept = mapped.kept;
     const std::size_t size = mapped.end - mapped.begin;
-    // Some drivers' writes from pageable memory wait in the call.
+    // Some drivers block in the call when they write from pageable memory.
     if (mapped.is_written() && !mapped.is_page_locked && !object.is_image())
         executor().memory().stage(command, mapped.memory, size);
     enqueue(std::move(command), event, [&](Enqueued &enqueued, const Waits &w) {

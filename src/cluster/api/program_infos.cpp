@@ -1,4 +1,4 @@
-// The answers of programs: their properties, binaries and builds.
+// Queries about programs: their properties, binaries and builds.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -23,14 +23,14 @@ std::vector<T> native_list(cl_program program, cl_program_info param) {
     return list;
 }
 
-/// The places of a process's devices that answer for other devices, the sizes of their binaries
-/// and, if wanted, the binaries.
+/// Packs the places of a process's devices that answer for other devices, the sizes of their
+/// binaries and, if wanted, the binaries.
 Blob pack_binaries(const ProgramObject &program, bool wanted, Process process) {
     Packer packer;
     for (const auto &[space, native] : program.natives) {
         auto devices = native_list<cl_device_id>(native.get(), CL_PROGRAM_DEVICES);
         const auto sizes = native_list<std::size_t>(native.get(), CL_PROGRAM_BINARY_SIZES);
-        // PoCL 3.1 tells of those only that it has built for, and of none before.
+        // PoCL 3.1 returns sizes only for devices that it has built for.
         if (sizes.size() != devices.size()) devices = natives_in(*space, program.executables);
         if (sizes.size() != devices.size()) continue;
         std::vector<Blob> binaries;
@@ -69,7 +69,7 @@ const std::vector<std::size_t> &binary_sizes_of(const Exchange &exchange,
     return sizes = std::move(told);
 }
 
-/// By the places of the devices that answer for others.
+/// Indexed by place; only devices that answer for others have binaries.
 std::vector<Blob> binaries_of(const Exchange &exchange, const ProgramObject &program) {
     std::vector<Blob> binaries(program.devices.size());
     const auto say = [&](Process process) { return pack_binaries(program, true, process); };
@@ -82,7 +82,8 @@ std::vector<Blob> binaries_of(const Exchange &exchange, const ProgramObject &pro
     return binaries;
 }
 
-/// The program's binary for an aggregate device; nothing if it is the drivers' binary.
+/// The program's binary for an aggregate device, which contains the source; nothing if the drivers'
+/// binary is used.
 std::optional<Blob> own_binary_of(const ProgramObject &program) {
     if (!program.context->aggregate || !program.source || program.executables.empty())
         return std::nullopt;
@@ -94,7 +95,7 @@ std::optional<Blob> own_binary_of(const ProgramObject &program) {
          options});
 }
 
-/// The answer of a device's native program; nothing if there is none.
+/// The answer of a device's native program; empty if there is none.
 const Blob &build_info_of(const Exchange &exchange, const ProgramObject &program, std::size_t place,
                           cl_program_build_info param) {
     const std::pair key(program.alike()[place], param);
@@ -111,7 +112,7 @@ const Blob &build_info_of(const Exchange &exchange, const ProgramObject &program
             mine.resize(bytes);
             clGetProgramBuildInfo(program.native(*space), of.answering, param, bytes, mine.data(),
                                   nullptr);
-            // A size_t; NVIDIA's driver (580) answers with four bytes.
+            // The value is a size_t, but NVIDIA's driver (580) returns four bytes.
             if (param == CL_PROGRAM_BUILD_GLOBAL_VARIABLE_TOTAL_SIZE)
                 mine.resize(sizeof(std::size_t));
         }
@@ -159,7 +160,7 @@ void get_program_info(cl_program program, cl_program_info param, size_t size, vo
             if (const auto own = own_binary_of(object))
                 return answer.list(std::vector{own->size()});
             std::vector<std::size_t> sizes = binary_sizes_of(exchange, object);
-            // An aggregate device's is that of its first member.
+            // The size for an aggregate device is that of its first member.
             sizes.resize(object.shown_devices().size());
             return answer.list(sizes);
         }
@@ -214,7 +215,7 @@ void get_program_build_info(cl_program program, cl_device_id device, cl_program_
     const std::size_t position = of.is_aggregate() ? 0 : object.devices.position(of);
     const Blob &told = build_info_of(exchange, object, position, param);
     if (!told.empty()) return answer.bytes(told.data(), told.size());
-    // The driver made no program for the device, or, as PoCL before the first build, has no log.
+    // The driver created no program for the device or, like PoCL before a build, has no log.
     switch (param) {
         case CL_PROGRAM_BUILD_STATUS:
             return answer.give(cl_build_status{

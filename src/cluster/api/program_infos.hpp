@@ -1,4 +1,4 @@
-/// Properties of programs: from their source, and from the answers of native programs.
+/// Properties of programs, from their source and from native programs.
 #pragma once
 
 #include <string>
@@ -9,13 +9,13 @@
 
 namespace cldist::cluster {
 
-/// The answer of the native program of the first device that the program was built for.
+/// Returns a property of the native program of the first device with a build. Collective.
 const Blob &info_of(const Exchange &exchange, const ProgramObject &program, cl_program_info param);
 
-/// The native devices in a space that answer for the devices.
+/// Returns the native devices of a space that answer for `devices` (DeviceObject::answering).
 std::vector<cl_device_id> natives_in(const Space &space, const DeviceList &devices);
 
-/// The program's source with all files that it includes.
+/// Returns the program's source with all included files inserted.
 std::string whole_source(const ProgramObject &program, const std::string &options);
 
 }  // namespace cldist::cluster

@@ -1,4 +1,4 @@
-// Programs. Each process builds for its own devices. All processes learn alike whether all builds
+// Programs. Each process builds for its own devices. All processes agree whether the builds
 // succeeded.
 #include <algorithm>
 #include <fstream>
@@ -58,7 +58,7 @@ void call_back(BuildCallback notify, ProgramObject &program, void *user_data) {
 bool asks_for_arguments(const std::string &options) {
     return options.find("-cl-kernel-arg-info") != std::string::npos;
 }
-// The platform asks which arguments are only read.
+// The platform needs to know which arguments are only read.
 std::string asking_for_arguments(const std::string &options) {
     return asks_for_arguments(options) ? options : options + " -cl-kernel-arg-info";
 }
@@ -69,10 +69,10 @@ cl_int build_native(cl_program program, const std::vector<cl_device_id> &devices
                           options.c_str(), nullptr, nullptr);
 }
 
-// The least code that `make` returns in a process that has one of the devices. It is called at once
-// in all; PoCL 3.1 then fails if another process puts the same result into its cache meanwhile,
-// which hosts may share. So if only some processes failed, these try once more, one after the
-// other.
+// Calls `make` in all processes at once and returns the lowest code of the processes that have one
+// of the devices. PoCL 3.1 fails if another process puts the same result into its cache, which
+// hosts may share, at the same time. If only some processes fail, these therefore try again, one
+// after another.
 cl_int made_by_all(const Exchange &exchange, const DeviceList &devices,
                    const std::function<cl_int()> &make) {
     const auto processes = processes_of(devices);
@@ -91,7 +91,7 @@ cl_int made_by_all(const Exchange &exchange, const DeviceList &devices,
                             [&](int before) { return std::min(before, make()); });
 }
 
-/// A number that identifies how a program was made: with these options, and from `others`.
+/// A hash of how a program was made: with these options, and from `others`.
 std::uint64_t hash_of_making(const char *options, std::span<const cl_program> others = {},
                              const DeviceObject *device = nullptr) {
     std::uint64_t hash = hash_of(options != nullptr ? options : "");
@@ -127,8 +127,8 @@ ProgramObject *make_program_of_source(ContextObject &context, DeviceList devices
     return program;
 }
 
-/// The source in which kernels that run parts of launches see the whole, if that is another one;
-/// else nothing.
+/// Returns the source adapted so that kernels which run parts of a launch see the whole launch;
+/// empty if it needs no change. Sets `program.facts`.
 std::string adapted_source_of(ProgramObject &program, const std::string &options) {
     program.is_adapted = false;
     if (!program.context->aggregate || program.context->devices.size() == 1 || !program.source)
@@ -142,7 +142,7 @@ std::string adapted_source_of(ProgramObject &program, const std::string &options
                : std::string();
 }
 
-/// The messages of this process's native compilers: "file:3:5: error: …"; empty if there are none.
+/// The first error line of this process's native compilers ("file:3:5: error: …"), or empty.
 std::string first_error_of(const ProgramObject &program) {
     for (const auto &[space, native] : program.natives)
         for (const cl_device_id device : space->devices) {
@@ -160,7 +160,8 @@ std::string first_error_of(const ProgramObject &program) {
     return {};
 }
 
-/// The program of all these binaries, which is nothing unless they are of one source.
+/// Returns the source in binaries that the cluster platform wrote; nothing for drivers' binaries.
+/// Throws an Error if the binaries differ or were changed.
 std::optional<SourceBinary> source_of_all(std::span<const std::span<const std::byte>> binaries) {
     const auto is_own = [](std::span<const std::byte> binary) { return is_source_binary(binary); };
     if (std::none_of(binaries.begin(), binaries.end(), is_own)) return std::nullopt;
@@ -174,7 +175,8 @@ std::optional<SourceBinary> source_of_all(std::span<const std::span<const std::b
     return source;
 }
 
-/// The native programs of `programs` in a space. Throws an Error if one is of another context.
+/// Returns the native programs of `programs` in a space; null for a program without one. Throws an
+/// Error if a handle is not valid.
 std::vector<cl_program> natives_of(std::span<const cl_program> programs, const Space &space) {
     std::vector<cl_program> natives;
     for (const cl_program handle : programs) natives.push_back(program_of(handle).native(space));
@@ -257,7 +259,7 @@ cl_program create_program_with_binary(cl_context context, cl_uint num_devices,
         if (binary_status != nullptr) std::fill_n(binary_status, num_devices, CL_SUCCESS);
         return program->handle();
     }
-    // All members of an aggregate device get the one binary.
+    // All members of an aggregate device get the same binary.
     const auto given = [&](std::size_t i) { return object.aggregate ? 0 : i; };
     std::unique_ptr<ProgramObject, void (*)(ProgramObject *)> program(
         make_program(object, devices), [](ProgramObject *p) { p->release(); });
@@ -487,7 +489,7 @@ cl_program link_program(cl_context context, cl_uint num_devices, const cl_device
     program->tells_of_arguments = tells_of_arguments;
     program->retain();
     call_back(notify, *program, user_data);
-    // A program whose linking failed is there for its log.
+    // A program whose linking failed is returned for its log.
     *errcode_ret = failure;
     return program->handle();
 }

@@ -1,4 +1,4 @@
-/// All processes number objects in the same order, and get the same errors.
+/// Creation of objects: all processes number them in the same order and get the same errors.
 #pragma once
 
 #include <new>
@@ -12,7 +12,7 @@
 
 namespace cldist::cluster {
 
-/// A new object, with its number.
+/// Returns a new object with its number.
 template <typename T, typename... Args>
 T *make(Args &&...args) {
     T *const object = new T(std::forward<Args>(args)...);
@@ -20,8 +20,8 @@ T *make(Args &&...args) {
     return object;
 }
 
-/// Does in this process what all do, natively: if it fails in one, all get its error. Collective.
-/// Throws an Error.
+/// Calls `make`, which creates native objects in this process. If it fails in some process, all
+/// processes throw an Error with that code. Collective.
 template <typename Make>
 void in_all(Make &&make) {
     World &world = World::get();

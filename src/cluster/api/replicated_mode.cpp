@@ -1,5 +1,5 @@
-// Every process runs the program. All processes may query an event that one of them knows. Then
-// they wait for each other, so that all see the same.
+// Every process runs the program. If the program queries an event whose state only one process
+// knows, the processes wait for each other, so that all see the same state.
 #include <algorithm>
 #include <map>
 #include <numeric>
@@ -13,24 +13,26 @@
 namespace cldist::cluster {
 namespace {
 
-// `mine` of another process's command is the answer of an absent process.
+// Returns the value of the process of the event's device. In other processes, `mine` is the answer
+// if that process is absent.
 template <typename T>
 T told_by_owner(const EventObject &event, T mine) {
     const Blob told = Exchange().from(owner_of(event), Packer().put(mine).take());
     return Unpacker(told).get<T>();
 }
 
-/// The status of the sub-range, among all processes, that is furthest from its end. If all have
-/// ended, how the command ended.
+/// Returns the status of the sub-range that is furthest from its end, among all processes. If all
+/// have ended, returns the command's final status.
 cl_int status_of_parts(const EventObject &event) {
-    // As one number, of which the least counts.
+    // Encodes the status so that the minimum over all processes is the result: states of open
+    // sub-ranges are below all final ones.
     constexpr cl_int open = -(1 << 30);
     const cl_int here = event.status_here();
     const cl_int least = Exchange().least(here > CL_COMPLETE ? open - here : here);
     return least < open ? open - least : least;
 }
 
-/// The times of the longest sub-range of all processes.
+/// Returns the times of the longest sub-range of all processes; zeros if one has not ended.
 Times times_of_parts(const EventObject &event, const Times &here) {
     std::vector<Process> processes(World::get().agreement().processes());
     std::iota(processes.begin(), processes.end(), Process{0});
@@ -49,8 +51,8 @@ class ReplicatedMode final : public HostMode {
 public:
     bool orders_calls() const override { return false; }
 
-    // Afterwards all processes know the ends, and agree on them. If several threads wait for one
-    // event, the first of them exchanges it with other processes.
+    // Afterwards all processes know the final statuses and agree on them. If several threads wait
+    // for one event, the first one exchanges it with other processes.
     std::optional<cl_int> wait(const CallHash &call,
                                std::span<const Ref<EventObject>> events) const override {
         const Agreement &agreement = World::get().agreement();
@@ -100,8 +102,8 @@ public:
         return event.scheduled.told_all || World::get().alone();
     }
 
-    // The status now, the same in all processes. A thread may have set a user event here, but not
-    // yet elsewhere: then it is open.
+    // The current status, the same in all processes. A user event that is not yet set in all
+    // processes is open.
     cl_int status(EventObject &event) const override {
         if (in_callback()) return event.visible_status();
         if (event.agreed) return *event.agreed;
@@ -137,8 +139,7 @@ public:
         return times;
     }
 
-    // Every process returns when the queue is empty where its device is, and the results from there
-    // have arrived in this process.
+    // Returns when the queue is empty in its device's process and its results have arrived here.
     void finish(const Ref<QueueObject> &queue) const override {
         const auto finished = queue->finished = std::make_shared<Ending>();
         const auto landed = queue->promises.all.landed;

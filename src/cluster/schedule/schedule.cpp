@@ -375,7 +375,7 @@ void Schedule::write_back(const ScheduledCommand &command) {
     }
 }
 
-/// Appends this process's side of a copy for the current command, if it has one.
+/// Appends this process's side of a copy for the current command, if it sends or receives.
 void Schedule::move(BufferId buffer, const Copy &copy, MemoryId target,
                     std::vector<Transfer> &transfers) {
     const Piece piece{copy.begin, copy.end};

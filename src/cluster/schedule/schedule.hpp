@@ -169,10 +169,10 @@ struct KnownParts {
 };
 
 /// Not thread-safe. All processes must call the functions in the same order, except over(),
-/// decide_part() and the queries. A process may omit decide() if there is nothing to decide: the
-/// command has no wait list and no result, its device belongs to another process, and all its
-/// buffers are attached to devices of other processes. Buffers that are attached automatically must
-/// be attached to the command's device.
+/// decide_part() and the queries. A process may omit decide() for a command without wait list and
+/// without result, if its device belongs to another process and all its buffers are attached to
+/// devices of other processes. Buffers that are attached automatically must be attached to the
+/// command's device.
 ///
 /// **Conflicts** (two steps use overlapping bytes of one device's memory, and at least one writes)
 /// are ordered by enqueue, also if queues and wait lists do not order them. If they do, the order
