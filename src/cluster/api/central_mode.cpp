@@ -118,8 +118,7 @@ public:
     void note_build() const override { World::get().note_build(); }
 
 private:
-    /// Requests the command's state from the event's process, unless the host knows that it has
-    /// ended.
+    /// Gets the command's state from the event's process, unless the host knows that it has ended.
     static void ask_if_needed(EventObject &event) {
         if (!must_ask(event)) return;
         World &world = World::get();

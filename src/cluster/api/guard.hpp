@@ -31,9 +31,9 @@ inline void check_not_forked() {
              "can use it");
 }
 
-/// Under the lock, before a command is enqueued: waits, without the lock, until the program is not
-/// too far ahead of the device (Throttle::markers_to_wait_for). After its first decision a command
-/// must not leave the lock: another thread's command would then be decided without the rest of it.
+/// Called under the lock before a command is enqueued: leaves the lock until the program is not too
+/// far ahead of the device (Throttle::markers_to_wait_for). After its first decision a command must
+/// not leave the lock: another thread's command would then be decided without the rest of it.
 void keep_back(const CallArguments &arguments);
 
 /// Records a call for the comparison with other processes' calls, if there are any. Under the lock.
@@ -86,8 +86,8 @@ template <const Call &call, typename... Arguments>
     return homes.for_device(object->device->memory);
 }
 
-/// Records a command whose `home` is not Home::none, outside the numbered order of calls. Returns
-/// whether this process has nothing else to do for it.
+/// Records a command whose `home` is not Home::none, without a number (CallLog::record_aside).
+/// Returns whether this process has nothing else to do for it.
 template <const Call &call>
 [[gnu::always_inline]] inline bool record_aside(Home home, const CallArguments &arguments) {
     World &world = World::get();

@@ -16,8 +16,8 @@
 namespace cldist::cluster {
 namespace {
 
-/// Returns why parts of the kernel's launches cannot run, whatever they read and write; empty if
-/// they can.
+/// Returns why parts of the kernel's launches cannot run, whatever their accesses; empty if they
+/// can.
 std::string why_no_parts(const ProgramObject &program, const KernelInfo &info) {
     if (program.context->devices.size() == 1) return "there is one device";
     if (program.facts == nullptr)

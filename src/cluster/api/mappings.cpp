@@ -15,8 +15,8 @@
 namespace cldist::cluster {
 namespace {
 
-// With a replicated host, only rank 0 warns and, for rank 0's devices, rank 1: a native mapping in
-// the device's process has no guard.
+// With a replicated host, only rank 0 warns, and also rank 1 for rank 0's devices: a native mapping
+// in the device's process has no guard.
 void warn_of_overrun(const MemObject &object, const Mapped &mapped) {
     const std::size_t beyond = bytes_beyond(mapped);
     const bool is_of_first = executor().topology().process_of(mapped.device_memory) == 0;
@@ -117,8 +117,7 @@ void *enqueue_map_buffer(cl_command_queue queue_handle, cl_mem buffer_handle, cl
         if (mapped.memory == nullptr) host_mode().give_memory(queue, buffer, mapped);
     }
     const bool needs_contents = (flags & CL_MAP_WRITE_INVALIDATE_REGION) == 0;
-    // A map counts as a read of an attached buffer: only the unmapping copies bytes back to its
-    // device.
+    // A map counts as a read of an attached buffer: only unmapping copies bytes back to its device.
     const bool reads = needs_contents || buffer.homes().by_program();
     const std::array accesses{
         buffer.access(offset, offset + size, reads ? AccessMode::read : AccessMode::write)};
@@ -178,8 +177,8 @@ void enqueue_unmap_mem_object(cl_command_queue queue_handle, cl_mem memory_handl
     std::vector<Access> accesses;
     if (mapped.is_written())
         accesses.push_back(object.access(mapped.begin, mapped.end, mapped.mode_of_writing));
-    // Another device of the context may write the bytes back. Then the device that mapped only ends
-    // its mapping.
+    // Another device of the context may write the bytes back. The device that mapped then only
+    // unmaps.
     const bool same_memory = mapped.device_memory == queue.device->memory;
     if (mapped.is_native && !same_memory) {
         Space &space = *queue.context->space(mapped.device_memory);

@@ -82,8 +82,7 @@ std::vector<Blob> binaries_of(const Exchange &exchange, const ProgramObject &pro
     return binaries;
 }
 
-/// The program's binary for an aggregate device, which contains the source; nothing if the drivers'
-/// binary is used.
+/// The program's binary for an aggregate device, with the source; nothing if the drivers' is used.
 std::optional<Blob> own_binary_of(const ProgramObject &program) {
     if (!program.context->aggregate || !program.source || program.executables.empty())
         return std::nullopt;

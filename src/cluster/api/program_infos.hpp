@@ -15,7 +15,7 @@ const Blob &info_of(const Exchange &exchange, const ProgramObject &program, cl_p
 /// Returns the native devices of a space that answer for `devices` (DeviceObject::answering).
 std::vector<cl_device_id> natives_in(const Space &space, const DeviceList &devices);
 
-/// Returns the program's source with all included files inserted.
+/// Returns the program's source with the included files that are found through -I folders.
 std::string whole_source(const ProgramObject &program, const std::string &options);
 
 }  // namespace cldist::cluster

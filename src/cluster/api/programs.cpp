@@ -1,5 +1,4 @@
-// Programs. Each process builds for its own devices. All processes agree whether the builds
-// succeeded.
+// Programs. Each process builds for its own devices. All agree whether the builds succeeded.
 #include <algorithm>
 #include <fstream>
 #include <functional>

@@ -59,8 +59,7 @@ public:
 
     [[nodiscard]] std::size_t size() const { return size_; }
     [[nodiscard]] std::size_t pieces() const { return count_; }
-    /// The allocated bytes, without the values' allocations. A chunk shared by n maps counts as
-    /// 1/n.
+    /// The allocated bytes, except those of values. A chunk shared by n maps counts as 1/n.
     [[nodiscard]] std::size_t bytes() const {
         std::size_t bytes = chunks_.capacity() * sizeof(Chunk) + spare_.capacity() * sizeof(Value);
         for (const Chunk &chunk : chunks_)

@@ -49,8 +49,7 @@ struct ScheduledEvent {
 /// A command as it is enqueued.
 struct ScheduledCommand {
     MemoryId memory;
-    /// The queue's number if it is in-order. Each queue belongs to one device and has a unique
-    /// number.
+    /// The queue's number if it is in-order. Each queue has a unique number and one device.
     QueueId queue = unordered;
     std::span<const Access> accesses;  ///< ranges may overlap
     /// Without user events, which every process handles itself.
@@ -185,8 +184,9 @@ class Schedule {
 public:
     /// A buffer is attached automatically to a device if its last `attach_after` uses were by that
     /// device's commands and the device is the only holder of all its bytes. It is detached when a
-    /// command of another device uses it. Until then, the device would be the only holder anyway,
-    /// so the same bytes move as without attachment. 0 disables automatic attachment.
+    /// command uses it that is of another device or waits for user events. Until then, the device
+    /// would be the only holder anyway, so the same bytes move as without attachment. 0 disables
+    /// automatic attachment.
     Schedule(Topology topology, Process self, std::uint32_t attach_after = 0,
              Hosts hosts = Hosts::all);
 

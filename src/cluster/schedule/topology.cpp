@@ -10,8 +10,7 @@ namespace cldist::cluster {
 
 namespace {
 
-/// Nodes of the binomial tree are numbered from the root, 0. The parent of n is n without its
-/// highest bit.
+/// In the binomial tree with root 0, the parent of n is n without its highest bit.
 std::uint32_t parent_of(std::uint32_t n) { return n - std::bit_floor(n); }
 
 template <typename Use>

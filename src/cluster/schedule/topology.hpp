@@ -35,8 +35,7 @@ public:
     }
     [[nodiscard]] std::uint32_t memories_in(Process process) const { return memories_in_[process]; }
 
-    /// A range of places. A place is a memory's position in an order in which near memories are
-    /// neighbours.
+    /// Places are the positions of memories in an order in which near memories are neighbours.
     struct Places {
         std::uint32_t begin;
         std::uint32_t end;
