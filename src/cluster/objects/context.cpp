@@ -11,7 +11,7 @@ namespace {
 
 Context make_context(const std::vector<cl_device_id> &devices) {
     cl_int code = CL_SUCCESS;
-    // Without naming the platform, which the loader does not know.
+    // Does not pass the native platform, because the loader does not know it.
     Context context = Context::adopt(clCreateContext(nullptr, static_cast<cl_uint>(devices.size()),
                                                      devices.data(), nullptr, nullptr, &code));
     check(code, "clCreateContext");

@@ -16,51 +16,53 @@
 
 namespace cldist::cluster {
 
-/// Adds it unless it is there: sub-devices that were made alike are one natively.
+/// Adds `native` unless it is in the list. Several devices may have one native device (DevicePart).
 void add_once(std::vector<cl_device_id> &natives, cl_device_id native);
 
-/// The part of a context that is native to this process: those of its devices that share native
-/// buffers.
+/// A native context of this process, for the devices of a ContextObject that share native buffers.
 class Space {
 public:
-    /// `devices` are native ones of one platform. Throws an Error.
+    /// `devices` are native devices of one platform. Throws an Error.
     Space(MemoryId memory, std::vector<cl_device_id> devices);
 
     const MemoryId memory;
     const std::vector<cl_device_id> devices;
     const Context context;
 
-    /// A device's resources. The library releases them, and with them the context, when the space
-    /// has ended.
+    /// A device's resources. The library releases them, and with them the native context, after the
+    /// space has been freed.
     [[nodiscard]] std::shared_ptr<DeviceResources> resources_of(cl_device_id device);
-    /// Those for transfers; of the first one. Made on first use.
+    /// The first device's resources, which transfers use. Created at the first use.
     [[nodiscard]] const std::shared_ptr<DeviceResources> &resources() {
         if (resources_ == nullptr) resources_ = resources_of(devices.front());
         return resources_;
     }
-    [[nodiscard]] cl_mem small_buffer();  ///< for what needs one
-    /// For the first device. Built on first use.
+    /// A buffer of a few bytes, for calls that need any buffer of the context.
+    [[nodiscard]] cl_mem small_buffer();
+    /// For the first device. Built at the first use.
     [[nodiscard]] PieceKernels &piece_kernels() {
         if (piece_kernels_ == nullptr)
             piece_kernels_ = std::make_unique<PieceKernels>(context.get(), devices.front());
         return *piece_kernels_;
     }
-    /// A queue in which no command waits for another without need.
+    /// The shared queue for transfers. Out-of-order if the first device supports it, so that
+    /// commands wait only for their wait lists.
     [[nodiscard]] const QueueInfo &transfer_queue();
-    /// The queue of one transfer's commands, until it is released. Devices with their own memory
-    /// use a separate queue for each transfer. In NVIDIA's driver (580) a waiting command
-    /// holds up all commands behind it, also in out-of-order queues.
+    /// A queue for the commands of one transfer, reserved until the pointer is released. Devices
+    /// with their own memory get a separate queue for each transfer, because in NVIDIA's driver
+    /// (580) a waiting command holds up all commands behind it, also in out-of-order queues. Other
+    /// devices share transfer_queue().
     [[nodiscard]] std::shared_ptr<const QueueInfo> queue_of_transfer();
-    /// An in-order queue for the caller alone, until it is released.
+    /// An in-order queue for the caller alone. It is reused after the pointer has been released.
     [[nodiscard]] std::shared_ptr<const QueueInfo> separate_queue();
-    /// Whether programs can be built with -cl-kernel-arg-info whatever their kernels are. NVIDIA's
-    /// compiler (580) fails then at kernels without arguments.
+    /// Whether all programs can be built with -cl-kernel-arg-info. With this option, NVIDIA's
+    /// compiler (580) fails for kernels without arguments. The first call makes a trial build.
     [[nodiscard]] bool always_tells_of_arguments();
     const Quirks quirks;  ///< of the first device's driver
 
 private:
     std::unique_ptr<PieceKernels> piece_kernels_;
-    Mem buffer_;  ///< its end tells the library of the space's
+    Mem buffer_;  ///< when it is released, the library frees the space's resources
     std::shared_ptr<DeviceResources> resources_;
     Queue queue_;
     QueueInfo info_;
@@ -72,10 +74,10 @@ private:
     std::optional<bool> tells_;
 };
 
-/// Keeps account of commands in spaces. Under the lock.
+/// Keeps records of commands in spaces. Called under the lock.
 class SpaceKeeper {
 public:
-    /// The space is about to be gone.
+    /// Called when the space is about to be freed.
     virtual void forget(Space &space) = 0;
 
 protected:
@@ -92,39 +94,40 @@ public:
     ~ContextObject();
 
     [[nodiscard]] bool has(const DeviceObject &device) const;
-    /// The devices that the program gave.
+    /// The devices with which the program created the context.
     [[nodiscard]] std::vector<cl_device_id> shown_devices() const { return shown(devices); }
-    /// Those among `of` that the program knows of.
+    /// The handles of `of` for the program: only `aggregate`, unless that is null.
     [[nodiscard]] std::vector<cl_device_id> shown(const DeviceList &of) const;
-    /// Null if the memory is not this process's.
+    /// Null if the memory belongs to another process.
     [[nodiscard]] Space *space(MemoryId memory) const;
 
     const DeviceList devices;
-    /// That the program sees in front of `devices`, its members; null: it sees them themselves.
+    /// The single virtual device that the program sees instead of `devices`, its members. Null if
+    /// the program sees `devices`.
     const Ref<DeviceObject> aggregate;
-    /// The largest allocation on any of the devices, in bytes.
+    /// The largest CL_DEVICE_MAX_MEM_ALLOC_SIZE of the devices, in bytes.
     const cl_ulong largest_allocation;
-    /// The alignments of the devices for the origins of sub-buffers, every value once.
+    /// The devices' alignments for the origins of sub-buffers, in bytes, each value once.
     const std::vector<std::size_t> sub_buffer_alignments;
-    /// All of them, of all processes, share one memory.
+    /// Whether all devices share one memory.
     const bool has_one_memory;
     const std::vector<cl_context_properties> properties;
     std::vector<std::unique_ptr<Space>> spaces;
     SpaceKeeper *keeper = nullptr;
-    /// Of shares of split launches; null where these stay as they are.
+    /// Adapts the work distribution of split launches. Null if the distribution is fixed.
     std::shared_ptr<Adaptation> adaptation;
-    std::atomic<unsigned> open_user_events = 0;  ///< that the program has not set
-    std::atomic<bool> failed = false;            ///< some command or user event has
-    /// Whether commands may fail because of others.
+    std::atomic<unsigned> open_user_events = 0;  ///< user events that the program has not set
+    std::atomic<bool> failed = false;            ///< a command or user event has failed
+    /// Whether a command may fail because an event that it waits for fails.
     [[nodiscard]] bool is_careful() const { return open_user_events != 0 || failed; }
     EndCallbacks<cl_context> destructor_callbacks;
-    /// What all devices with images support, by flags and type, once the processes have told each
-    /// other.
+    /// The formats that all devices with image support have in common, by flags and type. An entry
+    /// is added when the processes have exchanged their formats.
     mutable std::map<std::pair<cl_mem_flags, cl_mem_object_type>, std::vector<cl_image_format>>
         image_formats;
 };
 
-/// A sampler is the same everywhere; natively there is one for each space.
+/// A sampler. Each space that uses it has a native sampler.
 class SamplerObject final : public Object<SamplerObject, cl_sampler, Kind::sampler> {
 public:
     explicit SamplerObject(ContextObject &context_in) : context(&context_in) {

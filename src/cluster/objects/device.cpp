@@ -14,7 +14,8 @@
 namespace cldist::cluster {
 namespace {
 
-// All device infos of OpenCL 3.0, except handles.
+// The device infos of OpenCL 3.0 that are copied from native devices: all except handles and except
+// features that the platform lacks (see device_infos()).
 constexpr std::array device_params = {
     CL_DEVICE_TYPE,
     CL_DEVICE_VENDOR_ID,
@@ -106,8 +107,8 @@ constexpr std::array device_params = {
     CL_DEVICE_PREFERRED_LOCAL_ATOMIC_ALIGNMENT,
 };
 
-// Extensions of the kernel language, which need nothing of the host's calls, and of images, whose
-// calls are here.
+// The extensions that the platform passes on: those of the kernel language, which need no host
+// calls, and those of images, whose host calls the platform provides.
 constexpr std::array<std::string_view, 16> kept_names = {"cl_khr_byte_addressable_store",
                                                          "cl_khr_global_int32_base_atomics",
                                                          "cl_khr_global_int32_extended_atomics",
@@ -144,7 +145,7 @@ Blob blob_of(const std::string &text) {
     return {bytes.begin(), bytes.end()};
 }
 
-// Kept for good, once for all devices that are alike.
+// Returns the entry that all devices with equal infos share. It is never freed.
 const std::pair<const DeviceInfos, std::uint32_t> &type_of(DeviceInfos infos) {
     static auto &types = *new std::map<DeviceInfos, std::uint32_t>;
     const auto next = static_cast<std::uint32_t>(types.size());
@@ -159,7 +160,7 @@ std::vector<std::size_t> list_of_sizes(const DeviceInfos &infos, cl_device_info 
     return list;
 }
 
-/// Small numbers.
+/// Allocates DeviceObject::serial.
 class Serials {
 public:
     std::uint32_t take() {
@@ -206,8 +207,9 @@ void join_info(DeviceInfos &all, const DeviceInfos &one, cl_device_info param, J
     }
 }
 
-// The abilities that all members have. Compute units are added up. Memory is not, because each
-// member has a whole copy of a buffer.
+// The infos of a single virtual device. Limits and features are those that all members have.
+// Compute units are added up. Memory sizes are not, because each member may have a copy of a whole
+// buffer.
 DeviceInfos infos_of_all(const std::vector<Ref<DeviceObject>> &members) {
     DeviceInfos all = members.front()->infos;
     const auto least = [](auto a, auto b) { return std::min(a, b); };
@@ -355,7 +357,7 @@ DeviceInfos device_infos(cl_device_id native, bool alone) {
         }
         infos[CL_DEVICE_EXTENSIONS_WITH_VERSION] = with_version.take();
     }
-    // Optional features of OpenCL 3.0 that the platform has not.
+    // Optional features of OpenCL 3.0 that the platform lacks.
     infos[CL_DEVICE_SVM_CAPABILITIES] = blob_of(cl_device_svm_capabilities{0});
     infos[CL_DEVICE_DEVICE_ENQUEUE_CAPABILITIES] =
         blob_of(cl_device_device_enqueue_capabilities{0});

@@ -12,29 +12,31 @@
 
 namespace cldist::cluster {
 
-/// What a device answers to clGetDeviceInfo, by parameter.
+/// What clGetDeviceInfo returns for a device, by parameter.
 using DeviceInfos = std::map<cl_device_info, Blob>;
 
 struct DevicePart;
-/// How a device was partitioned: its parts, by the properties up to the first 0.
+/// The partitions of a device: its sub-devices, by the partition properties up to the first 0.
 using DeviceParts = std::map<std::vector<cl_device_partition_property>, std::vector<DevicePart>>;
 
-/// Shared by sub-devices that are created alike, one after the other.
+/// The native device, the infos and the partitions of a device. If a program repeats
+/// clCreateSubDevices with equal properties, the new sub-devices have the same DevicePart.
 struct DevicePart {
-    /// Null where another process answers for them. It is never released: PoCL 3.1 uses it when its
-    /// last command is long over.
+    /// Null if another process answers queries for the device. Never released, because PoCL 3.1
+    /// uses it long after its last command has ended.
     cl_device_id native;
     DeviceInfos infos;
     std::shared_ptr<DeviceParts> parts = std::make_shared<DeviceParts>();
 };
 
-/// A device of some process, as all processes know it.
+/// A device of any process. Every process has an object for it.
 class DeviceObject final : public Object<DeviceObject, cl_device_id, Kind::device> {
 public:
-    /// `like`: the memory of this process's device that answers for it, if it is another's.
+    /// `like`: the memory of this process's device that answers queries for a device of an absent
+    /// process; `memory_in` if the device answers itself.
     DeviceObject(Process process_in, MemoryId memory_in, DevicePart as,
                  Ref<DeviceObject> parent_in = {}, std::optional<MemoryId> like = {});
-    /// One in front of devices, at least one, which it holds (CLDIST_VIEW=aggregate).
+    /// A single virtual device (CLDIST_VIEW=aggregate) for at least one member.
     explicit DeviceObject(std::vector<Ref<DeviceObject>> members_in);
     ~DeviceObject();
 
@@ -53,33 +55,34 @@ public:
     /// A text; empty if the device does not report it.
     [[nodiscard]] std::string text(cl_device_info param) const;
 
-    const std::vector<Ref<DeviceObject>> members;  ///< of an aggregate device; else none. It has no
-                                                   ///< process, memory or native device.
+    /// The members of a single virtual device, which has no process, memory or native device. Empty
+    /// for other devices.
+    const std::vector<Ref<DeviceObject>> members;
     const Process process;
-    const MemoryId memory;      ///< its number for the schedule
+    const MemoryId memory;      ///< number of the memory in the schedule
     const cl_device_id native;  ///< null in other processes
-    /// The native device that answers queries in this process: the device itself, or a similar one
-    /// if its process is absent (see Agreement). Otherwise null.
+    /// The native device of this process that answers queries: the device itself, or a similar
+    /// device if the device's process is absent (see Agreement). Otherwise null.
     const cl_device_id answering;
-    const MemoryId answering_memory;  ///< that one's
+    const MemoryId answering_memory;  ///< the memory of `answering`
     const DeviceInfos &infos;
     const std::shared_ptr<DeviceParts> parts;
-    const std::uint32_t type;        ///< devices with the same infos have the same
-    const Ref<DeviceObject> parent;  ///< of a sub-device
-    /// A small number among the devices in this process's memory. It is reused after the device has
+    const std::uint32_t type;        ///< equal for devices with equal infos
+    const Ref<DeviceObject> parent;  ///< of a sub-device; otherwise null
+    /// A small number that identifies the object in this process. It is reused after the object has
     /// been freed.
     const std::uint32_t serial;
-    // Infos that every launch needs:
-    const std::vector<std::size_t> work_item_sizes;  ///< the largest, for each dimension
+    // Copies of infos that every launch needs:
+    const std::vector<std::size_t> work_item_sizes;  ///< CL_DEVICE_MAX_WORK_ITEM_SIZES
     const bool non_uniform_groups;
-    /// Whether its reported limits of kernels' work-groups and of sub-buffers' alignment apply
-    /// (exceeds_its_limits()).
+    /// Whether the device enforces the limits that it reports for work-group sizes and for the
+    /// alignment of sub-buffers (see exceeds_its_limits()).
     const bool enforces_limits;
     /// The origin of a sub-buffer must be a multiple of this, in bytes.
     const std::size_t sub_buffer_alignment;
 };
 
-/// Devices in an order, each found at once however many they are.
+/// An ordered list of devices, with lookup in constant time.
 class DeviceList {
 public:
     void add(DeviceObject &device);
@@ -87,14 +90,14 @@ public:
     [[nodiscard]] bool contains(const DeviceObject &device) const {
         return position(device) != nowhere;
     }
-    /// The place of the first equal entry; `nowhere` if there is none.
+    /// The index of the device's first entry; `nowhere` if there is none.
     [[nodiscard]] std::size_t position(const DeviceObject &device) const {
         return device.serial < positions_.size() ? positions_[device.serial] : nowhere;
     }
     static constexpr std::uint32_t nowhere = ~std::uint32_t{0};
 
     [[nodiscard]] std::size_t size() const { return devices_.size(); }
-    /// What it has allocated.
+    /// The allocated bytes.
     [[nodiscard]] std::size_t bytes() const {
         return devices_.capacity() * sizeof(devices_[0]) +
                positions_.capacity() * sizeof(positions_[0]);
@@ -112,12 +115,13 @@ private:
     std::vector<std::uint32_t> positions_;  // by serial
 };
 
-/// The processes of these devices, in order, each once.
+/// The processes of the devices, in ascending order, each once.
 [[nodiscard]] std::vector<Process> processes_of(const DeviceList &devices);
 
-/// The infos of a native device, corrected for the platform: optional features that the platform
-/// lacks are absent. Unless the process is `alone`, no device shares the host's memory, because it
-/// shares only one process's, and CLDIST_REMOTE_TYPE is its type.
+/// The infos of a native device, corrected for the cluster platform: optional features that the
+/// platform lacks are reported as absent. Unless the process is `alone`, the device does not report
+/// unified host memory, because it shares the memory of only one process, and its type is
+/// CLDIST_REMOTE_TYPE, if that is set.
 DeviceInfos device_infos(cl_device_id native, bool alone);
 
 void pack(Packer &packer, const DeviceInfos &infos);

@@ -13,24 +13,25 @@
 
 namespace cldist::cluster {
 
-/// The times of a command for clGetEventProfilingInfo: when it was queued, submitted and started,
-/// and when it ended, in ns of its device's clock. Zeros if they are not known.
+/// The times for clGetEventProfilingInfo at which a command was queued, submitted, started and
+/// ended, in ns. Zeros if they are unknown.
 using Times = std::array<cl_ulong, 4>;
 
-/// When and how something ends of which no native event of this process tells: a user event, a
-/// command of another process, bytes on their way through the processes. Thread-safe.
+/// The completion of something for which this process has no native event: a user event, a command
+/// of another process, or a transfer between processes. Thread-safe.
 class Ending {
 public:
     using Then = std::function<void(cl_int status)>;
 
-    /// CL_SUBMITTED before the end; then CL_COMPLETE or a negative code.
+    /// CL_SUBMITTED before the end; then CL_COMPLETE or a negative error code.
     [[nodiscard]] cl_int status() const { return status_.load(std::memory_order_acquire); }
     [[nodiscard]] bool over() const { return status() <= CL_COMPLETE; }
 
     /// The times of a command that has ended.
     [[nodiscard]] const Times &times() const { return times_; }
 
-    /// Ends it; a second call does nothing and returns false.
+    /// Sets the final status, and runs the functions that then() was given on the calling thread. A
+    /// second call does nothing and returns false.
     bool set(cl_int status, const Times &times = {}) {
         std::vector<Then> then;
         {
@@ -44,15 +45,15 @@ public:
         call_all(std::move(then), status);
         return true;
     }
-    /// Returns the status at the end.
+    /// Blocks until the end. Returns the final status.
     cl_int wait() const {
-        // Not the atomic's wait, which yields before it sleeps: where others want the cores that
-        // costs milliseconds.
+        // The atomic's wait() yields before it sleeps. This costs milliseconds if other threads
+        // need the cores.
         std::unique_lock lock(mutex_);
         ended_.wait(lock, [&] { return over(); });
         return status();
     }
-    /// Calls `call` at the end, on whatever thread ends it; now, if it is over.
+    /// Calls `call` at the end, on the thread that calls set(). Calls it at once after the end.
     void then(Then call) {
         {
             const std::lock_guard lock(mutex_);
@@ -65,11 +66,11 @@ public:
     }
 
 private:
-    // Not within each other: endings may hang on each other in long chains.
+    // Calls that end further endings are not nested, because chains of endings may be long.
     static void call_all(std::vector<Then> then, cl_int status);
 
     std::atomic<cl_int> status_ = CL_SUBMITTED;
-    Times times_{};  ///< before the status
+    Times times_{};  ///< written before the final status
     mutable std::mutex mutex_;
     mutable std::condition_variable ended_;
     std::vector<Then> then_;
@@ -80,10 +81,10 @@ inline bool is_open(const std::shared_ptr<Ending> &ending) {
 }
 /// Ends when `ending` ends, and never fails. Null if it has ended.
 std::shared_ptr<Ending> regardless_of_failure(const std::shared_ptr<Ending> &ending);
-/// Ends once all, at least one, have ended, and fails if one has failed.
+/// Ends when all `endings` have ended, at least one. Fails if one of them has failed.
 std::shared_ptr<Ending> all_of(std::span<const std::shared_ptr<Ending>> endings);
-/// The same for two; null means an ending that has ended. Returns one of the two if the other has
-/// ended.
+/// The same for two endings. Null is an ending that has ended, also as the result. Returns one of
+/// the two if the other has ended, whatever its status.
 std::shared_ptr<Ending> both(const std::shared_ptr<Ending> &a, const std::shared_ptr<Ending> &b);
 
 }  // namespace cldist::cluster

@@ -14,41 +14,42 @@
 
 namespace cldist::cluster {
 
-/// Waits for a native event, whose queue is flushed, and returns its status. Not under the lock.
+/// Waits for a native event and returns its status. Its queue must be flushed. Not under the lock.
 cl_int wait_for(cl_event event);
 
-/// The times of a native event that has ended. `own` as in EventObject.
+/// The times of a native event that has ended. `own`: EventObject::own_times.
 Times times_of(cl_event event, const std::shared_ptr<const Times> &own);
 
 /// The times of the longer of two sub-ranges of a command. If both took equally long, those of the
 /// later sub-range.
 Times longer(const Times &a, const Times &b);
 
-/// Has a user event end as `ending` does.
+/// Sets a native user event to the status of `ending` when that ends.
 void end_alike(Ending &ending, cl_event user_event);
 
-/// A user event of the space that succeeds when `ending` has ended in any way. None if it has ended
-/// already.
+/// Returns a native user event that is set to CL_COMPLETE when `ending` ends, even if it fails.
+/// Null if it has already ended.
 Event event_of(const std::shared_ptr<Ending> &ending, const Space &space);
 
-/// Fails all user events that the program has not set. Takes the lock.
+/// Sets all user events that the program has not set to CL_TRANSFER_ABANDONED. Takes the lock.
 void abandon_user_events();
 
-/// From what a process knows the state of an event's command.
+/// How this process knows the state of an event's command.
 enum class Source {
-    none,    ///< nothing: another process's command, whose end nobody here has asked for
-    native,  ///< the native event of its own command
-    result,  ///< the native event until the command has ended, and then the Ending that is set once
-             ///< its result has been passed on
-    /// An Ending, for a user event, a command that failed here, or a command whose end other
-    /// processes send.
+    none,    ///< unknown: a command of another process, whose end nothing here has requested
+    native,  ///< from the native event of this process's command
+    /// From the native event until the command has ended, then from an Ending that is set when the
+    /// result has been delivered.
+    result,
+    /// From an Ending: a user event, a command that failed when it was enqueued here, or a command
+    /// whose end another process sends.
     ending,
-    /// The events of the parts of an aggregate queue's command, and an Ending that other processes
-    /// send.
+    /// For a command of the single virtual device: from the events of its parts, and from an Ending
+    /// for the end that other processes send.
     parts,
 };
 
-/// An event of the program's.
+/// An OpenCL event of the program.
 class EventObject final : public Object<EventObject, cl_event, Kind::event> {
 public:
     EventObject(ContextObject &context_in, QueueObject *queue_in, cl_command_type type_in)
@@ -62,26 +63,26 @@ public:
     }
 
     [[nodiscard]] bool is_user() const { return type == CL_COMMAND_USER; }
-    /// Whether this process knows its end: its command runs here, it is a user event, or its result
-    /// is sent here.
+    /// Whether this process knows or will know the end without a request: the command runs here, it
+    /// is a user event, or its end or result is sent here.
     [[nodiscard]] bool known_here() const { return source != Source::none; }
-    /// It ends as `told` does, its own command once that has ended, too.
+    /// Makes the event end when `told` ends. If the command runs in this process, its native event
+    /// must have ended, too.
     void end_as(std::shared_ptr<Ending> told) {
         ending = std::move(told);
         source = native ? Source::result : Source::ending;
     }
-    /// CL_COMPLETE, a negative code or how far the command is, as this process knows; CL_SUBMITTED
-    /// if it doesn't.
+    /// The execution status as far as this process knows it; CL_SUBMITTED if it is unknown.
     [[nodiscard]] cl_int status_here() const;
-    /// The same for the program: a command that has ended well is still running until what it
-    /// promises is here.
+    /// The status for the program: CL_RUNNING after the command has succeeded, until the promised
+    /// results have arrived in this process.
     [[nodiscard]] cl_int visible_status() const;
-    /// The times of a command that has ended, as this process knows them.
+    /// The times of a command that has ended, as far as this process knows them.
     [[nodiscard]] Times times_here() const;
-    /// Waits until this process knows of its end. Not under the lock.
+    /// Waits for the end, which must be known_here(). Returns the status. Not under the lock.
     cl_int wait_here() const;
 
-    /// Whether it may still end with what the program gives a user event; alike in all processes.
+    /// Whether a user event may still make the command fail. The same in all processes.
     [[nodiscard]] bool may_fail() const { return agreed != CL_COMPLETE && user_events.any(); }
 
     const Ref<ContextObject> context;
@@ -90,45 +91,49 @@ public:
     const std::thread::id creator = std::this_thread::get_id();
 
     Source source = Source::none;
-    ScheduledEvent scheduled;  ///< what the schedule knows of the command
-    Event native;              ///< of this process's own command; else null
-    /// Times by the system's clock, for a command that natively consists of an internal command for
-    /// its start and one for its end. Otherwise null. NVIDIA's driver (580), which uses the same
-    /// clock, returns wrong times for such commands, or none.
+    ScheduledEvent scheduled;  ///< the schedule's record of the command
+    Event native;              ///< the native event of this process's command; otherwise null
+    /// Times by the system clock, for a command that natively consists of two internal commands,
+    /// for its start and its end. Otherwise null. NVIDIA's driver (580), which uses the same clock,
+    /// returns wrong times for such commands, or none.
     std::shared_ptr<const Times> own_times;
-    Space *space = nullptr;  ///< the native event's
-    /// Null if nobody has asked for it; of Source::native it is set behind the native event.
+    Space *space = nullptr;  ///< of the native event
+    /// With Source::native: null until it is needed (CommandEnds::ending_of()), and set after the
+    /// end of the native event.
     std::shared_ptr<Ending> ending;
     Promise promise;
-    std::shared_ptr<Ending> result_after;  ///< when `result` may be started; null for now
-    /// Brings the result of a blocking command here, and on, once it is driven.
+    std::shared_ptr<Ending> result_after;  ///< must end before `result` starts; may be null
+    /// Receives and forwards the result of a blocking command. The waiting thread drives it.
     std::unique_ptr<Command> result;
-    /// The status at its end, once all processes know it at the same place of the program.
+    /// The final status, set when all processes know it at the same point of the program.
     std::optional<cl_int> agreed;
-    /// Those that it waits for, perhaps through others, alike in all processes: a user event is
-    /// itself one.
+    /// The user events that the command waits for, directly or indirectly. For a user event:
+    /// itself. The same in all processes.
     OpenUserEvents user_events;
-    std::shared_ptr<UserEvent> user_event;  ///< of one; else null
-    /// Of a command that has ended, once all processes know them.
+    std::shared_ptr<UserEvent> user_event;  ///< for a user event; otherwise null
+    /// The times of the ended command, set when all processes know them.
     std::optional<Times> times;
-    /// The same, while a thread waits for that; set once, under the lock.
+    /// Ends with the status on which all processes agree. Created, under the lock, by the first
+    /// thread that waits for the event.
     std::shared_ptr<Ending> agreeing;
-    /// Whether it is of an aggregate queue: it ends when its parts have, of all processes.
+    /// Whether the queue is a queue of the single virtual device. The event ends when the parts in
+    /// all processes have ended.
     [[nodiscard]] bool is_joint() const { return source == Source::parts; }
-    /// Its parts that this process knows of, each with its lane.
+    /// The parts that this process knows, each with its lane.
     std::vector<std::pair<QueueObject *, Ref<EventObject>>> parts;
-    /// Whether a part does work, instead of only keeping the order of its lane.
+    /// Whether a part does work of the command. Other parts are markers that keep the order of
+    /// their lanes.
     [[nodiscard]] bool is_work(const EventObject &part) const {
         return part.type != CL_COMMAND_MARKER || type == CL_COMMAND_MARKER ||
                type == CL_COMMAND_MIGRATE_MEM_OBJECTS;
     }
-    /// All processes know of its parts' ends by their results, and of no others.
+    /// All processes learn the ends of the parts that return results, and of no other parts.
     bool told_by_result = false;
-    /// Whether it fails if that part does.
+    /// Whether the event fails if that part fails.
     [[nodiscard]] bool fails_with(const EventObject &part) const {
         return !told_by_result || is_work(part);
     }
-    /// Represent it in spaces where it has no native event.
+    /// Native user events that represent it in spaces where it has no native event.
     std::vector<std::pair<Space *, Event>> stand_ins;
 
 private:
@@ -136,10 +141,11 @@ private:
     void forget_user_event();
 };
 
-/// The user events that the next command of a queue waits for. Alike in all processes.
+/// The user events that the next command of a queue will wait for, directly or indirectly. The same
+/// in all processes.
 OpenUserEvents user_events_before(const QueueObject &queue, Place place,
                                   std::span<EventObject *const> wait_list);
-/// That command has been enqueued, behind `events`. Not of a lane.
+/// Records that this command has been enqueued and waits for `events`. Not for lanes.
 void note_user_events(QueueObject &queue, Place place, const OpenUserEvents &events);
 
 }  // namespace cldist::cluster

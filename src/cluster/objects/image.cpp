@@ -26,7 +26,7 @@ std::size_t channels(cl_channel_order order) {
         case CL_sRGBx:
         case CL_sRGBA:
         case CL_sBGRA: return 4;
-        default: return 0;  // or packed
+        default: return 0;  // invalid, or a packed format
     }
 }
 
@@ -44,7 +44,7 @@ std::size_t channel_size(cl_channel_type type) {
         case CL_SIGNED_INT32:
         case CL_UNSIGNED_INT32:
         case CL_FLOAT: return 4;
-        default: return 0;  // or packed
+        default: return 0;  // invalid, or a packed format
     }
 }
 
@@ -96,7 +96,7 @@ cl_image_desc as_read(const cl_image_desc &desc) {
     if (is_image_array(desc.image_type)) read.image_array_size = desc.image_array_size;
     read.image_row_pitch = desc.image_row_pitch;
     if (has_slices(desc.image_type)) read.image_slice_pitch = desc.image_slice_pitch;
-    // There are no such images: all that matters is whether they are 0.
+    // Such images are not supported. It only matters whether these fields are 0.
     read.num_mip_levels = desc.num_mip_levels != 0 ? 1 : 0;
     read.num_samples = desc.num_samples != 0 ? 1 : 0;
     read.buffer = desc.buffer;

@@ -10,7 +10,7 @@
 
 namespace cldist::cluster {
 
-/// Bytes of an element; 0 unless order and type form a valid format.
+/// Bytes of an element; 0 if channel order and channel type cannot be combined.
 std::size_t element_size(const cl_image_format &format);
 
 inline bool is_image_type(cl_mem_object_type type) {
@@ -19,23 +19,25 @@ inline bool is_image_type(cl_mem_object_type type) {
 inline bool is_image_array(cl_mem_object_type type) {
     return type == CL_MEM_OBJECT_IMAGE1D_ARRAY || type == CL_MEM_OBJECT_IMAGE2D_ARRAY;
 }
-/// Whether it has a slice pitch: of an array of 1D images that is the distance of its rows.
+/// Whether images of this type have a slice pitch. For an array of 1D images, it is the distance
+/// between rows.
 inline bool has_slices(cl_mem_object_type type) {
     return type == CL_MEM_OBJECT_IMAGE3D || is_image_array(type);
 }
 
-/// What a call that makes an image reads of its descriptor, which depends on the image's type. All
-/// else is 0, since the program need not set it.
+/// The fields of a descriptor that are valid for its image type. All other fields are 0, because
+/// the program need not set them.
 cl_image_desc as_read(const cl_image_desc &desc);
-/// Whether images of that type may be made of a memory object. For the others there must be none.
+/// Whether images of this type can be created from a memory object. For other types, the
+/// descriptor's memory object must be NULL.
 inline bool may_be_of_memory(cl_mem_object_type type) {
     return type == CL_MEM_OBJECT_IMAGE1D_BUFFER || type == CL_MEM_OBJECT_IMAGE2D;
 }
 
-/// For an image of that type.
+/// The size of the whole image, as a region.
 std::array<std::size_t, 3> extents(const cl_image_desc &desc);
 
-/// Whether a device has images of that type and size.
+/// Whether the device supports images of this type and size.
 bool has_images_like(const DeviceObject &device, const cl_image_desc &desc);
 
 inline bool has_images(const DeviceObject &device) {
@@ -44,18 +46,18 @@ inline bool has_images(const DeviceObject &device) {
 
 /// The layout of a part of an image in the program's memory.
 struct Pitches {
-    std::size_t row = 0;    ///< bytes from a row to the next; of an array of 1D images, too
-    std::size_t slice = 0;  ///< bytes from a slice to the next, if the type has such
+    std::size_t row = 0;    ///< bytes from one row to the next, also in an array of 1D images
+    std::size_t slice = 0;  ///< bytes from one slice to the next, if has_slices()
 
-    /// As native calls want them. An array of 1D images has both, alike: platforms differ in which
-    /// they look at.
+    /// The slice pitch for native calls. For an array of 1D images, it equals the row pitch,
+    /// because platforms differ in which of the two they use.
     [[nodiscard]] std::size_t native_slice(cl_mem_object_type type) const {
         return type == CL_MEM_OBJECT_IMAGE1D_ARRAY ? row : has_slices(type) ? slice : 0;
     }
 };
 
-/// The pitches of a region of `width` bytes and `rows` rows. `row` and `slice` are as in OpenCL's
-/// calls, 0 for no gaps. Throws an Error with `code`.
+/// The pitches of a region of `width` bytes and `rows` rows. `row` and `slice` are those of the
+/// OpenCL call, 0 for no gaps. Throws an Error with `code` if they are invalid.
 Pitches checked_pitches(cl_mem_object_type type, std::size_t width, std::size_t rows,
                         std::size_t row, std::size_t slice, cl_int code);
 

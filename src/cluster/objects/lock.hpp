@@ -8,7 +8,7 @@
 
 namespace cldist::cluster {
 
-/// Guards the whole platform: one call at a time, except for waiting calls.
+/// The lock of the whole platform. OpenCL calls hold it, except while they wait. Not recursive.
 class ApiMutex {
 public:
     void lock() {
@@ -24,13 +24,13 @@ public:
         owner_.store(0, std::memory_order_relaxed);
         mutex_.unlock();
     }
-    /// Whether the calling thread holds it.
+    /// Whether the calling thread holds the lock.
     [[nodiscard]] bool held_here() const {
         return owner_.load(std::memory_order_relaxed) == pthread_self();
     }
 
 private:
-    // Most calls hold the lock for a shorter time than a thread takes to sleep and wake up.
+    // Spins, because most calls hold the lock for less time than sleeping and waking takes.
     bool lock_soon() {
         constexpr int tries = 200;
         for (int n = 0; n < tries; ++n) {
@@ -56,14 +56,14 @@ static_assert(std::is_trivially_destructible_v<ApiMutex>,
               "the program's objects may outlive its main");
 inline ApiMutex &api_mutex() { return the_api_mutex; }
 
-/// Whether there are objects that nobody holds.
+/// Whether objects without holders wait to be freed (end_later()).
 inline std::atomic<bool> some_dropped = false;
-/// Both end them. The first is called under the lock. The second takes the lock unless another
-/// thread holds it, which will end them.
+/// Both free these objects. The first is called under the lock. The second takes the lock, unless
+/// another thread holds it, which will then free them.
 void end_dropped_here();
 void end_dropped();
 
-/// Has it for as long as it lives. At its end those objects end that nobody holds any more.
+/// Holds the lock for its lifetime. Its destructor frees objects without holders.
 class Locked {
 public:
     Locked() { api_mutex().lock(); }
@@ -76,15 +76,14 @@ public:
     }
 };
 
-/// Whether other processes follow the calls of this one, or this one theirs (central host): what
-/// calls decide must then be decided in the order in which they took the lock. Set before there are
-/// objects.
+/// Whether the job has a central host, so that processes execute rank 0's calls. Calls must then
+/// take effect in the order in which they took the lock. Set before any object is created.
 inline std::atomic<bool> calls_are_followed = false;
 
-/// How many calls have left the lock to wait. Changes under the lock.
+/// The number of calls that have released the lock to wait. Changed under the lock.
 inline std::atomic<unsigned> waiting_calls = 0;
 
-/// Leaves the lock for as long as it lives: for waiting.
+/// Releases the lock for its lifetime, for calls that wait.
 class Unlocked {
 public:
     Unlocked() {
@@ -99,7 +98,7 @@ public:
     }
 };
 
-/// The same, unless calls are followed: in the middle of what a call decides.
+/// The same in the middle of a call's decisions: keeps the lock if `calls_are_followed`.
 class UnlockedWithin {
 public:
     UnlockedWithin() {

@@ -13,7 +13,7 @@ void CL_CALLBACK release_destruction(cl_mem, void *held) {
     delete static_cast<std::shared_ptr<MemObject::Destruction> *>(held);
 }
 
-// Moves nothing.
+// Enqueues a command that uses the buffer without moving data.
 void use(cl_mem buffer, Space &space) {
     const std::shared_ptr<const QueueInfo> queue = space.queue_of_transfer();
     check(clEnqueueMigrateMemObjects(queue->queue, 1, &buffer, 0, 0, nullptr, nullptr),
@@ -65,7 +65,7 @@ MemObject::~MemObject() {
         mapped_memory().remove(mapped);
         mapped.kept = nullptr;
     }
-    // Of its root: a sub-buffer is attached with its root.
+    // A sub-buffer is bound together with its root.
     if (homes().home != Home::none) ++version_of_homes;
     if (keeper != nullptr) keeper->forget(*this);
     if (parent) std::erase(parent->sub_buffers_, this);
@@ -77,7 +77,7 @@ MemObject::~MemObject() {
             (void)held.release();
     }
     natives_.clear();
-    if (destruction.use_count() > 1) return;  // what still uses it
+    if (destruction.use_count() > 1) return;  // the last holder has the callbacks called
     call_at_end(destruction->callbacks, handle(), call_later);
     destruction->callbacks.clear();
 }
@@ -91,7 +91,7 @@ MemObject::Native *MemObject::find_native(const Space &space) {
 cl_mem MemObject::native(Space &space) {
     if (const Native *const made = find_native(space)) return made->mem.get();
     if (parent) {
-        parent->native(space);  // makes its parts
+        parent->native(space);  // also creates those of its sub-buffers
         if (const Native *const made = find_native(space)) return made->mem.get();
     }
     natives_.push_back({&space, make_native(space)});
@@ -101,9 +101,9 @@ cl_mem MemObject::native(Space &space) {
     return mem;
 }
 
-// NVIDIA's driver (580) loses what kernels write by a sub-buffer if the buffer and another
-// sub-buffer, which overlaps that one, are first used at the same time: seen with two processes on
-// one GPU.
+// Uses the buffer before its sub-buffers. Otherwise NVIDIA's driver (580) loses what kernels write
+// through a sub-buffer if the buffer and another, overlapping sub-buffer are first used at the same
+// time. This was seen with two processes on one GPU.
 void MemObject::use_before_parts(Space &space) {
     Native *const mine = find_native(space);
     if (mine == nullptr || mine->is_used || space.resources()->host_memory()) return;
@@ -123,7 +123,8 @@ void MemObject::add_sub_buffer(MemObject &part) {
     sub_buffers_.push_back(&part);
 }
 
-// It may be aligned for another space's devices alone: then whoever uses it here gets the error.
+// The sub-buffer's origin may be aligned only for another space's devices. Then commands that use
+// it in this space report the error.
 void MemObject::make_early(Space &space) {
     try {
         native(space);
@@ -146,12 +147,13 @@ void MemObject::make_natives() {
 Mem MemObject::make_native(Space &space) {
     cl_int code = CL_SUCCESS;
     Mem mem;
-    // The program's calls have checked their host access. Here the host reads and writes for other
-    // processes.
+    // The entry points have checked the program's host access. Natively, the host also reads and
+    // writes the memory for other processes.
     cl_mem_flags native_flags =
         flags &
         ~cl_mem_flags{CL_MEM_HOST_WRITE_ONLY | CL_MEM_HOST_READ_ONLY | CL_MEM_HOST_NO_ACCESS};
-    // The program's memory can be one space's only, and an image's maps are copied there.
+    // Native objects of several spaces cannot share the program's memory. An image never uses it
+    // natively: maps copy the image's contents there.
     if ((flags & CL_MEM_USE_HOST_PTR) != 0 && (is_image() || context->spaces.size() > 1))
         native_flags = (native_flags & ~cl_mem_flags{CL_MEM_USE_HOST_PTR}) | CL_MEM_COPY_HOST_PTR;
     if (parent)

@@ -17,24 +17,24 @@ namespace cldist::cluster {
 
 /// A range of a memory object that the program has mapped.
 struct Mapped {
-    std::uint64_t number = 0;  ///< as objects have
-    /// Where the program has it in this process; null where there is no program.
+    std::uint64_t number = 0;  ///< like Head::number; the same in all processes
+    /// The address that the program gets. In a process without the program, `number` replaces it.
     void *memory = nullptr;
     MemoryId device_memory = 0;  ///< of the device that mapped it
-    std::size_t begin = 0;       ///< bytes of the object
+    std::size_t begin = 0;       ///< offset in the object, in bytes
     std::size_t end = 0;
     cl_map_flags flags = 0;
     [[nodiscard]] bool is_written() const {
         return (flags & (CL_MAP_WRITE | CL_MAP_WRITE_INVALIDATE_REGION)) != 0;
     }
-    bool is_native = false;            ///< by the native runtime of this process
-    bool is_page_locked = false;       ///< HostCopies knows of it
-    std::size_t size = 0;              ///< bytes of the program's memory, with gaps
-    std::shared_ptr<std::byte[]> own;  ///< the memory, unless it is the program's or native
-    /// Bytes behind `size` there that the program has no business with: set_guard()
+    bool is_native = false;            ///< mapped by the native runtime of this process
+    bool is_page_locked = false;       ///< registered in HostCopies
+    std::size_t size = 0;              ///< bytes at `memory`, with gaps
+    std::shared_ptr<std::byte[]> own;  ///< the memory if the library allocated it
+    /// The number of guard bytes behind the `size` bytes, which show overruns (set_guard()).
     std::size_t guard = 0;
-    std::shared_ptr<const void> kept;  ///< while somebody holds it, the memory is there
-    std::shared_ptr<Ending> landed;    ///< when the contents are there and passed on
+    std::shared_ptr<const void> kept;  ///< keeps the memory alive
+    std::shared_ptr<Ending> landed;    ///< ends when the contents have arrived and been forwarded
     AccessMode mode_of_writing = AccessMode::write;
     // For an image:
     std::array<std::size_t, 3> origin{};
@@ -42,13 +42,14 @@ struct Mapped {
     Pitches pitches;
 };
 
-/// The program's mappings, by address. Other commands may use a mapping's memory, too. They end
-/// before the mapping does, but perhaps only another process knows both. Under the lock.
+/// The program's mappings, by address. Commands may use a mapping's memory as host memory. They end
+/// before the unmapping, but this process may not know their ends. Therefore such commands keep the
+/// memory alive (keeper_of()). Under the lock.
 class MappedMemory {
 public:
     void add(const Mapped &mapped);
     void remove(const Mapped &mapped);
-    /// Keeps the memory at an address. Null if nothing is mapped there.
+    /// Returns the owner of the mapped memory at an address. Null if nothing is mapped there.
     [[nodiscard]] std::shared_ptr<const void> keeper_of(const void *address) const;
 
 private:
@@ -61,19 +62,19 @@ private:
 };
 MappedMemory &mapped_memory();
 
-/// Where buffers are attached (CL/cl_ext_attach.h).
+/// Where the buffers of a command are bound to devices (CL/cl_ext_attach.h).
 enum class Home : std::uint8_t {
-    none,  ///< not all are
-    /// To devices of other processes: who has none of these need not know what is done there.
-    elsewhere,
-    /// To devices, one of them of this process; or this process has to know for other reasons.
+    none,       ///< not all of them are bound
+    elsewhere,  ///< to devices of other processes; this process may leave the command out
+    /// At least one to a device of this process, or this process needs the command for another
+    /// reason (CL_MEM_USE_HOST_PTR).
     here,
 };
-/// Where the memory is attached that a command uses.
+/// Where the memory of a command is bound.
 struct Homes {
     Home home = Home::none;
-    /// Some are attached by themselves: that counts for commands of one memory's devices alone,
-    /// with that number less one; 0 if none is.
+    /// 0 if the program has bound all buffers. Otherwise cldist has bound some of them to a device,
+    /// and `home` is valid only for commands on devices with memory `only` - 1.
     MemoryId only = 0;
 
     [[nodiscard]] constexpr bool by_program() const { return home != Home::none && only == 0; }
@@ -87,16 +88,16 @@ constexpr Homes homes_of_both(Homes a, Homes b) {
         return {};
     return {std::max(a.home, b.home), std::max(a.only, b.only)};
 }
-/// Another one whenever a buffer is attached or detached, or ends while it is; 0 before the first.
-/// Changes under the lock.
+/// Incremented, under the lock, when a buffer is bound or unbound, or freed while it is bound. 0 if
+/// no buffer has ever been bound.
 inline std::atomic<std::uint64_t> version_of_homes = 0;
 
 class MemObject;
 
-/// Keeps account of root memory objects. Under the lock.
+/// Keeps records of root memory objects. Called under the lock.
 class MemoryKeeper {
 public:
-    /// The object is about to be freed.
+    /// Called when the object is about to be freed.
     virtual void forget(MemObject &object) = 0;
 
 protected:
@@ -112,35 +113,37 @@ public:
     MemObject(ContextObject &context_in, cl_mem_flags flags_in, std::size_t size_in);
     ~MemObject();
 
-    /// Throws an Error if the native runtime refuses.
+    /// Returns the native object and creates it if necessary. Throws an Error if the native runtime
+    /// refuses.
     cl_mem native(Space &space);
-    /// This is one of its sub-buffers from now on.
+    /// Registers a new sub-buffer of this buffer.
     void add_sub_buffer(MemObject &part);
-    /// Makes it with what the program gave as its contents; an image wherever there are images.
+    /// Creates the native objects of all spaces, with the contents that the program passed. An
+    /// image is created only in spaces with devices that support images.
     void make_natives();
 
-    /// The memory object that has the bytes: itself, or what this is a part of.
+    /// The object that owns the bytes: this object, or the buffer of which it is a part.
     [[nodiscard]] MemObject &root() { return parent ? parent->root() : *this; }
     [[nodiscard]] Access access(std::size_t begin, std::size_t end, AccessMode mode) {
         return {root().id, origin + begin, origin + end, mode};
     }
     [[nodiscard]] Access whole(AccessMode mode) { return access(0, size, mode); }
     [[nodiscard]] bool is_image() const { return type != CL_MEM_OBJECT_BUFFER; }
-    /// For a root: whether the native runtime has mapped a range of it, or of its sub-buffers.
+    /// For a root: whether the native runtime has mapped a range of it or of its sub-buffers.
     [[nodiscard]] bool is_mapped_natively() const;
-    /// The homes of its root. Any thread.
+    /// Where the root is bound. Any thread.
     [[nodiscard]] Homes homes() { return root().homes_.load(std::memory_order_relaxed); }
     /// For a root.
     void set_homes(Homes homes) {
         homes_ = homes;
         ++version_of_homes;
     }
-    /// Where the program's own memory has these bytes, for CL_MEM_USE_HOST_PTR.
+    /// The address of byte `at` in the program's memory. Null without CL_MEM_USE_HOST_PTR.
     [[nodiscard]] std::byte *host_memory(std::size_t at) const {
         return (flags & CL_MEM_USE_HOST_PTR) != 0 ? static_cast<std::byte *>(host_ptr) + at
                                                   : nullptr;
     }
-    /// The last mapping with that address, or that number; null if there is none.
+    /// The last mapping with that Mapped::memory; null if there is none.
     [[nodiscard]] Mapped *mapping(const void *memory) {
         const auto at = std::find_if(mappings.rbegin(), mappings.rend(),
                                      [memory](const Mapped &m) { return m.memory == memory; });
@@ -149,29 +152,30 @@ public:
 
     const Ref<ContextObject> context;
     const cl_mem_flags flags;
-    const std::size_t size;  ///< bytes; of an image without gaps
+    const std::size_t size;  ///< bytes; those of an image without gaps, unless made from a buffer
     cl_mem_object_type type = CL_MEM_OBJECT_BUFFER;
     void *host_ptr = nullptr;
     std::vector<cl_mem_properties> properties;
-    Ref<MemObject> parent;           ///< of a sub-buffer, or the buffer that an image is made of
-    std::size_t origin = 0;          ///< in the root
-    BufferId id = 0;                 ///< of a root
-    MemoryKeeper *keeper = nullptr;  ///< of a root
+    Ref<MemObject> parent;           ///< of a sub-buffer or of an image made from a memory object
+    std::size_t origin = 0;          ///< offset in the root, in bytes
+    BufferId id = 0;                 ///< for a root
+    MemoryKeeper *keeper = nullptr;  ///< for a root
     // For an image:
     cl_image_format format{};
     cl_image_desc desc{};
     std::size_t element_size = 0;
-    /// Of the program's memory or the buffer, if it is made of such; else without gaps.
+    /// The pitches in the program's memory or in the parent, if it is made from these. Otherwise
+    /// without gaps.
     Pitches pitches;
 
     std::vector<Mapped> mappings;
-    // Of CL_MEM_USE_HOST_PTR:
+    // With CL_MEM_USE_HOST_PTR:
     bool seen_by_host = false;          ///< the program has mapped or read it
-    std::optional<Process> written_by;  ///< whose device wrote it first
+    std::optional<Process> written_by;  ///< process of the first device that wrote it
 
-    /// Has the program's callbacks called, in the reverse order, when it ends. Held by the object,
-    /// and from its end on by its native objects: commands may use them, and with them the
-    /// program's own memory, for longer.
+    /// Its destructor has the program's destructor callbacks called, in reverse order. Holders are
+    /// the object, mappings of the program's memory (CL_MEM_USE_HOST_PTR) and, after the object has
+    /// been freed, its native objects, because commands may still use them and that memory.
     struct Destruction {
         explicit Destruction(cl_mem memory_in) : memory(memory_in) {}
         Destruction(const Destruction &) = delete;
@@ -191,7 +195,7 @@ private:
     struct Native {
         Space *space;
         Mem mem;
-        bool is_used = false;  ///< before its parts were
+        bool is_used = false;  ///< use_before_parts() has been done
     };
     [[nodiscard]] Native *find_native(const Space &space);
     void use_before_parts(Space &space);

@@ -59,7 +59,7 @@ private:
 
 namespace {
 
-// Objects that nobody holds.
+// The objects without holders.
 class Dropped {
 public:
     using Entry = std::pair<void *, void (*)(void *)>;
@@ -69,9 +69,9 @@ public:
         entries_.push_back(entry);
         some_dropped = true;
     }
-    /// Under the platform's lock.
+    /// Frees the objects. Under the platform's lock.
     void end() {
-        // An object's end may leave another one without holders.
+        // Freeing an object may leave another object without holders.
         while (some_dropped) {
             {
                 const std::lock_guard lock(mutex_);
@@ -86,7 +86,7 @@ public:
 private:
     std::mutex mutex_;
     std::vector<Entry> entries_;
-    std::vector<Entry> now_;  // of end(); kept for its memory
+    std::vector<Entry> now_;  // used by end(); a member to keep its memory
 };
 
 Dropped &dropped() {
@@ -98,7 +98,7 @@ Dropped &dropped() {
 
 void end_dropped_here() { dropped().end(); }
 
-// The thread that holds the lock looks again after releasing it, so none is forgotten.
+// The thread that holds the lock checks again after releasing it, so that no object is missed.
 void end_dropped() {
     while (some_dropped && api_mutex().try_lock()) {
         dropped().end();

@@ -1,4 +1,4 @@
-/// What all OpenCL objects of the cluster platform have in common.
+/// The base of all OpenCL objects of the cluster platform.
 #pragma once
 
 #include <algorithm>
@@ -17,11 +17,11 @@
 
 namespace cldist::cluster {
 
-/// The platform's functions. Loaders find it through an object's first member.
+/// The platform's functions. The ICD loader finds the table through an object's first member.
 extern const cl_icd_dispatch dispatch_table;
 
 enum class Kind : std::uint32_t {
-    none = 0,  // of an object that has been freed
+    none = 0,  // the object has been freed
     platform = 0x636c6430,
     device,
     context,
@@ -36,13 +36,13 @@ enum class Kind : std::uint32_t {
 struct Head {
     const cl_icd_dispatch *dispatch;
     Kind kind;
-    /// From 1, in the order of creation, which is the same in all processes.
+    /// From 1, in the order of creation. The same in all processes.
     std::uint64_t number = 0;
 };
 
 }  // namespace cldist::cluster
 
-// What OpenCL's handles point to; loaders only know the first member.
+// OpenCL handles point to these. The ICD loader only knows their first member.
 struct _cl_platform_id : cldist::cluster::Head {};
 struct _cl_device_id : cldist::cluster::Head {};
 struct _cl_context : cldist::cluster::Head {};
@@ -55,45 +55,44 @@ struct _cl_event : cldist::cluster::Head {};
 
 namespace cldist::cluster {
 
-/// The number of the object that a handle points to; 0 if it is no object that the program can
-/// have.
+/// The number of the object that a handle points to; 0 if the handle is null or the object has been
+/// freed.
 inline std::uint64_t number_of(const Head *handle) {
     return handle != nullptr && handle->kind != Kind::none ? handle->number : 0;
 }
 
-/// How many objects of a kind there were, and what they take.
+/// Statistics of the objects of one kind.
 struct ObjectCount {
     std::uint64_t made = 0;
     std::uint64_t living = 0;
-    std::uint64_t most = 0;  ///< living at a time
-    std::size_t size = 0;    ///< bytes of each
-    /// That those which have ended took besides, in lists of their own.
-    std::uint64_t more_bytes = 0;
+    std::uint64_t most = 0;        ///< largest number living at the same time
+    std::size_t size = 0;          ///< bytes of one object, without its lists
+    std::uint64_t more_bytes = 0;  ///< bytes of the freed objects' lists
 
-    /// The average of one object.
+    /// The average bytes of an object with its lists.
     [[nodiscard]] std::uint64_t bytes() const {
         const std::uint64_t ended = made - living;
         return size + (ended != 0 ? more_bytes / ended : 0);
     }
 };
-/// By kind, from that of platforms on. Under the lock.
+/// By kind, from Kind::platform on. Under the lock.
 inline std::array<ObjectCount, 9> object_counts;
 inline ObjectCount &count_of(Kind kind) {
     return object_counts[static_cast<std::uint32_t>(kind) -
                          static_cast<std::uint32_t>(Kind::platform)];
 }
 
-/// Where this process follows another one's calls (central host): the objects by their numbers;
-/// else null. Under the lock.
+/// The objects by number, in a process that executes another process's calls (central host).
+/// Otherwise null. Under the lock.
 inline std::unordered_map<std::uint64_t, void *> *objects_by_number = nullptr;
 
-/// Has an object that nobody holds end under the lock, when the call that has it ends, or else on
-/// the thread of callbacks. Any thread.
+/// Frees an object without holders under the lock: at the end of the current call if the calling
+/// thread holds the lock, otherwise on the callback thread. Any thread.
 void end_later(void *object, void (*end)(void *));
 
-/// Base of an OpenCL object, made with new. Lives as long as the program has references to it
-/// (clRetain…, which CL_…_REFERENCE_COUNT tells) or anything here holds it (Ref), on whatever
-/// threads; then it ends by end_later(). Counting is thread-safe.
+/// Base of an OpenCL object, which must be created with `new`. The object lives as long as the
+/// program has references to it (clRetain…, CL_…_REFERENCE_COUNT) or the platform holds it (Ref).
+/// Then end_later() frees it. Both counts are thread-safe.
 template <typename Derived, typename Handle, Kind kind_of_object>
 class Object : public std::remove_pointer_t<Handle> {
 public:
@@ -106,14 +105,14 @@ public:
     Object(const Object &) = delete;
     Object &operator=(const Object &) = delete;
 
-    /// Null if the handle is null or something else.
+    /// Null if the handle is null or not an object of this kind.
     static Derived *from(Handle handle) {
         if (handle == nullptr || handle->kind != kind_of_object) return nullptr;
         return static_cast<Derived *>(static_cast<Object *>(handle));
     }
     Handle handle() { return this; }
 
-    /// The program's references.
+    /// Adds a reference of the program.
     void retain() {
         if (references_++ == 0) hold();
     }
@@ -143,34 +142,35 @@ protected:
 
 private:
     std::atomic<cl_uint> references_ = 1;
-    std::atomic<std::uint32_t> holders_ = 1;  // the program, while it has references, counts as one
+    std::atomic<std::uint32_t> holders_ = 1;  // all references of the program count as one holder
 };
 
-/// All memory objects and samplers, by handle. They distinguish handles from other values of a
-/// kernel's arguments if the native platform does not. Under the lock.
+/// All memory objects and samplers, by handle. With it, handles among a kernel's arguments are
+/// recognised if the native platform does not report the arguments' types. Under the lock.
 std::unordered_map<const void *, Kind> &argument_objects();
 
-/// Has the program's callback called by this thread once it is without locks.
+/// Queues a callback of the program, which the calling thread runs when it holds no lock.
 void call_later(std::function<void()> callback);
-/// Calls them.
+/// Runs the calling thread's queued callbacks.
 void run_later_callbacks();
-/// The same for every call: where nobody has any, which is so nearly always, it asks no list of the
-/// thread's.
+/// The number of queued callbacks of all threads.
 inline std::atomic<unsigned> later_callbacks = 0;
+/// The same for every OpenCL call. Fast in the usual case that no thread has queued callbacks.
 inline void run_callbacks() {
     if (later_callbacks.load(std::memory_order_relaxed) != 0) run_later_callbacks();
 }
-/// Has the program's callback called by a thread that does nothing else. Any thread.
+/// Passes a function, usually a callback of the program, to the callback thread. Any thread.
 void call_elsewhere(std::function<void()> callback);
-/// The program has ended: none of its callbacks is called any more.
+/// Called at the end of the program. Afterwards the callback thread drops all functions.
 void stop_callbacks();
-/// Whether this is that thread: it calls at another moment in each process.
+/// Whether the calling thread is the callback thread. It runs callbacks at different times in each
+/// process.
 bool in_callback();
 
-/// The program's callbacks at the end of an object.
+/// The program's destructor callbacks of an object.
 template <typename Handle>
 using EndCallbacks = std::vector<std::pair<void(CL_CALLBACK *)(Handle, void *), void *>>;
-/// Has them called in the reverse order, by call_later() or call_elsewhere().
+/// Passes the callbacks in reverse order to `call`, which is call_later() or call_elsewhere().
 template <typename Handle>
 void call_at_end(const EndCallbacks<Handle> &callbacks, Handle object,
                  void (&call)(std::function<void()>)) {
@@ -178,7 +178,7 @@ void call_at_end(const EndCallbacks<Handle> &callbacks, Handle object,
         call([callback = *at, object] { callback.first(object, callback.second); });
 }
 
-/// Holds an object.
+/// Holds an object for its lifetime. The program's references are counted separately.
 template <typename T>
 class Ref {
 public:
@@ -205,8 +205,7 @@ private:
     T *object_ = nullptr;
 };
 
-/// Knows an object for as long as it lives, without holding it. Under the lock. T has `life`, a
-/// shared_ptr.
+/// A weak reference to an object. Used under the lock. T must have a shared_ptr `life`.
 template <typename T>
 class Weak {
 public:
@@ -214,7 +213,7 @@ public:
     explicit Weak(T *object) : object_(object) {
         if (object_ != nullptr) life_ = object_->life;
     }
-    /// Null if there was none, or it has been freed.
+    /// Null if there was no object or it has been freed.
     [[nodiscard]] T *get() const { return gone() ? nullptr : object_; }
     [[nodiscard]] bool gone() const { return object_ != nullptr && life_.expired(); }
 

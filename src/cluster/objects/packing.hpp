@@ -13,7 +13,7 @@ namespace cldist::cluster {
 
 using Blob = std::vector<std::byte>;
 
-/// Puts values behind each other, for a process of the same program.
+/// Serialises values for another process that runs the same binary.
 class Packer {
 public:
     template <typename T>
@@ -35,7 +35,7 @@ private:
     Blob blob_;
 };
 
-/// Takes them in the same order.
+/// Reads the values back in the same order.
 class Unpacker {
 public:
     explicit Unpacker(std::span<const std::byte> blob) : rest_(blob) {}
@@ -57,7 +57,8 @@ public:
     [[nodiscard]] bool empty() const { return rest_.empty(); }
 
 private:
-    // Processes whose calls differ may have exchanged what was not meant; that is named later.
+    // If the processes' calls differ, the data may belong to another call. The call-consistency
+    // check reports the difference later.
     std::span<const std::byte> take(std::size_t size) {
         if (size > rest_.size())
             throw Error(CL_OUT_OF_RESOURCES, "another process returned less data than requested");
@@ -69,8 +70,8 @@ private:
     std::span<const std::byte> rest_;
 };
 
-/// Returns the element at a place that another process has sent. Throws an Error if there is no
-/// such place.
+/// Returns the element at an index that another process has sent. Throws an Error if the index is
+/// out of range.
 template <typename T>
 T &told_place(std::vector<T> &list, std::size_t place) {
     if (place >= list.size())

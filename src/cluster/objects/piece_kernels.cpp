@@ -11,7 +11,7 @@
 namespace cldist::cluster {
 namespace {
 
-// One group for each piece. Everything is counted in elements.
+// Each work-group copies one piece. Offsets and sizes are in elements.
 constexpr const char *source = R"(
 #define PIECE_KERNELS(name, element)                                                                              \
     kernel void gather_##name(global const element *memory, global element *packed, global const ulong *pieces) { \

@@ -7,24 +7,25 @@
 
 namespace cldist::cluster {
 
-/// A piece of a buffer, and its place in packed memory, in bytes.
+/// A piece of a buffer and its offset in packed memory, in bytes.
 struct PieceCopy {
     std::size_t begin;
     std::size_t packed;
     std::size_t size;
 };
 
-/// Kernels that copy any number of pieces of a buffer to memory where they stand packed, or back.
+/// Kernels that gather any number of pieces of a buffer in packed memory, or scatter them back.
 /// Under the lock.
 class PieceKernels {
 public:
-    /// Builds the kernels.
+    /// Builds the kernels. If this fails, logs a warning.
     PieceKernels(cl_context context, cl_device_id device);
 
-    /// Whether there are kernels, and they may read (`gather`) or write the buffer.
+    /// Whether the kernels were built, and the buffer's flags let kernels read (`gather`) or write
+    /// it.
     [[nodiscard]] bool may_use(cl_mem buffer, bool gather) const;
-    /// Enqueues the copies from the buffer to `packed`, behind `waits`; `event` gets the event of
-    /// the end.
+    /// Enqueues a kernel that copies the pieces from the buffer to `packed`. `waits` is its wait
+    /// list, and `event` receives its event.
     cl_int enqueue_gather(cl_command_queue queue, cl_mem buffer, cl_mem packed,
                           std::span<const PieceCopy> pieces, std::span<const cl_event> waits,
                           cl_event *event);
@@ -42,7 +43,7 @@ private:
     Program program_;
     Kernel gather_bytes_, gather_words_, scatter_bytes_, scatter_words_;
     bool built_ = false;
-    std::size_t group_ = 64;  ///< work-items of a group, which copies a piece
+    std::size_t group_ = 64;  ///< work-items of a work-group, which copies one piece
 };
 
 }  // namespace cldist::cluster

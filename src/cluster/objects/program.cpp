@@ -11,7 +11,7 @@
 namespace cldist::cluster {
 
 ProgramObject::~ProgramObject() {
-    // An entry of a map has four words besides its value.
+    // A node of a std::map has four words besides its value.
     constexpr std::size_t node = 4 * sizeof(void *);
     count_of(Kind::program).more_bytes +=
         devices.bytes() + executables.bytes() +
@@ -103,7 +103,7 @@ bool KernelObject::reads_only(cl_uint index, const MemObject &memory) const {
 }
 
 Access KernelObject::access(cl_uint index, MemObject &memory) const {
-    // It may leave some bytes as they were.
+    // A kernel that writes may leave some bytes unchanged.
     return memory.whole(reads_only(index, memory) ? AccessMode::read : AccessMode::read_write);
 }
 
@@ -116,7 +116,7 @@ void KernelObject::set_argument(cl_uint index, Argument argument) {
 Homes KernelObject::find_homes() {
     const Locked lock;
     const auto of = [this](const Argument &argument) -> std::optional<Homes> {
-        // The end of a sampler changes no version.
+        // The release of a sampler does not change version_of_homes.
         const bool is_sampler = argument.sampler.get() != nullptr || argument.sampler.gone();
         if (!argument.set || argument.memory.gone() || is_sampler) return Homes{};
         MemObject *const memory = argument.memory.get();
@@ -183,7 +183,7 @@ cl_sampler native_sampler(SamplerObject &sampler, Space &space) {
     for (const auto &[of, native] : sampler.natives)
         if (of == &space) return native;
     cl_int code = CL_SUCCESS;
-    // A call of OpenCL 1, which every platform supports.
+    // A function of OpenCL 1, which every platform supports.
     const cl_sampler native = clCreateSampler(space.context.get(), sampler.normalized,
                                               sampler.addressing, sampler.filter, &code);
     check(code, "clCreateSampler");

@@ -13,7 +13,7 @@
 
 namespace cldist::cluster {
 
-/// What is known of a kernel's argument.
+/// The answers of clGetKernelArgInfo.
 struct ArgumentInfo {
     cl_kernel_arg_address_qualifier address = 0;
     cl_kernel_arg_access_qualifier access = 0;
@@ -22,26 +22,27 @@ struct ArgumentInfo {
     std::string name;
 };
 
-/// What is known of a kernel on a device.
+/// The answers of clGetKernelWorkGroupInfo for one device.
 struct OnDevice {
     std::size_t work_group_size = 0;
     std::array<std::size_t, 3> compile_work_group_size{};
     std::size_t preferred_multiple = 0;
-    cl_ulong local_size = 0;  ///< without that of arguments
+    cl_ulong local_size = 0;  ///< bytes, without arguments in local memory
     cl_ulong private_size = 0;
 };
 
 class Splitting;
 struct SourceFacts;
 
-/// The same in all processes.
+/// Information about a kernel. The same in all processes.
 struct KernelInfo {
     std::string name;
     std::string attributes;
-    cl_uint count = 0;                    ///< of arguments
-    std::vector<ArgumentInfo> arguments;  ///< empty if the platform doesn't tell
+    cl_uint count = 0;                    ///< number of arguments in the program's source
+    std::vector<ArgumentInfo> arguments;  ///< empty if the native platform does not report them
     std::vector<OnDevice> devices;        ///< in the order of the program's devices
-    /// Behind the program's arguments, which `count` says, it gets the whole launch's sizes.
+    /// Whether the kernel has further arguments behind the first `count`, for the sizes of the
+    /// whole launch.
     bool gets_launch = false;
 };
 
@@ -54,67 +55,68 @@ public:
 
     /// The native program of a space; null if it has none there.
     [[nodiscard]] cl_program native(const Space &space) const;
-    /// The devices that the program knows that it is for.
+    /// The handles of `devices` for the user's program (ContextObject::shown()).
     [[nodiscard]] std::vector<cl_device_id> shown_devices() const {
         return context->shown(devices);
     }
-    /// Whether it is for this device.
+    /// Whether the program object was created for this device.
     [[nodiscard]] bool has(const DeviceObject &device) const;
-    /// A sub-device has its parent's, too.
+    /// A sub-device can also use its parent's executable.
     [[nodiscard]] bool has_executable_for(const DeviceObject &device) const;
-    /// Builds for these devices have ended, `well` or not. `how` identifies the input: equal
-    /// numbers mean equal builds of the same program. After a failure every device has a separate
-    /// log.
+    /// Records that builds for these devices have succeeded (`well`) or failed. `how` is a hash of
+    /// the input: equal hashes mean equal builds of the same program. After a failure, the build
+    /// log of each device counts as different.
     void built_for(const DeviceList &built, bool well, std::uint64_t how);
-    /// The same where they have been compiled for: there is something to link.
+    /// The same for clCompileProgram. If it has succeeded, the program can be linked.
     void compiled_for(const DeviceList &built, bool well, std::uint64_t how);
-    /// For each device, the place of the first device that answers alike: it has the same type and
-    /// an equal build.
+    /// For each device, the index of the first device with the same type and an equal build. That
+    /// device answers queries for it.
     [[nodiscard]] const std::vector<std::size_t> &alike() const;
-    /// The processes of devices that answer for other devices.
+    /// The processes of the devices that answer queries (see alike()).
     [[nodiscard]] std::vector<Process> answerers() const;
 
     const Ref<ContextObject> context;
     const DeviceList devices;
-    /// Of what clCreateProgramWithSource made, or a binary that has it.
+    /// The source, if the program was created from source or from a binary that contains it.
     std::optional<std::string> source;
-    /// For a binary with the source: the options of its build, whatever options the program passes.
+    /// For a binary that contains the source: the options with which it was built. They replace the
+    /// options that the user's program passes.
     std::optional<std::string> options_of_source;
     std::vector<std::pair<Space *, Program>> natives;
-    /// Native kernels that no kernel object uses, for the next one of that name. NVIDIA's driver
-    /// (580) reads a kernel after its release if a command with it still waits for a user event, so
-    /// they are kept until the program is built again or ends.
+    /// A native kernel that no kernel object uses. The next kernel object of that name uses it.
+    /// NVIDIA's driver (580) reads a kernel after its release if a command with it still waits for
+    /// a user event, so it is kept until the program is built again or freed.
     struct IdleKernel {
         const Space *space;
         std::string name;
         Kernel kernel;
     };
     std::vector<IdleKernel> idle_kernels;
-    std::map<const DeviceObject *, std::string> build_options;  ///< as they were given
-    /// The devices that have one, in the order built.
+    std::map<const DeviceObject *, std::string> build_options;  ///< as passed
+    /// The devices for which there is an executable, in the order of the builds.
     DeviceList executables;
-    /// What stands for how it was made for a device.
+    /// For each device, a hash of the inputs of all builds for it.
     std::map<const DeviceObject *, std::uint64_t> made_of;
-    bool compiled = false;  ///< there is something to link
-    /// Of an aggregate device, once it has been built from source.
+    bool compiled = false;  ///< the program can be linked
+    /// For the single virtual device, after a build from source.
     std::shared_ptr<SourceFacts> facts;
-    /// Built from a source in which parts of launches see the whole (decision 32)
+    /// Whether the program was built from a changed source, in which the work-item functions of a
+    /// sub-range return the values of the whole launch (decision 32).
     bool is_adapted = false;
-    /// With clGetKernelArgInfo: it was built to.
+    /// Whether the user's program asked for -cl-kernel-arg-info, so that clGetKernelArgInfo works.
     bool tells_of_arguments = false;
-    unsigned kernels = 0;  ///< attached to it
+    unsigned kernels = 0;  ///< number of kernel objects
 
     /// Data that the processes have exchanged since the last build.
     struct Answers {
         std::map<std::string, std::shared_ptr<const KernelInfo>> kernels;
-        /// Of these, on an aggregate device.
+        /// For each kernel of the single virtual device.
         std::map<std::string, std::shared_ptr<Splitting>> splittings;
         std::map<cl_program_info, Blob> infos;
-        /// By place and parameter.
+        /// By index of the device and parameter.
         std::map<std::pair<std::size_t, cl_program_build_info>, Blob> build_infos;
-        /// By device; empty if not told yet.
-        std::vector<std::size_t> binary_sizes;
-        std::vector<std::size_t> alike;  ///< empty if not yet found
+        std::vector<std::size_t> binary_sizes;  ///< by device; empty if not yet exchanged
+        std::vector<std::size_t> alike;         ///< result of alike(); empty if not yet computed
     };
     mutable Answers answers;
 
@@ -129,12 +131,11 @@ public:
 
     struct Argument {
         bool set = false;
-        /// If it is neither a memory object, a sampler nor local memory.
+        /// Empty for a memory object, a sampler or local memory.
         std::vector<std::byte> value;
         std::size_t size = 0;
-        // Not held, because a program could not make the kernel release it (OpenCL 3.0,
-        // clSetKernelArg).
-        /// May be null for a memory object: then the kernel gets a null pointer.
+        // Weak, because the kernel must not keep its arguments alive (OpenCL 3.0, clSetKernelArg).
+        /// If `is_memory`, null means that the kernel gets a null pointer.
         Weak<MemObject> memory;
         Weak<SamplerObject> sampler;
         bool is_memory = false;
@@ -142,13 +143,14 @@ public:
         std::uint64_t version = 0;
     };
 
-    /// The native kernel with all arguments set. Throws an Error if the native platform refuses
-    /// one.
+    /// The native kernel with all arguments set. Throws an Error if the native platform refuses an
+    /// argument.
     cl_kernel native(Space &space);
     [[nodiscard]] bool reads_only(cl_uint index, const MemObject &memory) const;
     /// The kernel's access to the memory object in an argument.
     [[nodiscard]] Access access(cl_uint index, MemObject &memory) const;
-    /// The homes of its arguments' memory. None unless all arguments are set and exist. Any thread.
+    /// Where the memory of its arguments is bound. Home::none if an argument is not set or no
+    /// longer exists, or if it is a sampler. Any thread, not under the lock.
     [[nodiscard]] Homes homes() {
         const std::uint64_t version = version_of_homes.load(std::memory_order_acquire);
         const std::uint64_t known = homes_.load(std::memory_order_relaxed);
@@ -162,14 +164,14 @@ public:
     const Ref<ProgramObject> program;
     const std::shared_ptr<const KernelInfo> info;
     std::vector<Argument> arguments;
-    /// How it is split; null unless its device is an aggregate.
+    /// How launches are split. Null unless the device is the single virtual device.
     std::shared_ptr<Splitting> splitting;
 
 private:
     struct Native {
         Space *space;
         Kernel kernel;
-        std::vector<std::uint64_t> versions;  ///< of the arguments that it has
+        std::vector<std::uint64_t> versions;  ///< of the arguments that are set in `kernel`
     };
 
     [[nodiscard]] Homes find_homes();
@@ -177,7 +179,7 @@ private:
     void set_native(Native &native, cl_uint index);
 
     std::vector<Native> natives_;
-    // The version, and behind it 24 and two bits: what homes() was then.
+    // The result of homes(): version_of_homes, 24 bits of Homes::only, and two bits of Homes::home.
     static constexpr unsigned version_shift = 26;
     static constexpr MemoryId most_devices = (MemoryId{1} << (version_shift - 2)) - 1;
     std::atomic<std::uint64_t> homes_ = 0;

@@ -13,13 +13,15 @@
 
 namespace cldist::cluster {
 
-/// Promised results that are still on their way in this process. Null means that there are none.
+/// Promised results (see QueuePromises) that have not yet arrived in this process. A null member
+/// means that there are none.
 struct Promise {
-    /// All are in the program's memory, which may be used otherwise.
+    /// Ends when all results are in the program's memory and all transfers from it are complete.
     std::shared_ptr<Ending> landed;
-    std::shared_ptr<Ending> incoming;  ///< those of other processes' devices are there
-    /// When this process's program has set the user events that come before. Fails if it sets one
-    /// to a failure.
+    /// Ends when those results have arrived for which later uses of the program's memory must wait.
+    std::shared_ptr<Ending> incoming;
+    /// Ends when this process's program has set the earlier user events. Fails if it sets one of
+    /// them to an error code.
     std::shared_ptr<Ending> set;
 };
 inline bool is_open(const Promise &promise) {
@@ -34,10 +36,10 @@ inline Promise join_promises(const Promise &a, const Promise &b) {
 
 class QueueObject;
 
-/// Keeps account of this process's queues. Under the lock.
+/// Keeps records of this process's queues. Called under the lock.
 class QueueKeeper {
 public:
-    /// The queue is about to be freed.
+    /// Called when the queue is about to be freed.
     virtual void forget(QueueObject &queue) = 0;
 
 protected:
@@ -56,9 +58,9 @@ public:
         if (keeper != nullptr) keeper->forget(*this);
     }
 
-    /// Whether its device is this process's.
+    /// Whether its device belongs to this process.
     [[nodiscard]] bool is_native() const { return static_cast<bool>(native); }
-    /// The device's, for a queue of this process. Created on first use.
+    /// The device's resources, for a queue of this process. Created at the first use.
     [[nodiscard]] const std::shared_ptr<DeviceResources> &resources() {
         if (resources_ == nullptr) resources_ = space->resources_of(device->native);
         return resources_;
@@ -71,35 +73,35 @@ public:
 
     const Ref<ContextObject> context;
     const Ref<DeviceObject> device;
-    Space *const space;  ///< the device's, or null if it is another process's
+    Space *const space;  ///< of the device; null for a device of another process
     const cl_command_queue_properties properties;
-    std::vector<cl_queue_properties> property_list;  ///< as it was given
+    std::vector<cl_queue_properties> property_list;  ///< as passed
     Queue native;
     QueueId id = unordered;
-    /// An aggregate device's queue has a queue of each member, in the members' order. The program
-    /// does not see these (decision 32).
+    /// For a queue of the single virtual device: an internal queue of each member, in the members'
+    /// order (decision 32).
     std::vector<Ref<QueueObject>> lanes;
-    std::vector<QueueObject *> own_lanes;  ///< those of this process
-    QueueObject *whole = nullptr;          ///< for a lane, the aggregate queue that it belongs to,
-    std::size_t lane = 0;                  ///< and its place there
-    QueueKeeper *keeper = nullptr;         ///< null unless the queue is this process's
-    /// Since the last clFinish began; commands without the lock set it, too.
+    std::vector<QueueObject *> own_lanes;  ///< the lanes on devices of this process
+    QueueObject *whole = nullptr;          ///< for a lane: the queue that contains it
+    std::size_t lane = 0;                  ///< for a lane: its index in `whole->lanes`
+    QueueKeeper *keeper = nullptr;         ///< null unless the device belongs to this process
+    /// Whether a command was enqueued since the last clFinish began. Also set without the lock.
     std::atomic<bool> used = false;
-    std::shared_ptr<Ending> finished;  ///< when that ends
+    std::shared_ptr<Ending> finished;  ///< ends when the last clFinish ends
     QueuePromises<Promise> promises;   ///< a lane uses those of `whole`
-    /// The user events that its commands wait for, directly or through other commands, since the
-    /// last clFinish ended. A lane uses those of `whole`.
+    /// The user events that its commands since the last clFinish wait for, directly or indirectly.
+    /// A lane uses those of `whole`.
     QueuePromises<OpenUserEvents> user_events;
-    /// Counts the commands that noted some: whether one did so during a clFinish.
+    /// The number of commands that added user events, which shows additions during a clFinish.
     unsigned user_events_noted = 0;
-    /// Whether a command without wait list would wait for some of them, as of the last command that
-    /// all processes know.
+    /// Whether the next command would wait for user events even without a wait list. Commands that
+    /// some processes leave out do not change it.
     std::atomic<bool> behind_user_events = false;
     [[nodiscard]] QueuePromises<Promise> &promised() {
         return whole != nullptr ? whole->promises : promises;
     }
 
-    /// The place of its next command.
+    /// How the queue orders its next command.
     [[nodiscard]] Place place_of(cl_command_type type, bool has_wait_list) const {
         if (in_order()) return Place::in_order;
         if (type == CL_COMMAND_BARRIER)
@@ -107,7 +109,8 @@ public:
         return type == CL_COMMAND_MARKER && !has_wait_list ? Place::behind_all : Place::unordered;
     }
 
-    /// Out of order, and had a barrier: later commands wait for more than their wait lists.
+    /// Whether an out-of-order queue has had a barrier, so that later commands wait for more than
+    /// their wait lists.
     bool has_barrier = false;
 
 private:

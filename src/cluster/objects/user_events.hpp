@@ -10,14 +10,15 @@
 
 namespace cldist::cluster {
 
-/// The part of a user event that commands keep which wait for it.
+/// The state of a user event, which commands that wait for it share.
 struct UserEvent {
-    std::uint64_t number;      ///< no other one's, ever
-    bool is_complete = false;  ///< whether it is set to CL_COMPLETE, as all processes know
+    std::uint64_t number;      ///< unique, never reused; the same in all processes
+    bool is_complete = false;  ///< all processes know that it is set to CL_COMPLETE
 };
 
-/// User events of which not all processes know at the same place of the program that they are set
-/// to CL_COMPLETE. Under the lock.
+/// A set of user events. Events are removed when all processes know, at the same point of the
+/// program, that they are set to CL_COMPLETE. The set is therefore the same in all processes. Under
+/// the lock.
 class OpenUserEvents {
 public:
     void add(std::shared_ptr<const UserEvent> event) {
@@ -36,14 +37,14 @@ public:
         else
             for (const auto &event : others.events_) add(event);
     }
-    /// Whether there are some; of many that stays so.
+    /// Whether the set contains events. Remains true after more than `most` were added.
     [[nodiscard]] bool any() const {
         if (!events_.empty())
             std::erase_if(events_, [](const auto &event) { return event->is_complete; });
         return many_ != 0 || !events_.empty();
     }
-    /// Equal sets have equal names, and other sets have other names; 0 if there are none. If many
-    /// events are added once more, their name may change.
+    /// A hash of the set; 0 if it is empty. After more than `most` events were added, adding an
+    /// event again may change the hash.
     [[nodiscard]] std::uint64_t name() const {
         if (!any() || many_ != 0) return many_;
         std::uint64_t sum = 0;
@@ -60,7 +61,7 @@ private:
     }
 
     mutable std::vector<std::shared_ptr<const UserEvent>> events_;
-    std::uint64_t many_ = 0;  // their name, if they are too many to be kept one by one
+    std::uint64_t many_ = 0;  // the hash of a set that is too large to store; otherwise 0
 };
 
 }  // namespace cldist::cluster
