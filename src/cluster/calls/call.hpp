@@ -1,4 +1,4 @@
-/// What calls.def says of OpenCL's functions.
+/// The descriptions of OpenCL's functions in calls.def, as constants.
 #pragma once
 
 #include <algorithm>
@@ -25,76 +25,69 @@ constexpr std::uint64_t mixed(std::uint64_t x) {
     return x ^ x >> 31;
 }
 
-/// An argument of a function: what it is, and what else must be known to copy it.
+/// An argument of a function: its kind, and which other arguments it depends on.
 struct Argument {
     enum class Kind : unsigned char {
         // Compared between the processes:
-        object,  ///< a handle, by the object's number
-        scalar,  ///< a number
-        /// A number of bytes or elements for which there is room; meaningless where that is NULL.
-        capacity,
-        status,  ///< 0 or a negative code
-        count,   ///< of elements of the arrays that name it; compared with these
-        /// Of the texts or blobs that name it, an array of sizes; compared with these.
-        lengths,
-        objects,    ///< an array of handles
-        wait_list,  ///< an array of events
-        range,      ///< an array of sizes; of more than three none is looked at
-        triple,     ///< three sizes
-        text,       ///< up to its 0
-        /// An array of texts, of these lengths or, where they are 0 or not there, up to their 0.
-        texts,
-        blobs,  ///< an array of blocks of bytes
-        pairs,  ///< a property list: names and values, up to a name that is 0 or unknown
-        list,   ///< values up to one that is 0
-        /// A property list of which the first name says all: there are no such properties.
-        first,
-        region,        ///< a cl_buffer_region, if the argument that it names says so
-        image_format,  ///< a cl_image_format
-        image_desc,    ///< a cl_image_desc, of which the image's type says what is read
-        /// A scalar's bytes or an object's number; of other values nothing: see cluster.md.
-        kernel_argument,
-        mapping,  ///< an address that a map of the object returned, by the mapping's number
-        // Only whether it is NULL is compared:
-        bytes,     ///< the program's memory, of so many bytes
-        pattern,   ///< the same, if there are patterns of that size
-        box,       ///< the program's memory, as region, origin and pitches say
-        pixels,    ///< the program's memory, as the image's region and pitches say
-        color,     ///< four components, or one if the image has depths
-        callback,  ///< a function of the program's
-        /// An address of the program's, handed back to its function; without that it must be NULL.
-        user_data,
-        out,  ///< where something is written
+        object,           ///< a handle, by the object's number
+        scalar,           ///< a number
+        capacity,         ///< the size of the output array `of`; ignored if that is NULL
+        status,           ///< 0 or a negative error code
+        count,            ///< the number of elements of other arguments; compared with those
+        lengths,          ///< the lengths of texts or blobs, as an array; compared with those
+        objects,          ///< an array of handles
+        wait_list,        ///< an array of events
+        range,            ///< an array of up to three sizes; ignored if there are more
+        triple,           ///< three sizes
+        text,             ///< a null-terminated string
+        texts,            ///< an array of strings; null-terminated if their length is 0 or missing
+        blobs,            ///< an array of blocks of bytes
+        pairs,            ///< a property list: names and values, up to a name that is 0 or unknown
+        list,             ///< a 0-terminated list of values
+        first,            ///< a property list that must be empty: only its first name is compared
+        region,           ///< a cl_buffer_region, if `of` is CL_BUFFER_CREATE_TYPE_REGION
+        image_format,     ///< a cl_image_format
+        image_desc,       ///< a cl_image_desc, as far as its image type uses it (as_read())
+        kernel_argument,  ///< bytes of a scalar, or number of an object; see docs/cluster.md
+        mapping,          ///< an address from a map of `of`; compared by range, recorded by number
+        // Compared only for being NULL:
+        bytes,      ///< the program's memory, of `of` bytes
+        pattern,    ///< a fill pattern of `of` bytes, if that is a valid size
+        box,        ///< the program's memory, by region, origin and pitches
+        pixels,     ///< the program's memory, by the image's region and pitches
+        color,      ///< four components, or one for a depth image
+        callback,   ///< a function of the program
+        user_data,  ///< an address for the callback `of`; must be NULL without a callback
+        out,        ///< the address for a result
         // Not compared:
-        code,  ///< where the code is written
+        code,  ///< the address for the error code
     };
     Kind kind = Kind::code;
     std::string_view name{};
-    /// The argument that says how many elements or bytes there are, or of what, or for what.
+    /// The argument on which this one depends: its number of elements or bytes, object or callback.
     std::string_view of{};
-    std::string_view lengths{};  ///< the argument that says how long each element is
+    std::string_view lengths{};  ///< the argument with the length of each element
 
     static constexpr std::size_t none = ~std::size_t{0};
-    std::size_t of_place = none;       ///< the place of `of` in the call
-    std::size_t lengths_place = none;  ///< the place of `lengths`
+    std::size_t of_place = none;       ///< the index of the argument `of` in the call
+    std::size_t lengths_place = none;  ///< the index of the argument `lengths`
 
-    /// Whether the log has a number for it.
+    /// Whether the call log records a number for it.
     [[nodiscard]] constexpr bool is_valued() const {
         return kind < Kind::bytes && kind != Kind::count && kind != Kind::lengths;
     }
-    /// Whether only its being NULL is recorded.
+    /// Whether the call log only records whether it is NULL.
     [[nodiscard]] constexpr bool is_address() const {
         return kind >= Kind::bytes && kind != Kind::code;
     }
 };
 
-/// When all processes must make the same calls. Callbacks come at another moment in each process,
-/// and so may the threads that set user events; these may set them, release objects and, in a
-/// callback, ask for the state of its event.
+/// Which calls all processes must make alike. Callbacks, and threads that set user events, run at
+/// different times in each process. They may only set user events, release objects and, in a
+/// callback, query the event. `by_creator`: calls by the thread that created the event.
 enum class Comparison { never, always, outside_callbacks, by_creator };
 
-/// The numbers of functions in records, from 1. `none` is for calls that are never recorded for
-/// other processes.
+/// The numbers of functions in the records of a central host, from 1. `none`: never recorded.
 enum class CallNumber : unsigned {
     none,
 #define CLDIST_CALL(function, ...) function,
@@ -104,11 +97,11 @@ enum class CallNumber : unsigned {
 #include "cluster/calls/calls.def"
 };
 
-/// A function whose calls are made through the platform's table.
+/// An OpenCL function in the platform's dispatch table.
 struct Call {
     static constexpr std::size_t most_arguments = 14;
     static constexpr std::size_t most_values = 12;
-    /// The place in `values` of the addresses: a bit for each that is NULL.
+    /// The element of `values` for all addresses: a mask with a bit for each NULL.
     static constexpr std::size_t addresses = most_arguments;
 
     constexpr Call(std::string_view the_function, Comparison the_comparison,
@@ -122,7 +115,7 @@ struct Call {
         bool has_addresses = false;
         for (std::size_t i = 0; i < count; ++i) {
             Argument &argument = arguments[i];
-            // The texts or blobs that name an array of lengths say how many there are.
+            // An array of lengths has as many elements as the texts or blobs that refer to it.
             for (const Argument &other : arguments)
                 if (argument.kind == Argument::Kind::lengths && other.lengths == argument.name)
                     argument.of = other.of;
@@ -135,33 +128,33 @@ struct Call {
         if (has_addresses) values[value_count++] = addresses;
     }
 
-    /// The place of the argument with that name. Does not compile if there is none.
+    /// The index of the argument with that name. Does not compile if there is none.
     [[nodiscard]] constexpr std::size_t place(std::string_view name) const {
         std::size_t i = 0;
         while (arguments.at(i).name != name) ++i;
         return i;
     }
-    /// Whether a central host sends such calls to the other processes: what is compared in a
-    /// replicated host, and what an object's life depends on.
+    /// Whether a central host sends such calls to the other processes: calls that a replicated host
+    /// compares, calls that change reference counts, and clFlush.
     [[nodiscard]] constexpr bool is_followed() const {
         return comparison != Comparison::never || function.starts_with("clRetain") ||
                function.starts_with("clRelease") || function == "clFlush";
     }
-    /// Whether it enqueues a command in the queue that is its first argument.
+    /// Whether it enqueues a command. The queue is then its first argument.
     [[nodiscard]] constexpr bool enqueues() const { return function.starts_with("clEnqueue"); }
 
     std::string_view function;
     Comparison comparison;
     CallNumber number;
-    std::uint64_t hash;  ///< of the texts: addresses differ between processes
+    std::uint64_t hash;  ///< of the names of the function and its arguments
     std::size_t count;
     std::array<Argument, most_arguments> arguments{};
     std::size_t value_count = 0;
-    /// What a call is recorded by: places of arguments, `addresses`.
+    /// The values that are recorded of a call: indices of arguments, and `addresses` at the end.
     std::array<std::size_t, most_values> values{};
 };
 
-/// How calls.def writes arguments.
+/// The functions that calls.def uses for arguments, and a constant `Call` for each OpenCL function.
 namespace calls {
 
 using Kind = Argument::Kind;
@@ -235,7 +228,7 @@ constexpr Argument code(std::string_view name) { return {Kind::code, name}; }
 
 }  // namespace calls
 
-/// Whether a process may leave such a command out if it has nothing to do for it
+/// Whether a process may leave out such a command if it has nothing to do for it
 /// (CL/cl_ext_attach.h).
 constexpr bool can_be_left_out(const Call &call) {
     constexpr std::array<std::string_view, 7> all{
@@ -245,7 +238,7 @@ constexpr bool can_be_left_out(const Call &call) {
     return std::find(all.begin(), all.end(), call.function) != all.end();
 }
 
-/// Recorded as the last call when the program ends.
+/// Recorded as the last call at the end of the program.
 inline constexpr Call program_end{"the end of the program", Comparison::always, {}};
 
 }  // namespace cldist::cluster

@@ -18,14 +18,14 @@ std::string value_text(Argument::Kind kind, std::uint64_t value) {
     return (hexadecimal ? "0x" : "") + std::string(digits.begin(), end);
 }
 
-/// Takes from the front of `list` what is before the next ", ".
+/// Removes the first element of a list with separators ", ", and returns it.
 std::string_view next_of(std::string_view &list) {
     const std::string_view next = list.substr(0, list.find(", "));
     list.remove_prefix(std::min(list.size(), next.size() + 2));
     return next;
 }
 
-/// " (argument size)" for two calls of one function; nothing for others.
+/// For example " (argument size)". Empty for calls of different functions.
 std::string differing_arguments(std::string_view a, std::string_view b) {
     const std::size_t function = a.find('(') + 1;
     if (function == 0 || a.substr(0, function) != b.substr(0, function)) return "";
@@ -59,7 +59,7 @@ void CallLog::record(const Call &call, std::span<const std::uint64_t> values) {
     if (number % checkpoint == 0) keep_checkpoint(number);
 }
 
-// Most programs have one thread that calls.
+// The calling thread of most programs needs no atomic addition.
 void CallLog::count_aside() {
     if (counting_thread_ == std::this_thread::get_id())
         asides_of_one_thread_.store(asides_of_one_thread_.load(std::memory_order_relaxed) + 1,
@@ -102,7 +102,7 @@ std::optional<std::uint64_t> CallLog::hash_after(std::uint64_t number) const {
         const std::uint64_t hash = calls_[number % ring].hash.load(std::memory_order_acquire);
         if (in_ring(number)) return hash;
     }
-    // A checkpoint is kept before its call leaves the ring.
+    // The hash of a checkpoint is stored before its call leaves the ring.
     const std::uint64_t index = number / checkpoint;
     if (number % checkpoint != 0 || number > count_.load(std::memory_order_acquire)) return {};
     const std::uint64_t hash = checkpoints_[index % checkpoints].load(std::memory_order_acquire);
@@ -112,7 +112,7 @@ std::optional<std::uint64_t> CallLog::hash_after(std::uint64_t number) const {
 
 std::vector<CallHash> CallLog::known() const {
     const std::uint64_t count = count_.load(std::memory_order_acquire);
-    const std::uint64_t begin = count - std::min(count, ring);  // of the ring
+    const std::uint64_t begin = count - std::min(count, ring);  // first call in the ring
     std::vector<CallHash> hashes;
     const auto add = [&](std::uint64_t number) {
         if (const auto hash = hash_after(number)) hashes.push_back({number, *hash});

@@ -4,15 +4,15 @@
 
 namespace cldist::cluster {
 
-/// The platform's reports to libcldist-host, if that is preloaded (docs/dev/decisions/0036).
+/// A function of libcldist-host; null if that is not preloaded (decision 36).
 template <typename Function>
 Function *host_function(const char *name) {
     return reinterpret_cast<Function *>(dlsym(RTLD_DEFAULT, name));
 }
 
-/// While it lives the calling thread is in a call of OpenCL: what the program's callbacks ask for
-/// meanwhile is answered in this process. `all_make_it`: all processes make the call. `waits`: it
-/// only waits.
+/// Tells libcldist-host that the calling thread is in an OpenCL call during this object's lifetime.
+/// System calls of the thread, also in the program's callbacks, then return this process's results.
+/// `all_make_it`: all processes make the call. `waits`: it only waits.
 class OpenclCall {
 public:
     explicit OpenclCall(bool all_make_it, bool waits = false) {

@@ -1,4 +1,4 @@
-/// A central host's records for the processes that follow its calls: contiguous bytes. Pure.
+/// The records of calls that a central host sends to the other processes: contiguous bytes. Pure.
 #pragma once
 
 #include <condition_variable>
@@ -12,7 +12,7 @@
 
 namespace cldist::cluster {
 
-/// Makes a record: small numbers take a byte.
+/// Writes a record. Numbers have a variable length; small numbers take one byte.
 class RecordWriter {
 public:
     void number(std::uint64_t value) {
@@ -31,7 +31,7 @@ private:
     std::vector<std::byte> record_;
 };
 
-/// Takes the same from records. Throws std::out_of_range if there is less.
+/// Reads records. Throws std::out_of_range if they are too short.
 class RecordReader {
 public:
     RecordReader() = default;
@@ -46,8 +46,8 @@ public:
         }
         throw std::out_of_range("a number in a record has more than 64 bits");
     }
-    /// How many elements follow, of at least a byte each. Nothing if the array is absent, unlike an
-    /// empty one.
+    /// The number of elements of an array, of at least a byte each. Nothing if the array is NULL,
+    /// which differs from an empty array.
     std::optional<std::size_t> elements() {
         const std::uint64_t count = number();
         if (count == 0) return {};
@@ -66,14 +66,13 @@ private:
     std::span<const std::byte> rest_;
 };
 
-/// Records on their way out: one thread at a time puts them in order, another one takes all that
-/// there are.
+/// A queue of records to be sent. One thread at a time appends records, another takes them all.
 class Recorder {
 public:
-    /// Keeps so many bytes, or one record.
+    /// Holds at most `most_bytes` bytes, or one larger record.
     explicit Recorder(std::size_t most_bytes) : most_bytes_(most_bytes) {}
 
-    /// Waits while there is no room: the other processes are slower.
+    /// Blocks while the queue is full because the other processes are slower.
     void append(std::span<const std::byte> record) {
         std::unique_lock lock(mutex_);
         taken_.wait(lock, [&] {
@@ -85,7 +84,7 @@ public:
         lock.unlock();
         appended_.notify_one();
     }
-    /// No more come.
+    /// No more records will be appended.
     void close() {
         {
             const std::lock_guard lock(mutex_);
@@ -94,8 +93,8 @@ public:
         appended_.notify_one();
     }
 
-    /// Puts all that there is in place of what is in `records`, which may be nothing. Returns
-    /// whether more may come.
+    /// Replaces the contents of `records` with all records, possibly none. Returns whether more
+    /// records may be appended.
     bool take(std::vector<std::byte> &records) {
         bool more = false;
         {
@@ -105,7 +104,7 @@ public:
         taken_.notify_one();
         return more;
     }
-    /// The same, once there is something, or the end.
+    /// The same, after waiting for a record or close().
     bool wait_and_take(std::vector<std::byte> &records) {
         bool more = false;
         {
@@ -119,7 +118,7 @@ public:
         return more;
     }
 
-    /// How many records there were.
+    /// The number of records appended.
     [[nodiscard]] std::uint64_t count() const {
         const std::lock_guard lock(mutex_);
         return count_;

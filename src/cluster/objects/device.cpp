@@ -207,9 +207,9 @@ void join_info(DeviceInfos &all, const DeviceInfos &one, cl_device_info param, J
     }
 }
 
-// The infos of a single virtual device. Limits and features are those that all members have.
-// Compute units are added up. Memory sizes are not, because each member may have a copy of a whole
-// buffer.
+// The infos of a single virtual device: those of the first member, with limits and features reduced
+// to what all members have. Compute units are added up. Memory sizes are not, because each member
+// may have a copy of a whole buffer.
 DeviceInfos infos_of_all(const std::vector<Ref<DeviceObject>> &members) {
     DeviceInfos all = members.front()->infos;
     const auto least = [](auto a, auto b) { return std::min(a, b); };
