@@ -48,8 +48,7 @@ struct Events {
     }
 };
 
-/// Buffers of a call (one buffer with an offset, or a list with offsets or NULL) and their
-/// properties.
+/// The sources or destinations of a call. `offsets` may be NULL. check_objects() fills `memory`.
 struct Buffers {
     const cl_mem *list;
     const size_t *offsets;
@@ -59,8 +58,8 @@ struct Buffers {
     [[nodiscard]] const Memory &at(std::size_t i) const { return memory[i]; }
 };
 
-/// Combines elements with a kernel of the program or of the library. Without both, nothing is
-/// combined.
+/// How elements are combined: with the program's kernel, with a kernel of the library for a
+/// datatype and an operator, or not at all.
 struct Combination {
     std::size_t element = 1;
     cl_kernel kernel = nullptr;
@@ -105,7 +104,7 @@ void check_lists(const Call &call) {
         throw Error(CL_INVALID_VALUE, "a list of queues or buffers is NULL");
 }
 
-// Returns the common context.
+// Checks the objects and fills Buffers::memory. Returns their common context.
 cl_context check_objects(Call &call) {
     for (const cl_command_queue queue : call.queues)
         if (queue == nullptr || !query<cl_context>(queue, CL_QUEUE_CONTEXT))
@@ -202,8 +201,7 @@ bool check_overlap(const Call &call) {
     return in_place;
 }
 
-// The processes of the queues' devices, or their hosts. Empty if all devices belong to this
-// process.
+// The processes or hosts (`param`) of the queues' devices. Empty on platforms other than cldist's.
 std::vector<cl_uint> places_of(std::span<const cl_command_queue> queues, cl_device_info param) {
     std::vector<cl_uint> all;
     for (const cl_command_queue queue : queues) {
@@ -247,7 +245,7 @@ void give(const Events &events, Event event) {
     if (events.event != nullptr) *events.event = event.give();
 }
 
-// On local devices, so few bytes are processed faster in one queue than in several.
+// On local devices, one queue is faster than several for up to this many bytes.
 constexpr std::size_t small = std::size_t{64} << 10U;
 
 void run(Call call) {
@@ -261,7 +259,7 @@ void run(Call call) {
         check_range(call.sources.at(i), source_size(call), combination.element);
     for (std::size_t i = 0; i < call.destinations.count; ++i)
         check_range(call.destinations.at(i), destination_size(call), combination.element);
-    // Calls that may be refused come before the first enqueue.
+    // Calls that may fail come before the first command is enqueued.
     std::optional<Operator> op;
     cl_kernel kernel = combination.kernel;
     if (const auto &of = combination.datatype_and_op; of)

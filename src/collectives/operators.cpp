@@ -51,16 +51,16 @@ const Datatype &find(cl_channel_type type) {
     return *found;
 }
 
-// Integers wrap around. Signed integers are combined as unsigned integers if they could overflow.
 std::string kernel_name(const Combining &op) { return fmt::format("combine_{:x}", op.op); }
 
+// Integers wrap around. Signed integers are combined as unsigned integers if they could overflow.
 std::string source_of(const Datatype &type, const Combining &op) {
     const std::string name = type.name;
     const bool half = name == "half";
     std::string in = half ? "float" : name;
     const bool wraps = op.op == CL_REDUCTION_SUM || op.op == CL_REDUCTION_PROD;
     if (type.integer && wraps && name.front() != 'u') in = "u" + name;
-    // C promotes small types to int.
+    // C promotes small types to int, which may overflow.
     if (type.integer && wraps && type.size < 4) in = "uint";
     const std::string load = half ? "vload_half({1} + k, {0})" : "({2}){0}[{1} + k]";
     const auto loaded = [&](const char *array) {
@@ -88,7 +88,7 @@ std::string source_of(const Datatype &type, const Combining &op) {
         kernel_name(op), name, body);
 }
 
-// Programs of this many contexts are kept. They keep their contexts alive.
+// The programs of this many contexts are kept. They keep their contexts alive.
 constexpr std::size_t most_contexts = 4;
 
 std::vector<cl_device_id> devices_of(cl_context context) {

@@ -11,8 +11,7 @@
 
 namespace cldist::collectives {
 
-/// A buffer from `offset` on, and its parent. The parent of a buffer that is no sub-buffer is the
-/// buffer.
+/// A buffer from `offset` on. `whole` is its parent, or the buffer itself if it has none.
 struct Memory {
     cl_mem buffer;
     std::size_t offset;  ///< bytes
@@ -34,8 +33,8 @@ public:
            bool ordered, bool on_first, bool wanted);
 
     void copy(std::size_t queue, const Memory &to, const Memory &from, std::size_t size);
-    /// Combines elements. `combine` is a kernel as the header describes, or an Operator's kernel.
-    /// Offsets are multiples of `element`.
+    /// Combines elements. `combine` is a user-provided kernel (see the header) or an Operator's
+    /// kernel. Offsets are multiples of `element`.
     void combine(std::size_t queue, cl_kernel combine, bool is_operator, std::size_t element,
                  const Memory &to, const Memory &from, std::size_t size);
     /// Enqueues the end of the command. Returns its event if `wanted`.

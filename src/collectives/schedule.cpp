@@ -11,7 +11,7 @@ namespace {
 constexpr std::size_t large_broadcast = std::size_t{512} << 10U;
 constexpr std::size_t large_reduction = std::size_t{1} << 20U;
 constexpr std::size_t fewest_for_parts = 4;
-// From this number on, a tree is faster than a first process that combines all.
+// From this number of processes on, a tree is faster than through_first.
 constexpr std::size_t fewest_for_tree = 9;
 
 // Preferred alignment of parts in bytes. A kernel must get the whole buffer, or a copy, if a part
@@ -33,8 +33,7 @@ struct Part {
     std::size_t size;
 };
 
-// One of `n` nearly equal parts. A part has whole elements, or whole grains if there are enough of
-// them.
+// One of `n` nearly equal parts: whole elements, or whole grains if there are enough of them.
 Part part_of(const Task &task, std::size_t n, std::size_t index) {
     std::size_t unit = task.element;
     const std::size_t divisor = std::gcd(unit, grain);
@@ -64,14 +63,14 @@ public:
     Schedule take() { return std::move(schedule_); }
 
     // Combines the bytes at `offset` of the run's sources, in their order, into `to`. With
-    // `behind`, also with the contents of `to`.
+    // `behind`, starts with the contents of `to`.
     void combine_run(const Run &run, const Place &to, std::size_t offset, std::size_t size,
                      bool behind = false) {
         for (std::size_t i = run.begin; i < run.end; ++i)
             add(behind || i != run.begin, to, source(i, offset), size);
     }
 
-    // Each destination of `all` has its part and receives the other parts.
+    // Each destination in `all` has its own part and receives the other parts.
     template <typename PartOf>
     void exchange(const std::vector<std::size_t> &all, const PartOf &part_of) {
         const std::size_t n = all.size();
@@ -127,7 +126,7 @@ void all_gather(Maker &maker, const Task &task) {
         }
 }
 
-// If it is in place, the sources are copied first.
+// In place, the sources are copied first.
 void all_to_all(Maker &maker, const Task &task) {
     const std::size_t n = task.n;
     for (std::size_t i = 0; task.in_place && i < n; ++i)
@@ -216,7 +215,8 @@ void all_reduce_parts(Maker &maker, const Task &task) {
     std::vector<Place> to;
     for (std::size_t i = 0; i < task.n; ++i) {
         const auto [begin, size] = part(i);
-        // No other device reads this part of its source.
+        // In place, this part of the source is needed until all pieces are combined. No other
+        // device reads it.
         const bool aside = task.in_place && gives[i];
         to.push_back(aside ? maker.reserve(i, size) : destination(i, begin));
         for (const std::vector<Piece> &pieces : has)
@@ -276,7 +276,7 @@ void reduce_scatter(Maker &maker, const Task &task) {
         maker.copy(destination(i), to[i], task.bytes);
 }
 
-// Neighbours in one process need no message.
+// A chain, in which neighbours of one process need no message.
 void scan(Maker &maker, const Task &task) {
     maker.copy(destination(0), source(0), task.bytes);
     for (std::size_t i = 1; i < task.n; ++i) {

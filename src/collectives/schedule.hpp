@@ -25,25 +25,22 @@ constexpr Kind all_kinds[] = {Kind::broadcast,  Kind::scatter,        Kind::gath
 
 /// The algorithm of the processes, or of the devices if there is only one process.
 enum class Algorithm {
-    linear,  ///< from one source or to one destination; the cluster platform sends from one source
-             ///< through a
-             /// tree
-    parts,   ///< each gets one part, and then the parts are exchanged
+    /// From one source, which the cluster platform does through a tree, or to one destination.
+    linear,
+    parts,          ///< each receives or combines one part, and then all exchange their parts
     pairwise,       ///< each reads from all others, from a different one in each step
-    through_first,  ///< the first combines all and sends the result to the others
-    /// Each step halves the number of partial results; the first sends the result to the others.
-    tree,
-    chain  ///< one after the other
+    through_first,  ///< the first combines all sources and sends the result to the others
+    tree,           ///< like through_first, but each step halves the number of partial results
+    chain           ///< one after the other
 };
 [[nodiscard]] const char *name_of(Algorithm algorithm);
 
-/// Chooses the algorithm for `devices` devices in `processes` processes (for a broadcast: hosts).
-/// `bytes` is bytes_to_copy of the call.
+/// Chooses the algorithm for `devices` devices that form `processes` runs (runs_of()). `bytes` is
+/// bytes_to_copy of the call.
 [[nodiscard]] Algorithm choose(Kind kind, std::size_t processes, std::size_t devices,
                                std::size_t bytes);
 
-/// A source, a destination, or memory of the library for destination `index`, and an offset in
-/// bytes.
+/// `offset` bytes into a source, a destination, or the library's memory for destination `index`.
 enum class Role { source, destination, own };
 struct Place {
     Role role;
@@ -78,7 +75,7 @@ struct Task {
     std::vector<std::uint32_t> processes{};
 };
 
-/// Neighbouring devices of one process.
+/// Neighbouring devices of one process (for a broadcast: of one host).
 struct Run {
     std::size_t begin;
     std::size_t end;
