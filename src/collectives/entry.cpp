@@ -1,5 +1,4 @@
-// The entry points of CL/cl_ext_collective.h. Each checks the arguments and enqueues the steps of a
-// schedule.
+// The entry points of CL/cl_ext_collective.h. They check arguments and enqueue a schedule's steps.
 
 #include <algorithm>
 #include <new>

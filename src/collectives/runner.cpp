@@ -50,8 +50,7 @@ Runner::Runner(std::span<const cl_command_queue> queues, std::span<const cl_even
     waits_ = begun_.size();
     serial_ = lanes_.front().in_order && (on_first || lanes_.size() == 1);
     if (lanes_.size() == 1 || ordered_) return;
-    // Commands of each queue use memory of other queues' devices. Therefore no queue begins before
-    // all queues may begin.
+    // Commands use memory of other queues' devices, so no queue begins before all queues may begin.
     for (const Lane &lane : lanes_) {
         if (!lane.in_order || &lane == &lanes_.front()) continue;
         events_.push_back(enqueue_marker(lane.queue, {}));
@@ -98,8 +97,7 @@ void Runner::enqueue(std::size_t queue, const Memory &to, const Memory &from, co
     // The command's event fails if any step fails.
     const bool asked = chained || wanted_;
     check(step(lane.queue, count_of(events), data_of(events), asked ? event.out() : nullptr), call);
-    // Later steps follow the first step in the queue, but each step must fail if the wait list
-    // fails.
+    // Later steps follow the first in the queue, but each must fail if the wait list fails.
     if (serial_) begun_.resize(waits_);
     if (!asked) return;
     if (chained) {
@@ -188,8 +186,7 @@ Event Runner::end() {
     Event last;
     const bool others = !ordered_ && std::any_of(lanes_.begin() + 1, lanes_.end(),
                                                  [](const Lane &lane) { return lane.in_order; });
-    // In an in-order queue, later commands wait for the end of this command. With only one queue no
-    // marker is necessary.
+    // In an in-order queue, later commands wait for this command; a single queue needs no marker.
     if (wanted_ || others || (!ordered_ && !serial_ && lanes_.size() > 1 && first.in_order))
         last = enqueue_marker(first.queue, all);
     for (const Lane &lane : lanes_) {

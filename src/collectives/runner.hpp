@@ -11,7 +11,7 @@
 
 namespace cldist::collectives {
 
-/// A buffer from `offset` on. `whole` is its parent, or the buffer itself if it has none.
+/// A buffer from `offset` on. `whole` is its parent, or the buffer itself if it is no sub-buffer.
 struct Memory {
     cl_mem buffer;
     std::size_t offset;  ///< bytes
@@ -61,8 +61,7 @@ private:
     /// bytes.
     void wait_for(cl_mem whole, bool write, std::vector<cl_event> &events);
     void note(cl_mem whole, bool write, cl_event event);
-    /// The kernel argument for `size` bytes of memory. Its `offset` is the start of these bytes in
-    /// the argument.
+    /// The kernel argument for `size` bytes of memory, which begin at its `offset`.
     Memory argument(const Memory &memory, std::size_t size);
     Memory aside(cl_context context, std::size_t size);
     [[nodiscard]] Event enqueue_marker(cl_command_queue queue, const std::vector<cl_event> &events);

@@ -14,8 +14,8 @@ constexpr std::size_t fewest_for_parts = 4;
 // From this number of processes on, a tree is faster than through_first.
 constexpr std::size_t fewest_for_tree = 9;
 
-// Preferred alignment of parts in bytes. A kernel must get the whole buffer, or a copy, if a part
-// is not aligned on the device.
+// Preferred alignment of parts in bytes. For parts that are not aligned for a device, kernels get
+// the whole buffer or a copy.
 constexpr std::size_t grain = 1024;
 
 constexpr Place source(std::size_t index, std::size_t offset = 0) {
@@ -53,8 +53,7 @@ public:
     void combine(const Place &to, const Place &from, std::size_t size) {
         add(true, to, from, size);
     }
-    // Reserves memory of the library on a destination's device. `index` is 0 if there is only one
-    // destination.
+    // Reserves memory of the library for a destination; `index` is 0 if there is only one.
     Place reserve(std::size_t index, std::size_t size) {
         const Place place = own(index, schedule_.own[index]);
         schedule_.own[index] += (size + grain - 1) / grain * grain;
@@ -215,8 +214,7 @@ void all_reduce_parts(Maker &maker, const Task &task) {
     std::vector<Place> to;
     for (std::size_t i = 0; i < task.n; ++i) {
         const auto [begin, size] = part(i);
-        // In place, this part of the source is needed until all pieces are combined. No other
-        // device reads it.
+        // In place, only device i reads this part of its source, until all pieces are combined.
         const bool aside = task.in_place && gives[i];
         to.push_back(aside ? maker.reserve(i, size) : destination(i, begin));
         for (const std::vector<Piece> &pieces : has)

@@ -35,8 +35,7 @@ enum class Algorithm {
 };
 [[nodiscard]] const char *name_of(Algorithm algorithm);
 
-/// Chooses the algorithm for `devices` devices that form `processes` runs (runs_of()). `bytes` is
-/// bytes_to_copy of the call.
+/// The algorithm for `devices` devices in `processes` runs (runs_of()). `bytes` is bytes_to_copy.
 [[nodiscard]] Algorithm choose(Kind kind, std::size_t processes, std::size_t devices,
                                std::size_t bytes);
 

@@ -1,5 +1,4 @@
-// CL/cl_ext_split.h. Forwards calls to the platform if the platform provides them. Otherwise only
-// checks the arguments.
+// CL/cl_ext_split.h: forwards calls to a platform that has them; otherwise only checks arguments.
 
 #include <vector>
 

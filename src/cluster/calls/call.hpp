@@ -228,8 +228,7 @@ constexpr Argument code(std::string_view name) { return {Kind::code, name}; }
 
 }  // namespace calls
 
-/// Whether a process may leave out such a command if it has nothing to do for it
-/// (CL/cl_ext_attach.h).
+/// Whether a process may leave out such a command on bound buffers (CL/cl_ext_attach.h).
 constexpr bool can_be_left_out(const Call &call) {
     constexpr std::array<std::string_view, 7> all{
         "clEnqueueNDRangeKernel",  "clEnqueueTask",       "clEnqueueCopyBuffer",

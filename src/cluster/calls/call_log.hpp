@@ -32,8 +32,7 @@ class CallLog {
 public:
     /// The hashes of the last `ring` - 1 calls are available.
     static constexpr std::uint64_t ring = 32768;
-    /// The hash after every `checkpoint` calls is available longer: the last `checkpoints` - 1 of
-    /// them.
+    /// The last `checkpoints` - 1 hashes after every `checkpoint` calls are available, too.
     static constexpr std::uint64_t checkpoint = 4096;
     static constexpr std::uint64_t checkpoints = 4096;
 
@@ -63,8 +62,7 @@ public:
 
     /// The last call.
     [[nodiscard]] CallHash last() const;
-    /// The hash after call `number`, if that call has been made and its hash is still available.
-    /// The hash after call 0 is 0.
+    /// The hash after call `number`, if available; 0 after call 0.
     [[nodiscard]] std::optional<std::uint64_t> hash_after(std::uint64_t number) const;
     /// All available hashes, in the order of the calls.
     [[nodiscard]] std::vector<CallHash> known() const;

@@ -93,8 +93,7 @@ public:
         appended_.notify_one();
     }
 
-    /// Replaces the contents of `records` with all records, possibly none. Returns whether more
-    /// records may be appended.
+    /// Replaces `records` with all queued records, possibly none. Returns false after close().
     bool take(std::vector<std::byte> &records) {
         bool more = false;
         {

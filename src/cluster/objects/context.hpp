@@ -29,8 +29,7 @@ public:
     const std::vector<cl_device_id> devices;
     const Context context;
 
-    /// A device's resources. The library releases them, and with them the native context, after the
-    /// space has been freed.
+    /// A device's resources. They hold the native context. The library frees them after the space.
     [[nodiscard]] std::shared_ptr<DeviceResources> resources_of(cl_device_id device);
     /// The first device's resources, which transfers use. Created at the first use.
     [[nodiscard]] const std::shared_ptr<DeviceResources> &resources() {
@@ -102,8 +101,7 @@ public:
     [[nodiscard]] Space *space(MemoryId memory) const;
 
     const DeviceList devices;
-    /// The single virtual device that the program sees instead of `devices`, its members. Null if
-    /// the program sees `devices`.
+    /// The single virtual device that the program sees instead of its members, `devices`; or null.
     const Ref<DeviceObject> aggregate;
     /// The largest CL_DEVICE_MAX_MEM_ALLOC_SIZE of the devices, in bytes.
     const cl_ulong largest_allocation;

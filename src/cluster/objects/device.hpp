@@ -55,8 +55,7 @@ public:
     /// A text; empty if the device does not report it.
     [[nodiscard]] std::string text(cl_device_info param) const;
 
-    /// The members of a single virtual device, which has no process, memory or native device. Empty
-    /// for other devices.
+    /// Empty except for a single virtual device, which has no process, memory or native device.
     const std::vector<Ref<DeviceObject>> members;
     const Process process;
     const MemoryId memory;      ///< number of the memory in the schedule
@@ -69,8 +68,7 @@ public:
     const std::shared_ptr<DeviceParts> parts;
     const std::uint32_t type;        ///< equal for devices with equal infos
     const Ref<DeviceObject> parent;  ///< of a sub-device; otherwise null
-    /// A small number that identifies the object in this process. It is reused after the object has
-    /// been freed.
+    /// A small number that identifies the object in this process; reused after the object is freed.
     const std::uint32_t serial;
     // Copies of infos that every launch needs:
     const std::vector<std::size_t> work_item_sizes;  ///< CL_DEVICE_MAX_WORK_ITEM_SIZES

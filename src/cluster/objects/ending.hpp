@@ -47,8 +47,7 @@ public:
     }
     /// Blocks until the end. Returns the final status.
     cl_int wait() const {
-        // The atomic's wait() yields before it sleeps. This costs milliseconds if other threads
-        // need the cores.
+        // Not the atomic's wait(), which yields first: on busy cores that costs milliseconds.
         std::unique_lock lock(mutex_);
         ended_.wait(lock, [&] { return over(); });
         return status();

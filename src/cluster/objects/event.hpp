@@ -20,15 +20,13 @@ cl_int wait_for(cl_event event);
 /// The times of a native event that has ended. `own`: EventObject::own_times.
 Times times_of(cl_event event, const std::shared_ptr<const Times> &own);
 
-/// The times of the longer of two sub-ranges of a command. If both took equally long, those of the
-/// later sub-range.
+/// The times of the longer of two sub-ranges of a command; if equally long, of the later one.
 Times longer(const Times &a, const Times &b);
 
 /// Sets a native user event to the status of `ending` when that ends.
 void end_alike(Ending &ending, cl_event user_event);
 
-/// Returns a native user event that is set to CL_COMPLETE when `ending` ends, even if it fails.
-/// Null if it has already ended.
+/// A native user event that is set to CL_COMPLETE when `ending` ends or fails. Null if it is over.
 Event event_of(const std::shared_ptr<Ending> &ending, const Space &space);
 
 /// Sets all user events that the program has not set to CL_TRANSFER_ABANDONED. Takes the lock.
@@ -38,8 +36,7 @@ void abandon_user_events();
 enum class Source {
     none,    ///< unknown: a command of another process, whose end nothing here has requested
     native,  ///< from the native event of this process's command
-    /// From the native event until the command has ended, then from an Ending that is set when the
-    /// result has been delivered.
+    /// From the native event, and then from an Ending that is set when the result is delivered.
     result,
     /// From an Ending: a user event, a command that failed when it was enqueued here, or a command
     /// whose end another process sends.
@@ -66,8 +63,7 @@ public:
     /// Whether this process knows or will know the end without a request: the command runs here, it
     /// is a user event, or its end or result is sent here.
     [[nodiscard]] bool known_here() const { return source != Source::none; }
-    /// Makes the event end when `told` ends. If the command runs in this process, its native event
-    /// must have ended, too.
+    /// Makes the event end when `told` and, if there is one, the native event have ended.
     void end_as(std::shared_ptr<Ending> told) {
         ending = std::move(told);
         source = native ? Source::result : Source::ending;
@@ -98,8 +94,7 @@ public:
     /// returns wrong times for such commands, or none.
     std::shared_ptr<const Times> own_times;
     Space *space = nullptr;  ///< of the native event
-    /// With Source::native: null until it is needed (CommandEnds::ending_of()), and set after the
-    /// end of the native event.
+    /// With Source::native: null until needed (CommandEnds::ending_of()), ends after `native`.
     std::shared_ptr<Ending> ending;
     Promise promise;
     std::shared_ptr<Ending> result_after;  ///< must end before `result` starts; may be null
@@ -116,13 +111,11 @@ public:
     /// Ends with the status on which all processes agree. Created, under the lock, by the first
     /// thread that waits for the event.
     std::shared_ptr<Ending> agreeing;
-    /// Whether the queue is a queue of the single virtual device. The event ends when the parts in
-    /// all processes have ended.
+    /// Whether it is a command of the single virtual device, which ends when all its parts end.
     [[nodiscard]] bool is_joint() const { return source == Source::parts; }
     /// The parts that this process knows, each with its lane.
     std::vector<std::pair<QueueObject *, Ref<EventObject>>> parts;
-    /// Whether a part does work of the command. Other parts are markers that keep the order of
-    /// their lanes.
+    /// Whether a part does work of the command, rather than being a marker for its lane's order.
     [[nodiscard]] bool is_work(const EventObject &part) const {
         return part.type != CL_COMMAND_MARKER || type == CL_COMMAND_MARKER ||
                type == CL_COMMAND_MIGRATE_MEM_OBJECTS;
@@ -141,8 +134,7 @@ private:
     void forget_user_event();
 };
 
-/// The user events that the next command of a queue will wait for, directly or indirectly. The same
-/// in all processes.
+/// The user events that the queue's next command will wait for. The same in all processes.
 OpenUserEvents user_events_before(const QueueObject &queue, Place place,
                                   std::span<EventObject *const> wait_list);
 /// Records that this command has been enqueued and waits for `events`. Not for lanes.

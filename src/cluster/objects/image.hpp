@@ -19,8 +19,7 @@ inline bool is_image_type(cl_mem_object_type type) {
 inline bool is_image_array(cl_mem_object_type type) {
     return type == CL_MEM_OBJECT_IMAGE1D_ARRAY || type == CL_MEM_OBJECT_IMAGE2D_ARRAY;
 }
-/// Whether images of this type have a slice pitch. For an array of 1D images, it is the distance
-/// between rows.
+/// Whether images of this type have a slice pitch. In an array of 1D images, a slice is a row.
 inline bool has_slices(cl_mem_object_type type) {
     return type == CL_MEM_OBJECT_IMAGE3D || is_image_array(type);
 }

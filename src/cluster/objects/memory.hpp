@@ -66,8 +66,8 @@ MappedMemory &mapped_memory();
 enum class Home : std::uint8_t {
     none,       ///< not all of them are bound
     elsewhere,  ///< to devices of other processes; this process may leave the command out
-    /// At least one to a device of this process, or this process needs the command for another
-    /// reason (CL_MEM_USE_HOST_PTR).
+    /// At least one to a device of this process, or with CL_MEM_USE_HOST_PTR: the warning about
+    /// such memory (MemoryObjects) needs all commands that use it.
     here,
 };
 /// Where the memory of a command is bound.
@@ -113,8 +113,7 @@ public:
     MemObject(ContextObject &context_in, cl_mem_flags flags_in, std::size_t size_in);
     ~MemObject();
 
-    /// Returns the native object and creates it if necessary. Throws an Error if the native runtime
-    /// refuses.
+    /// Returns the native object. Creates it at the first use, or throws an Error.
     cl_mem native(Space &space);
     /// Registers a new sub-buffer of this buffer.
     void add_sub_buffer(MemObject &part);
@@ -164,8 +163,7 @@ public:
     cl_image_format format{};
     cl_image_desc desc{};
     std::size_t element_size = 0;
-    /// The pitches in the program's memory or in the parent, if it is made from these. Otherwise
-    /// without gaps.
+    /// Those of the program's memory or of the parent, if there is one; otherwise without gaps.
     Pitches pitches;
 
     std::vector<Mapped> mappings;

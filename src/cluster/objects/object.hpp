@@ -55,8 +55,7 @@ struct _cl_event : cldist::cluster::Head {};
 
 namespace cldist::cluster {
 
-/// The number of the object that a handle points to; 0 if the handle is null or the object has been
-/// freed.
+/// The number of a handle's object; 0 if the handle is null or the object has been freed.
 inline std::uint64_t number_of(const Head *handle) {
     return handle != nullptr && handle->kind != Kind::none ? handle->number : 0;
 }
@@ -163,8 +162,7 @@ inline void run_callbacks() {
 void call_elsewhere(std::function<void()> callback);
 /// Called at the end of the program. Afterwards the callback thread drops all functions.
 void stop_callbacks();
-/// Whether the calling thread is the callback thread. It runs callbacks at different times in each
-/// process.
+/// Whether this is the callback thread. It runs callbacks at different times in each process.
 bool in_callback();
 
 /// The program's destructor callbacks of an object.

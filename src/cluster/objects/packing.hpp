@@ -70,8 +70,7 @@ private:
     std::span<const std::byte> rest_;
 };
 
-/// Returns the element at an index that another process has sent. Throws an Error if the index is
-/// out of range.
+/// The element at an index that another process has sent. Throws an Error if it is out of range.
 template <typename T>
 T &told_place(std::vector<T> &list, std::size_t place) {
     if (place >= list.size())

@@ -14,15 +14,13 @@ struct PieceCopy {
     std::size_t size;
 };
 
-/// Kernels that gather any number of pieces of a buffer in packed memory, or scatter them back.
-/// Under the lock.
+/// Kernels that gather pieces of a buffer in packed memory, or scatter them. Under the lock.
 class PieceKernels {
 public:
     /// Builds the kernels. If this fails, logs a warning.
     PieceKernels(cl_context context, cl_device_id device);
 
-    /// Whether the kernels were built, and the buffer's flags let kernels read (`gather`) or write
-    /// it.
+    /// Whether the kernels were built and the buffer's flags let them read (`gather`) or write.
     [[nodiscard]] bool may_use(cl_mem buffer, bool gather) const;
     /// Enqueues a kernel that copies the pieces from the buffer to `packed`. `waits` is its wait
     /// list, and `event` receives its event.

@@ -41,8 +41,7 @@ struct KernelInfo {
     cl_uint count = 0;                    ///< number of arguments in the program's source
     std::vector<ArgumentInfo> arguments;  ///< empty if the native platform does not report them
     std::vector<OnDevice> devices;        ///< in the order of the program's devices
-    /// Whether the kernel has further arguments behind the first `count`, for the sizes of the
-    /// whole launch.
+    /// Whether further arguments follow the first `count`, for the sizes of the whole launch.
     bool gets_launch = false;
 };
 
@@ -69,8 +68,8 @@ public:
     void built_for(const DeviceList &built, bool well, std::uint64_t how);
     /// The same for clCompileProgram. If it has succeeded, the program can be linked.
     void compiled_for(const DeviceList &built, bool well, std::uint64_t how);
-    /// For each device, the index of the first device with the same type and an equal build. That
-    /// device answers queries for it.
+    /// For each device, the index of the device that answers queries for it: the first device with
+    /// the same type and an equal build.
     [[nodiscard]] const std::vector<std::size_t> &alike() const;
     /// The processes of the devices that answer queries (see alike()).
     [[nodiscard]] std::vector<Process> answerers() const;
@@ -143,8 +142,7 @@ public:
         std::uint64_t version = 0;
     };
 
-    /// The native kernel with all arguments set. Throws an Error if the native platform refuses an
-    /// argument.
+    /// The native kernel with all arguments set. Throws an Error if the driver refuses one of them.
     cl_kernel native(Space &space);
     [[nodiscard]] bool reads_only(cl_uint index, const MemObject &memory) const;
     /// The kernel's access to the memory object in an argument.

@@ -13,15 +13,14 @@
 
 namespace cldist::cluster {
 
-/// Promised results (see QueuePromises) that have not yet arrived in this process. A null member
-/// means that there are none.
+/// Promised results (QueuePromises) that have not yet arrived in this process. Null: none.
 struct Promise {
     /// Ends when all results are in the program's memory and all transfers from it are complete.
     std::shared_ptr<Ending> landed;
     /// Ends when those results have arrived for which later uses of the program's memory must wait.
     std::shared_ptr<Ending> incoming;
-    /// Ends when this process's program has set the earlier user events. Fails if it sets one of
-    /// them to an error code.
+    /// Ends when this process's program has set the earlier user events. Fails if one of them
+    /// fails.
     std::shared_ptr<Ending> set;
 };
 inline bool is_open(const Promise &promise) {
@@ -78,8 +77,7 @@ public:
     std::vector<cl_queue_properties> property_list;  ///< as passed
     Queue native;
     QueueId id = unordered;
-    /// For a queue of the single virtual device: an internal queue of each member, in the members'
-    /// order (decision 32).
+    /// For a queue of the single virtual device: an internal queue for each member (decision 32).
     std::vector<Ref<QueueObject>> lanes;
     std::vector<QueueObject *> own_lanes;  ///< the lanes on devices of this process
     QueueObject *whole = nullptr;          ///< for a lane: the queue that contains it
@@ -89,8 +87,7 @@ public:
     std::atomic<bool> used = false;
     std::shared_ptr<Ending> finished;  ///< ends when the last clFinish ends
     QueuePromises<Promise> promises;   ///< a lane uses those of `whole`
-    /// The user events that its commands since the last clFinish wait for, directly or indirectly.
-    /// A lane uses those of `whole`.
+    /// The user events that its commands since the last clFinish wait for. Lanes use `whole`'s.
     QueuePromises<OpenUserEvents> user_events;
     /// The number of commands that added user events, which shows additions during a clFinish.
     unsigned user_events_noted = 0;
@@ -109,8 +106,7 @@ public:
         return type == CL_COMMAND_MARKER && !has_wait_list ? Place::behind_all : Place::unordered;
     }
 
-    /// Whether an out-of-order queue has had a barrier, so that later commands wait for more than
-    /// their wait lists.
+    /// Out-of-order and with a barrier: later commands wait for more than their wait lists.
     bool has_barrier = false;
 
 private:

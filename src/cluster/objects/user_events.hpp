@@ -16,9 +16,8 @@ struct UserEvent {
     bool is_complete = false;  ///< all processes know that it is set to CL_COMPLETE
 };
 
-/// A set of user events. Events are removed when all processes know, at the same point of the
-/// program, that they are set to CL_COMPLETE. The set is therefore the same in all processes. Under
-/// the lock.
+/// A set of user events, the same in all processes: an event is removed when all processes know, at
+/// the same point of the program, that it is set to CL_COMPLETE. Under the lock.
 class OpenUserEvents {
 public:
     void add(std::shared_ptr<const UserEvent> event) {
