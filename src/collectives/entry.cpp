@@ -200,7 +200,8 @@ bool check_overlap(const Call &call) {
     return in_place;
 }
 
-// The processes or hosts (`param`) of the queues' devices. Empty on platforms other than cldist's.
+// The processes or hosts (`param`) of the queues' devices. Empty except on the cluster platform
+// with several processes.
 std::vector<cl_uint> places_of(std::span<const cl_command_queue> queues, cl_device_info param) {
     std::vector<cl_uint> all;
     for (const cl_command_queue queue : queues) {

@@ -14,7 +14,7 @@
 namespace cldist::cluster {
 
 /// The times for clGetEventProfilingInfo at which a command was queued, submitted, started and
-/// ended, in ns. Zeros if they are unknown.
+/// ended, in ns of the device's clock. Zeros if they are unknown.
 using Times = std::array<cl_ulong, 4>;
 
 /// The completion of something for which this process has no native event: a user event, a command

@@ -120,7 +120,7 @@ public:
         return part.type != CL_COMMAND_MARKER || type == CL_COMMAND_MARKER ||
                type == CL_COMMAND_MIGRATE_MEM_OBJECTS;
     }
-    /// All processes learn the ends of the parts that return results, and of no other parts.
+    /// Whether all processes learn the ends of the parts that return results, and of no others.
     bool told_by_result = false;
     /// Whether the event fails if that part fails.
     [[nodiscard]] bool fails_with(const EventObject &part) const {

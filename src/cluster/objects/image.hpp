@@ -1,6 +1,6 @@
 /// Formats, shapes and pitches of images. Pitches are in bytes, other sizes in elements. Dimensions
 /// that an image's type lacks are 1 in a region and 0 in an origin. A layer of an array of 1D
-/// images is a row, a layer of 2D images a slice.
+/// images is a row; a layer of an array of 2D images is a slice.
 #pragma once
 
 #include <array>

@@ -76,7 +76,7 @@ public:
     }
 };
 
-/// Whether the job has a central host, so that processes execute rank 0's calls. Calls must then
+/// Whether the job has a central host, whose calls the other processes execute. Calls must then
 /// take effect in the order in which they took the lock. Set before any object is created.
 inline std::atomic<bool> calls_are_followed = false;
 

@@ -19,8 +19,7 @@ struct Promise {
     std::shared_ptr<Ending> landed;
     /// Ends when those results have arrived for which later uses of the program's memory must wait.
     std::shared_ptr<Ending> incoming;
-    /// Ends when this process's program has set the earlier user events. Fails if one of them
-    /// fails.
+    /// Ends when this process's program has set the earlier user events; fails if one fails.
     std::shared_ptr<Ending> set;
 };
 inline bool is_open(const Promise &promise) {
