@@ -1,4 +1,4 @@
-// CL/cl_ext_attach.h: forwards calls to a platform that has them; otherwise only checks arguments.
+// CL/cl_ext_attach.h: forwards calls to platforms that provide it; otherwise only checks arguments.
 
 #include <algorithm>
 #include <vector>

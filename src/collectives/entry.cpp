@@ -200,8 +200,7 @@ bool check_overlap(const Call &call) {
     return in_place;
 }
 
-// The processes or hosts (`param`) of the queues' devices. Empty except on the cluster platform
-// with several processes.
+// The devices' processes or hosts (`param`). Empty unless a cluster platform has several processes.
 std::vector<cl_uint> places_of(std::span<const cl_command_queue> queues, cl_device_info param) {
     std::vector<cl_uint> all;
     for (const cl_command_queue queue : queues) {

@@ -193,7 +193,7 @@ void all_reduce_parts(Maker &maker, const Task &task) {
         std::size_t begin, end;
         Place place;
     };
-    std::vector<std::vector<Piece>> has;  // for each run
+    std::vector<std::vector<Piece>> has;  // for each run, or for each source of a single run
     std::vector<bool> gives(task.n, false);
     for (Run run : runs) {
         const std::size_t devices = run.end - run.begin;
@@ -214,7 +214,7 @@ void all_reduce_parts(Maker &maker, const Task &task) {
     std::vector<Place> to;
     for (std::size_t i = 0; i < task.n; ++i) {
         const auto [begin, size] = part(i);
-        // In place, only device i reads this part of its source, until all pieces are combined.
+        // In place, device i, and no other, reads this part of its source until all is combined.
         const bool aside = task.in_place && gives[i];
         to.push_back(aside ? maker.reserve(i, size) : destination(i, begin));
         for (const std::vector<Piece> &pieces : has)

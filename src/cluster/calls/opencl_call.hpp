@@ -11,8 +11,8 @@ Function *host_function(const char *name) {
 }
 
 /// Tells libcldist-host that the calling thread is in an OpenCL call during this object's lifetime.
-/// System calls of the thread, also in the program's callbacks, then return this process's results.
-/// `all_make_it`: all processes make the call. `waits`: it only waits.
+/// System calls of the thread, also in the program's callbacks, return this process's results
+/// instead of rank 0's. `all_make_it`: all processes make the call. `waits`: it only waits.
 class OpenclCall {
 public:
     explicit OpenclCall(bool all_make_it, bool waits = false) {

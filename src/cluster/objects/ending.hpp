@@ -17,8 +17,7 @@ namespace cldist::cluster {
 /// ended, in ns of the device's clock. Zeros if they are unknown.
 using Times = std::array<cl_ulong, 4>;
 
-/// The completion of something for which this process has no native event: a user event, a command
-/// of another process, or a transfer between processes. Thread-safe.
+/// The end of a user event, command or transfer, independent of native events. Thread-safe.
 class Ending {
 public:
     using Then = std::function<void(cl_int status)>;
