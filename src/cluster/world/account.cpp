@@ -7,8 +7,8 @@
 namespace cldist::cluster {
 namespace {
 
-// Counts one kind of messages, in one direction: all messages, and the peer with most bytes. The
-// mean is over all other processes.
+// The line for one kind of messages in one direction. The peer with the most bytes has its own
+// column. The mean is over all other processes.
 std::string row(const Account &account, const char *direction, Traffic::Sums Traffic::Peer::*sums,
                 std::size_t kind) {
     Traffic::Sum all;
@@ -37,7 +37,7 @@ std::string row(const Account &account, const char *direction, Traffic::Sums Tra
 std::string text_of(const Account &account) {
     std::string text = fmt::format("cldist: rank {} of {}{}\n", account.self, account.processes,
                                    account.simulated ? ", simulated" : "");
-    // A process alone makes its calls unrecorded.
+    // The calls of a process alone are not recorded.
     if (account.processes > 1) text += fmt::format("  {} OpenCL calls\n", account.calls);
     text += fmt::format(
         "  {} commands on this process's devices, {} remote commands, {} dropped commands\n",

@@ -11,24 +11,21 @@
 
 namespace cldist::cluster {
 
-/// A process's counts until its program's end.
+/// A process's counts from its first query for devices to the end of its program.
 struct Account {
     Process self;
     Process processes;
     bool simulated;
-    std::uint64_t calls;  ///< of OpenCL's functions, that all processes make
+    std::uint64_t calls;  ///< OpenCL calls that all processes make
     Commands commands;
-    /// Of others' commands, those that it did nothing for.
-    std::uint64_t left_out;
+    std::uint64_t left_out;            ///< remote commands for which the process did nothing
     std::vector<Traffic::Peer> peers;  ///< by rank
-    /// Since the program's first question about devices.
     double seconds;
-    /// Of all of the process's threads since then.
-    double cpu_seconds;
-    std::vector<std::pair<const char *, ObjectCount>> objects;  ///< by kind
+    double cpu_seconds;                                         ///< of all threads
+    std::vector<std::pair<const char *, ObjectCount>> objects;  ///< with the name of their kind
 };
 
-/// As a table.
+/// The account as a table.
 std::string text_of(const Account &account);
 
 }  // namespace cldist::cluster

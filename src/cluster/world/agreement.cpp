@@ -19,7 +19,6 @@ Blob Agreement::hear(const CallHash &call, Process from, Blob expected) const {
     return blob;
 }
 
-// Down a binomial tree.
 Blob Agreement::from(const CallHash &call, Process root, Blob said) const {
     if (alone()) return said;
     const Process place = (self_ + processes_ - root) % processes_;
@@ -53,7 +52,7 @@ std::vector<Blob> Agreement::of(const CallHash &call, std::span<const Process> s
     return said;
 }
 
-// Up the tree that it comes down.
+// Reduces up the tree of from(), then broadcasts.
 int Agreement::least(const CallHash &call, int mine) const {
     const std::vector<Process> children = children_in_tree(self_, processes_);
     for (auto child = children.rbegin(); child != children.rend(); ++child) {

@@ -12,10 +12,10 @@
 
 namespace cldist::cluster {
 
-/// Exchanges data between processes in a call that all make, by messages between two processes. A
-/// message carries the number and the hash of the call. Several threads may use it at once, each in
-/// its own call, but not under the lock: a late process may wait for something that another thread
-/// must do first. All functions throw an Error on failure.
+/// Exchanges data between processes during an OpenCL call that all of them make. It uses
+/// point-to-point messages, which contain the number and the hash of the call. Several threads may
+/// use it at once, each in its own call, but not under the lock: a late process may wait for
+/// something that another thread must do first. All functions throw an Error on failure.
 class Agreement {
 public:
     Agreement(Process self, Process processes) : self_(self), processes_(processes) {}
@@ -26,32 +26,35 @@ public:
     [[nodiscard]] Process self() const { return self_; }
     [[nodiscard]] Process processes() const { return processes_; }
     [[nodiscard]] bool alone() const { return processes_ == 1; }
-    /// Counts from now on.
+    /// Counts the messages in `traffic` from now on.
     void count(Traffic &traffic) { traffic_ = &traffic; }
-    /// Whether this process speaks for `process`: for itself, and for absent processes.
+    /// Returns true if this process provides the data of `process`: its own, and in a simulation
+    /// that of the absent processes.
     [[nodiscard]] virtual bool speaks_for(Process process) const { return process == self_; }
 
-    /// Returns the data of `root`. `said` has it in a process that speaks for `root`. N - 1
-    /// messages.
+    /// Broadcast. Returns the data of `root`, which a process that speaks for `root` passes in
+    /// `said`. N - 1 messages.
     Blob from(const CallHash &call, Process root, Blob said) const;
-    /// What `root` has, in `to`, which the others don't get to know. One message.
+    /// The same, but only `to` receives the data. Other processes get their `said` back. One
+    /// message.
     Blob from_to(const CallHash &call, Process root, Process to, Blob said) const;
-    /// Returns the data of each process in `some`, in their order. `said` has the data of the
-    /// processes that this one speaks for. The first of `some` sends it to all: less than 2 N
-    /// messages.
+    /// Returns the data of each process in `some`, in their order. `said` contains the data of the
+    /// processes that this one speaks for. The first process in `some` gathers the data and
+    /// broadcasts it. Fewer than 2 N messages.
     std::vector<Blob> of(const CallHash &call, std::span<const Process> some,
                          std::vector<Blob> said) const;
-    /// The least of all. 2 (N - 1) messages.
+    /// Returns the least value of all processes. 2 (N - 1) messages.
     int least(const CallHash &call, int mine) const;
-    /// Calls `work` in one of `some` after the other, with what it returned in the one before, at
-    /// first with `begin`. What it returned in the last one. Less than 2 N messages.
+    /// Calls `work` in the processes in `some`, one after the other. `before` is the result of the
+    /// previous process, or `begin` in the first one. Returns the last process's result in all
+    /// processes. Fewer than 2 N messages.
     int in_turn(const CallHash &call, std::span<const Process> some, int begin,
                 const std::function<int(int before)> &work) const;
 
 protected:
     virtual void send(const CallHash &call, std::span<const Process> to,
                       const Blob &blob) const = 0;
-    /// Returns what `from` sends, or `expected` if `from` is absent.
+    /// Returns the data that `from` sends, or `expected` if `from` is absent.
     [[nodiscard]] virtual Blob receive(const CallHash &call, Process from, Blob expected) const = 0;
 
 private:
@@ -60,7 +63,7 @@ private:
 
     const Process self_;
     const Process processes_;
-    Traffic *traffic_ = nullptr;  ///< null: nobody counts
+    Traffic *traffic_ = nullptr;  ///< null: messages are not counted
 };
 
 }  // namespace cldist::cluster

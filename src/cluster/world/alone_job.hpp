@@ -10,15 +10,15 @@
 
 namespace cldist::cluster {
 
-/// A process of an MPI job that cannot join the others, such as a child of a process that has
-/// joined: it sees its native devices, without MPI.
+/// The job of an MPI process that cannot join the others, such as a child of a process that has
+/// joined. The program sees only this process's devices. MPI is not used.
 class AloneJob final : public Job {
 public:
     AloneJob() : agreement_(0, 1) {}
 
     Agreement &agreement() override { return agreement_; }
     Transport &transport() override { return transport_; }
-    /// As the rank's: the ranks of a host share its GPUs.
+    /// The place of the rank, from the launcher's environment: a host's ranks share its GPUs.
     [[nodiscard]] Place place_of(Process) const override {
         constexpr std::array<std::pair<const char *, const char *>, 3> names{
             {{"OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"},

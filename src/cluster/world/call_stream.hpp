@@ -10,16 +10,16 @@
 
 namespace cldist::cluster {
 
-/// A process's place in the binomial tree down which the records go.
+/// A process's position in the binomial tree that distributes the records.
 struct CallTree {
     CallTree(Process self, Process processes)
         : parent(parent_in_tree(self)), children(children_in_tree(self, processes)) {}
 
-    Process parent;  ///< of process 0 there is none
+    Process parent;  ///< meaningless in process 0
     std::vector<Process> children;
 };
 
-/// Carries the records of a central host's calls from process 0 to all others, in order.
+/// Sends the records of a central host's calls from process 0 to all other processes, in order.
 class CallStream {
 public:
     CallStream() = default;
@@ -27,18 +27,18 @@ public:
     CallStream &operator=(const CallStream &) = delete;
     virtual ~CallStream() = default;
 
-    /// Counts from now on.
+    /// Counts the messages in `traffic` from now on.
     void count(Traffic &traffic) { traffic_ = &traffic; }
     /// In process 0: starts a thread that sends the records until the recorder is closed.
     virtual void begin(Recorder &recorder) = 0;
-    /// Returns when the recorder is closed and all has been received.
+    /// Returns when the recorder is closed and the process's children have received all records.
     virtual void finish() = 0;
-    /// In the others: waits for the next records, whole ones, and passes them on. They are there
-    /// until the next call. Throws an Error.
+    /// In the other processes: waits for the next records, forwards them, and returns them. Records
+    /// are never split. They are valid until the next call. Throws an Error.
     virtual std::span<const std::byte> next() = 0;
 
 protected:
-    Traffic *traffic_ = nullptr;  ///< null: nobody counts
+    Traffic *traffic_ = nullptr;  ///< null: messages are not counted
 };
 
 }  // namespace cldist::cluster

@@ -83,8 +83,8 @@ private:
         driver_.send(&offer_, sizeof offer_, wire_.rank, wire_.tag, wire_.comm, offered_);
     }
 
-    /// A kernel of the sender moves the bytes to landing memory, but this process had no kernel for
-    /// them.
+    /// A kernel of the sender moves the bytes to landing memory, but this process has no kernel for
+    /// the message. Its host copies the bytes from there.
     Progress take_landed() {
         DeviceLinks &links = *rings_.devices();
         if (!landed_) {
@@ -118,8 +118,8 @@ private:
         return Progress::done;
     }
 
-    // The sender's choice, which the receiver can make, too; but where the sender's range could not
-    // be mapped, it copies.
+    // Both ends compute the sender's plan, whose block size both use. If its path is not shared or
+    // direct, each end then chooses its own path; a sender whose range could not be mapped copies.
     [[nodiscard]] Plan make_plan(bool ring) const {
         const bool host_memory = link_.sender.host_memory;
         const Advice *const advice = link_.sender.messages(link_.same_host);
@@ -138,13 +138,13 @@ private:
                              .same_host = link_.same_host,
                              .advice = link_.advice_here()};
         Plan plan = plan_recv(range_.size, plan_there.block, here, config());
-        // Host memory is where it has to be.
+        // The range is host memory.
         if (range_.resources == nullptr) plan.path = Path::mapped;
         return plan;
     }
 
-    // Whether the path of the blocks is known. The receiver may not be able to use the sender's
-    // offer.
+    // Returns true if the path of the blocks is known. The receiver may be unable to use the ring
+    // that the sender offers.
     bool settled() {
         if (!offers_) return true;
         if (direction_ == Direction::recv) {
@@ -183,17 +183,16 @@ private:
     MessageDriver &driver_;
     Waker waker_;
     Status gate_;
-    MessageHeader header_;  ///< if kernels may carry out the message
-    MessageTicket headed_;
+    MessageHeader header_;  ///< only if kernels may carry out the message
+    MessageTicket headed_;  ///< for `header_`
     bool begun_ = false;
     bool landed_ = false;
     std::unique_ptr<std::byte[]> memory_;
     DeviceCommand write_;
     Plan plan_;
-    /// A message before the blocks tells the receiver which way they may take.
-    bool offers_ = false;
+    bool offers_ = false;  ///< `offer_` is sent before the blocks
     NearOffer offer_;
-    MessageTicket offered_;
+    MessageTicket offered_;  ///< for `offer_`
     std::optional<NearWay> near_;
     std::optional<BlockTransfer> blocks_;
 };

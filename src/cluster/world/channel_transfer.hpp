@@ -9,8 +9,8 @@
 
 namespace cldist::cluster {
 
-/// Makes the operation of one end of a message between two devices that the hosts carry out, or
-/// that a kernel of the sender and the receiver's host carry out.
+/// Creates one end of a message between two devices. The processes' hosts move the bytes, or a
+/// kernel of the sender and the receiver's host do.
 std::unique_ptr<Operation> make_channel_transfer(DeviceRange range, Direction direction,
                                                  const Wire &wire, const Link &link,
                                                  HostLinks &rings, MessageDriver &driver);

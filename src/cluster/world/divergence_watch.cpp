@@ -19,13 +19,13 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Between two looks, while nothing happens; with a difference, or the end, to be agreed upon they
-// begin short.
+// The pause between two rounds. After a difference, at the end, and while rank 0 decides on a new
+// start, the pauses begin short.
 constexpr milliseconds longest_pause{50};
 constexpr milliseconds shortest_pause{1};
-// From a difference until it is named, with some to spare.
+// How long the report of a difference may take, with some margin.
 constexpr milliseconds time_to_name{500};
-// For the others, from rank 0's decision that the job starts again.
+// How long rank 0 waits until the other ranks have received its decision of a new start.
 constexpr milliseconds time_to_stop{500};
 
 using Seconds = std::chrono::duration<double>;
@@ -37,7 +37,7 @@ std::string processor_name() {
     return {name.data(), static_cast<std::size_t>(size)};
 }
 
-// From one report to the next while there is no news.
+// The time between two reports without news.
 Seconds interval() { return Seconds(std::clamp(config().stall_seconds / 4, 0.1, 5.0)); }
 
 template <typename T>
@@ -68,8 +68,8 @@ DivergenceWatch::DivergenceWatch(MPI_Comm comm, CallLog &log, Start start)
         send(rank, host_name, processor_name());
     }
     thread_ = std::thread([this] { run(); });
-    // If calls differ, a command may fail, for example a transfer of two sizes. The job ends only
-    // after the report of the calls.
+    // If calls differ, a command may fail, such as a transfer whose ends have different sizes. The
+    // difference must be reported before the failed command ends the job.
     before_ending_job = [] { std::this_thread::sleep_for(time_to_name); };
 }
 
@@ -99,7 +99,7 @@ void DivergenceWatch::run() try {
     end_job(fmt::format("cannot compare the processes' calls: {}", error.what()));
 }
 
-/// Whether something was sent or received.
+/// Returns true if something was sent or received, or if a difference is being reported.
 bool DivergenceWatch::round() {
     bool something = receive();
     if (log_.has_overlap() && !std::exchange(overlap_told_, true)) send(0, overlap, "");
@@ -116,7 +116,7 @@ bool DivergenceWatch::round() {
             part();
             send(neighbour.rank, hashes, bytes_of<CallHash>(log_.known()));
         } else {
-            report_silence(neighbour);  // before the next report is on its way
+            report_silence(neighbour);  // before tell(), which sends the next report
             something |= tell(neighbour);
         }
     }
@@ -177,7 +177,7 @@ void DivergenceWatch::take(int from, Tag tag, const std::string &bytes) {
                 values_in<Difference>(bytes.substr(0, sizeof(Difference))).front();
             if (log_.from_several_threads()) difference.several_threads = 1;
             const std::string text = bytes.substr(sizeof difference);
-            // Two neighbours may have found it, or more; rank 0 prints what it gets first.
+            // Several pairs of neighbours may find a difference. Rank 0 prints the first message.
             send(0, verdict,
                  difference_message(difference, rank_, log_.text(difference.differ_at), from, text,
                                     start_));
@@ -205,7 +205,7 @@ void DivergenceWatch::consider(std::string why, std::string difference) {
         if (!difference_.empty()) end_job(difference_ + refusal_);
         return;
     }
-    // All processes are about to end alike.
+    // Rank 0's neighbour has ended after the same calls, so rank 0 is in the last barrier.
     if (barrier_ != MPI_REQUEST_NULL) return;
     why_ = std::move(why);
     missing_ = size_;
@@ -228,7 +228,7 @@ DivergenceWatch::Neighbour *DivergenceWatch::neighbour(int rank) {
     return found == neighbours_.end() ? nullptr : &*found;
 }
 
-/// Whether the last report has not been taken yet.
+/// Returns true if the neighbour has not received the last report yet.
 bool DivergenceWatch::is_on_its_way(const Neighbour &neighbour) const {
     return std::ranges::any_of(sendings_, [&](const Sending &sending) {
         return sending.to == neighbour.rank && sending.tag == report;
@@ -251,13 +251,14 @@ void DivergenceWatch::report_silence(Neighbour &neighbour) const {
     }
 }
 
-/// Whether what a neighbour told last is known to differ from our calls.
+/// Returns true if the neighbour's last report is known to differ from this process's calls.
 bool DivergenceWatch::differ(Neighbour &neighbour) const {
     if (neighbour.compared) return false;
     const Report &theirs = neighbour.theirs;
     const std::uint64_t calls = theirs.last.number;
-    const bool ended = ended_;  // before it is asked which call is the last
-    // Who is behind compares when it is there, unless it has ended; the neighbour may be earlier.
+    const bool ended = ended_;  // read before last(), so that the last call of an end is included
+    // A process that is behind compares once it has made as many calls. If it has ended, it never
+    // will, so the calls differ.
     if (log_.last().number < calls) return ended;
     neighbour.compared = true;
     if (const auto hash = log_.hash_after(calls)) return *hash != theirs.last.hash;
@@ -265,17 +266,17 @@ bool DivergenceWatch::differ(Neighbour &neighbour) const {
     return hash && *hash != theirs.checkpoint_hash;
 }
 
-/// Returns whether there was news to report.
+/// Sends a report if it is due. Returns true if the report contains news.
 bool DivergenceWatch::tell(Neighbour &neighbour) {
-    // One report at a time is on its way, however slow the neighbour is.
+    // Only one report is in transit to a neighbour.
     if (is_on_its_way(neighbour)) return false;
     Report now;
-    now.ended = ended_ ? 1 : 0;  // as above
+    now.ended = ended_ ? 1 : 0;  // read before last()
     now.last = log_.last();
     now.checkpoint_hash =
         log_.hash_after(now.last.number - now.last.number % CallLog::checkpoint).value_or(0);
     const bool is_news = now != neighbour.told;
-    // A process that knows that all have ended takes no more reports.
+    // A process that has left the last barrier receives no more reports.
     if (!is_news && (barrier_ != MPI_REQUEST_NULL || Clock::now() - neighbour.told_at < interval()))
         return false;
     neighbour.told = now;
@@ -284,13 +285,13 @@ bool DivergenceWatch::tell(Neighbour &neighbour) {
     return is_news;
 }
 
-/// From now on this process only reports where a neighbour's calls differ from its own.
+/// From now on, this process only takes part in the report of the difference.
 void DivergenceWatch::part() {
     differs_ = true;
     log_.hold();
 }
 
-/// A send that ends when the message is received.
+/// Starts a synchronous send, which ends when the receiver has received the message.
 void DivergenceWatch::send(int to, Tag tag, std::string bytes) {
     Sending &sending = sendings_.emplace_back(Sending{to, tag, std::move(bytes)});
     check_mpi(PMPI_Issend(sending.bytes.data(), static_cast<int>(sending.bytes.size()), MPI_BYTE,
@@ -305,8 +306,8 @@ void DivergenceWatch::end_job(std::string_view message) {
     PMPI_Abort(comm_, 1);
 }
 
-/// Whether all processes are known to have ended alike. Once both neighbours have, it asks the
-/// others.
+/// Returns true if all processes have ended after the same calls. Enters a barrier with the others
+/// once both neighbours have.
 bool DivergenceWatch::all_ended() {
     const auto alike = [](const Neighbour &neighbour) {
         return neighbour.compared && neighbour.theirs.ended != 0 && neighbour.told.ended != 0;

@@ -31,21 +31,20 @@ namespace cldist::cluster {
 /// this. If all can, all end without a message, and `cldist run` starts the job again with a
 /// central host.
 ///
-/// A neighbour that takes no report for CLDIST_STALL_SECONDS is reported with its host: its process
-/// is stopped, or the network is cut. It is sent reports without news, too.
+/// If a neighbour receives no report for CLDIST_STALL_SECONDS, its rank and host are logged: its
+/// process is stopped, or the network is interrupted. Therefore reports are also sent without news.
 class DivergenceWatch {
 public:
-    /// Collective over `comm`, which is duplicated. MPI has to be at MPI_THREAD_MULTIPLE. Throws an
-    /// Error.
+    /// Collective over `comm`, which is duplicated. Requires MPI_THREAD_MULTIPLE. Throws an Error.
     DivergenceWatch(MPI_Comm comm, CallLog &log, Start start = Start::with_answers);
     DivergenceWatch(const DivergenceWatch &) = delete;
     DivergenceWatch &operator=(const DivergenceWatch &) = delete;
-    /// Without finish(): this process compares no more; not collective.
+    /// Without finish(), stops only this process's comparison. Not collective.
     ~DivergenceWatch();
 
-    /// To be called once when the program has ended and `program_end` is recorded, before
-    /// MPI_Finalize. Returns when all processes have ended after the same calls, however long that
-    /// takes. Throws an Error.
+    /// Call it once, when the program has ended and `program_end` is recorded, before MPI_Finalize.
+    /// Returns when all processes have ended after the same calls, however long that takes. Throws
+    /// an Error.
     void finish();
 
 private:
@@ -61,24 +60,24 @@ private:
         decision
     };
 
-    /// What neighbours tell each other.
+    /// The contents of a message with the tag `report`.
     struct Report {
         CallHash last{0, 0};
-        /// Of the last checkpoint, in case `last` is no longer known there.
+        /// The hash at the last checkpoint, in case the receiver has forgotten the call of `last`.
         std::uint64_t checkpoint_hash = 0;
-        std::uint64_t ended = 0;
+        std::uint64_t ended = 0;  ///< 1 if the sender's program has ended
 
         bool operator==(const Report &) const = default;
     };
     using Clock = std::chrono::steady_clock;
     struct Neighbour {
         int rank;
-        Report told;
-        Report theirs;
-        bool compared = true;  ///< `theirs` is equal to ours as far as we know
+        Report told;           ///< the last report to the neighbour
+        Report theirs;         ///< the last report from the neighbour
+        bool compared = true;  ///< `theirs` has been compared as far as possible
         std::string host;
         Clock::time_point told_at;
-        bool is_silent = false;  ///< that was reported
+        bool is_silent = false;  ///< its silence has been logged
     };
     struct Sending {
         int to;
@@ -112,12 +111,13 @@ private:
     std::list<Sending> sendings_;
     bool differs_ = false;
     bool overlap_told_ = false;
-    bool held_ = false;  // rank 0 has asked, and has not decided
-    // In rank 0:
-    int missing_ = 0;         // answers
-    std::string why_;         // the job shall start again
-    std::string difference_;  // to be printed if it can't
-    std::string refusal_;     // why it can't
+    bool held_ = false;  ///< this process has consented to a new start, and rank 0 has not decided
+    // Only in rank 0:
+    int missing_ = 0;         ///< outstanding messages with the tag `consent`
+    std::string why_;         ///< the reason for a new start
+    std::string difference_;  ///< the message to print if the job cannot start again
+    std::string refusal_;     ///< the reason why the job cannot start again
+    /// Set when rank 0 has decided on a new start.
     std::optional<Clock::time_point> stopping_since_;
     MPI_Request barrier_ = MPI_REQUEST_NULL;
     std::atomic<bool> ended_{false};

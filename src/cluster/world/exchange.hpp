@@ -5,9 +5,10 @@
 
 namespace cldist::cluster {
 
-/// Exchanges data with other processes in one call (see Agreement), without the lock meanwhile
-/// (UnlockedWithin). The caller must hold references to objects that it needs afterwards. Construct
-/// it before the call leaves the lock for the first time.
+/// Exchanges data with other processes during one OpenCL call (see Agreement). Releases the lock
+/// during each exchange, except with a central host (UnlockedWithin). The caller must hold
+/// references to objects that it needs afterwards, and construct this object before the call
+/// releases the lock for the first time.
 class Exchange {
 public:
     Blob from(Process root, Blob said) const {
@@ -15,8 +16,7 @@ public:
         const UnlockedWithin unlocked;
         return agreement_.from(call_, root, std::move(said));
     }
-    /// `say` returns the data of a process. It is called for the processes that this one speaks
-    /// for.
+    /// `say(process)` returns the data of a process that this one speaks for.
     template <typename Say>
     std::vector<Blob> of(std::span<const Process> some, Say &&say) const {
         std::vector<Blob> said(some.size());
@@ -31,7 +31,7 @@ public:
         const UnlockedWithin unlocked;
         return agreement_.least(call_, mine);
     }
-    /// `work` has the lock.
+    /// `work` is called under the lock.
     [[nodiscard]] int in_turn(std::span<const Process> some, int begin,
                               const std::function<int(int before)> &work) const {
         if (calls_are_followed) return agreement_.in_turn(call_, some, begin, work);

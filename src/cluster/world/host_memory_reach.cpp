@@ -16,12 +16,12 @@ namespace cldist::cluster {
 namespace {
 
 struct Introduction {
-    std::int64_t process = 0;
+    std::int64_t process = 0;   ///< process ID
     std::uint64_t address = 0;  ///< of `secret` in process 0
-    std::uint64_t secret = 0;
+    std::uint64_t secret = 0;   ///< shows that the process ID is that of process 0
 };
 
-/// Returns 0 or an error number.
+/// Returns 0 or an errno value.
 int copy_piece(pid_t process, std::uint64_t address, std::byte *here, std::size_t size,
                bool writes) {
     while (size != 0) {

@@ -13,8 +13,8 @@
 namespace cldist::cluster {
 namespace {
 
-/// Bytes from the memory of process 0 to the process of a device, which copies them itself. Process
-/// 0 sends the address, or 0 if its command failed, and receives a byte after the copy.
+/// Process 0 sends the address of the bytes, or 0 if its command failed. The receiver copies the
+/// bytes, and then answers with one byte.
 class HostMemoryTransfer final : public Operation {
 public:
     HostMemoryTransfer(DeviceRange range, Direction direction, Wire wire,
@@ -58,7 +58,7 @@ public:
     [[nodiscard]] bool bytes_in_flight() const override { return false; }
 
 private:
-    /// Copies, and then tells process 0.
+    /// In the receiver: copies, then answers. Returns false while the copy runs.
     bool answer() {
         if (address_ == 0)
             fail(Status::failure(CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST,

@@ -14,7 +14,7 @@
 
 namespace cldist::cluster {
 
-/// One end of a message.
+/// The peer and the envelope of a message in MPI.
 struct Wire {
     MPI_Comm comm;
     int rank;
@@ -25,10 +25,11 @@ inline std::shared_ptr<Record> record_of(Direction direction, const Wire &wire, 
     return std::make_shared<Record>(direction, wire.rank, wire.rank, wire.tag, size);
 }
 
-/// A copy between the memory of process 0 and memory of this process, in another thread.
+/// A copy between the memory of process 0 and that of this process, in another thread.
 class OwnCopy {
 public:
-    /// The first call starts the copy. Returns nothing until it has ended, and calls `waker` then.
+    /// The first call starts the copy. Returns nothing until the copy has ended. `waker` is called
+    /// at its end.
     Outcome poll(const HostMemoryReach &reach, std::uint64_t address, std::byte *here,
                  std::size_t size, bool writes, const Waker &waker);
 
@@ -40,8 +41,8 @@ private:
     std::shared_ptr<State> state_;
 };
 
-/// Makes the operation that brings a range of the memory of process 0 to the process of a device,
-/// which copies the bytes itself.
+/// Creates one end of the transfer of a range of process 0's memory to the process of a device. The
+/// latter copies the bytes itself. `range` is host memory at both ends.
 std::unique_ptr<Operation> make_host_memory_transfer(DeviceRange range, Direction direction,
                                                      const Wire &wire, const HostMemoryReach &reach,
                                                      MessageDriver &driver);

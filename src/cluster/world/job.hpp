@@ -10,14 +10,14 @@
 
 namespace cldist::cluster {
 
-/// The job that this process is one of: which processes there are, and how they are spoken to.
+/// The processes of the job that this process belongs to, and the communication with them.
 class Job {
 public:
-    /// A process among those of its host.
+    /// A process's position among the processes of its host.
     struct Place {
-        std::uint32_t host = 0;  ///< the same for all of a host
-        std::size_t number = 0;
-        std::size_t count = 1;
+        std::uint32_t host = 0;  ///< identifies the host
+        std::size_t number = 0;  ///< less than `count`
+        std::size_t count = 1;   ///< processes on this host
     };
 
     Job() = default;
@@ -27,16 +27,18 @@ public:
 
     virtual Agreement &agreement() = 0;
     virtual Transport &transport() = 0;
-    /// The place of a process that this one speaks for (see Agreement).
+    /// `process` must be one that this process speaks for (Agreement::speaks_for). May be
+    /// collective.
     [[nodiscard]] virtual Place place_of(Process process) const = 0;
 
     /// The stream of a central host's calls. The first call is collective. Throws an Error.
     virtual CallStream &call_stream() = 0;
-    /// There are several processes: from now on their calls are compared.
+    /// Starts the comparison of the processes' calls. Not for a process alone.
     virtual void compare(CallLog &calls) = 0;
-    /// The program has ended, and its log says so. Returns when that holds for all processes.
+    /// Call it when `program_end` is recorded in the log. Returns when all processes have recorded
+    /// it.
     virtual void finish_comparison() = 0;
-    /// All is done.
+    /// Ends the communication. Must be the last call.
     virtual void end() = 0;
 };
 

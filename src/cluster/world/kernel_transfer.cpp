@@ -9,7 +9,6 @@
 namespace cldist::cluster {
 namespace {
 
-/// What both ends share.
 class KernelTransfer : public Operation {
 public:
     KernelTransfer(KernelEnd end, const std::shared_ptr<DeviceLinks> &links, Direction direction,

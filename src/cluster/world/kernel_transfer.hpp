@@ -9,19 +9,19 @@
 
 namespace cldist::cluster {
 
-/// One end of a message between devices of one host that a kernel carries out (decision 44). A
-/// kernel of the sender writes the bytes to landing memory of the receiver's device and sets a
-/// flag. A kernel of the receiver takes them from there. It is held back until the flag is set. So
-/// no kernel waits for another process.
+/// One end of a message between devices of one host that kernels carry out (decision 44). A kernel
+/// of the sender writes the bytes to landing memory of the receiver's device and sets a flag. A
+/// kernel of the receiver copies them from there. It is held back by a user event until the flag is
+/// set. Therefore no kernel waits for another process.
 struct KernelEnd {
     DeviceRange range;
-    std::shared_ptr<const QueueInfo> queue;  ///< in-order, for this command alone
+    std::shared_ptr<const QueueInfo> queue;  ///< in-order, only for this kernel
     std::span<const cl_event> wait_list;
     Wire wire;
 };
 
-/// Enqueues the kernel, and submits the operation that looks after it. Returns the kernel's event,
-/// or null if the host has to carry out this end. Throws an Error.
+/// Enqueues the kernel, and submits the operation that exchanges the header and follows the kernel.
+/// Returns the kernel's event, or null if the host must carry out this end. Throws an Error.
 Event send_by_kernel(KernelEnd end, const std::shared_ptr<DeviceLinks> &links,
                      MessageDriver &driver, ProgressThread &progress_thread);
 /// The same for the receiver. `by_host` receives the message if the sender's host sends it.
@@ -29,7 +29,7 @@ Event receive_by_kernel(KernelEnd end, const std::shared_ptr<DeviceLinks> &links
                         MessageDriver &driver, ProgressThread &progress_thread,
                         std::unique_ptr<Operation> by_host);
 
-/// Fails a transfer after a failure in the sender's process.
+/// The status of a transfer after a failure in the sender's process.
 [[nodiscard]] inline Status failed_before(cl_int code) {
     return Status::failure(code, "a command before the message failed");
 }

@@ -15,12 +15,12 @@ namespace {
 
 struct Head {
     std::uint64_t number;  // of the call
-    std::uint64_t hash;
-    std::uint64_t size;  // bytes behind the heads
+    std::uint64_t hash;    // of the call
+    std::uint64_t size;    // bytes of the blob
 };
 
-// Most data is short and fits into the message with the header. The rest follows in pieces, because
-// MPI counts in int.
+// The first message contains the header and the first bytes, usually all of them. The rest follows
+// in pieces, because MPI counts in int.
 constexpr std::size_t first_room = 4096 - sizeof(Head);
 constexpr std::size_t piece = std::size_t{1} << 30U;
 
@@ -48,7 +48,7 @@ MpiAgreement::MpiAgreement(MPI_Comm comm)
       comm_(duplicate(comm)),
       max_tag_(max_tag_of(comm)) {}
 
-// Not MPI_Wait, which would take a core from the devices meanwhile.
+// Unlike MPI_Wait, sleeps between its tests and leaves the core to CPU devices.
 void MpiAgreement::wait(MPI_Request request, MPI_Status *status) const {
     int done = 0;
     for (Backoff backoff(caller_patience);;) {

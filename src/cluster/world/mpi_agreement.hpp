@@ -6,8 +6,8 @@
 
 namespace cldist::cluster {
 
-/// Uses MPI. A process that gets a message of another call, or a broken message, ignores it and
-/// waits: the call-consistency check is about to end the job.
+/// Uses MPI. A process that receives a message of another call, or a broken message, waits forever:
+/// the call-consistency check is about to end the job.
 class MpiAgreement final : public Agreement {
 public:
     /// Duplicates the communicator; collective.

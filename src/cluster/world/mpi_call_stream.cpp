@@ -11,7 +11,7 @@
 namespace cldist::cluster {
 namespace {
 
-// Messages on their way to each child.
+// The most messages in transit to each child.
 constexpr std::size_t most_sendings = 4;
 constexpr int tag = 0;
 
@@ -41,8 +41,8 @@ void MpiCallStream::run(Recorder &recorder) try {
         auto records = std::make_shared<Records>();
         more = sendings_.empty() ? recorder.wait_and_take(*records) : recorder.take(*records);
         if (records->empty()) {
-            // Meanwhile more may be recorded; who waits for its call to be answered is not kept
-            // waiting for long.
+            // While messages are in transit, polls for new records: a thread may be waiting for the
+            // answer to its call.
             for (Backoff backoff; !sendings_.empty() && more && records->empty();
                  backoff.rest(true)) {
                 first_was_taken();

@@ -11,9 +11,9 @@
 
 namespace cldist::cluster {
 
-/// Uses MPI messages down a binomial tree. A process receives the next message when it has executed
-/// the last one's calls, and forwards it at once. The sender knows when a message was received, and
-/// has only a few in transit. So memory is bounded.
+/// Sends MPI messages down a binomial tree. A process receives the next message when it has
+/// executed the last message's calls, and forwards it at once. Sends are synchronous, and only a
+/// few are in transit, so memory is bounded.
 class MpiCallStream final : public CallStream {
 public:
     /// Duplicates the communicator; collective.
@@ -32,15 +32,16 @@ private:
 
     void run(Recorder &recorder);
     void send(std::shared_ptr<const Records> records);
-    /// Waits until at most so many messages are on their way.
+    /// Waits until at most `most` messages are in transit.
     void wait_for(std::size_t most);
+    /// Removes the oldest message in transit and returns true if all children have received it.
     bool first_was_taken();
 
     const MPI_Comm comm_;
     const CallTree tree_;
-    std::deque<Sending> sendings_;
-    std::shared_ptr<const Records> last_;
-    std::thread thread_;
+    std::deque<Sending> sendings_;         ///< the messages in transit
+    std::shared_ptr<const Records> last_;  ///< the result of next()
+    std::thread thread_;                   ///< only in process 0
 };
 
 }  // namespace cldist::cluster

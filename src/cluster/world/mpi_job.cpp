@@ -8,11 +8,12 @@
 namespace cldist::cluster {
 namespace {
 
-bool program_has_mpi = false;
-bool finalizing = false;  // by the program
+bool program_has_mpi = false;  // the program initialised MPI
+bool finalizing = false;       // the program has called MPI_Finalize
 
 MPI_Comm join_mpi() {
-    // hwloc, in MPI, would ask this platform for its devices, which are not known yet.
+    // Otherwise hwloc, which MPI uses, would query this platform for its devices, which are not
+    // known yet.
     setenv("HWLOC_COMPONENTS", "-opencl", 0);
     int initialized = 0;
     PMPI_Initialized(&initialized);
@@ -35,7 +36,7 @@ MpiJob::MpiJob()
       comm_(duplicate(MPI_COMM_WORLD)),
       transport_(Runtime::current(), comm_) {}
 
-// The place of this process. The lowest rank of a host is the host's number.
+// Collective. The place is that of this process. The lowest rank of a host identifies the host.
 Job::Place MpiJob::place_of(Process) const {
     MPI_Comm host = MPI_COMM_NULL;
     check_mpi(PMPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host),
@@ -66,7 +67,7 @@ void MpiJob::end() {
     if (finalized == 0 && !finalizing) PMPI_Finalize();
 }
 
-// MPI_Finalize frees the attributes of MPI_COMM_SELF first, the newest one before others.
+// MPI_Finalize first deletes the attributes of MPI_COMM_SELF, the most recently set one first.
 void MpiJob::call_at_finalize(void (*end)()) {
     if (!program_has_mpi) return;
     int key = MPI_KEYVAL_INVALID;

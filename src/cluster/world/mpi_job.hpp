@@ -30,14 +30,14 @@ public:
     }
     void compare(CallLog &calls) override;
     void finish_comparison() override { watch_->finish(); }
-    /// Finalises MPI, unless the program has or does.
+    /// Finalises MPI, unless the program has done so or is doing so.
     void end() override;
-    /// If the program has initialised MPI: has this called at the start of MPI_Finalize.
+    /// If the program has initialised MPI, `end` is called at the start of MPI_Finalize.
     static void call_at_finalize(void (*end)());
 
 private:
     MpiAgreement agreement_;
-    const MPI_Comm comm_;  // of messages
+    const MPI_Comm comm_;  ///< for the transport's messages; others duplicate it
     MpiTransport transport_;
     std::unique_ptr<DivergenceWatch> watch_;
     std::unique_ptr<MpiCallStream> stream_;

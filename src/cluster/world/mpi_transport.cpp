@@ -26,9 +26,9 @@ Wire wire_of(const Runtime &runtime, MPI_Comm comm, const Message &message) {
     return {comm, static_cast<int>(message.peer), tag};
 }
 
-// The most messages in transit at a time, counting messages small enough to be sent eagerly.
-// Open MPI scans all postponed messages at each call, and sorts them again at the other end. Larger
-// messages may wait for the receiver's program, and must not delay others.
+// The most small messages in transit: Open MPI scans all postponed messages at each call, and sorts
+// them again at the receiver. Larger messages, which may not be sent eagerly, are not counted: they
+// may wait for the receiver's program and must not delay other messages.
 constexpr std::size_t small_message = 1024;
 constexpr std::size_t most_small_messages = 128;
 
@@ -40,11 +40,13 @@ std::shared_ptr<Record> record_of_relay(const Wire &from, const std::vector<Wire
                                     size);
 }
 
-// Fewer bytes of a result are copied on by who drives it.
+// The largest result that the driving thread copies to the program's memory. Larger ones are copied
+// by other threads.
 constexpr std::size_t copied_by_driver = 65536;
 
-/// An operation's turn to send a small message. On the progress thread, as far as it has been asked
-/// for.
+/// An operation's permission to send a small message. Operations without waker, which their callers
+/// drive, need none. Not thread-safe: only the progress thread may use an object that waits for or
+/// holds a permission.
 class SendTurn {
 public:
     SendTurn() = default;
@@ -55,7 +57,8 @@ public:
         give_back();
     }
 
-    /// Whether it has come; if not, `waker` will be called when it has.
+    /// Returns true if the operation may send. Otherwise `waker`, which must stay valid, is called
+    /// when it makes sense to try again.
     bool take(const Waker &waker) {
         if (has_ || !waker) return true;
         if (taken() >= most_small_messages || (!waits_ && !waiting().empty())) {
@@ -185,8 +188,8 @@ constexpr std::size_t least_copied_by_owner = std::size_t{64} << 10U;
 
 class RelayOperation final : public Operation {
 public:
-    /// `reach` is not null if the sender copies the bytes to the memory of process 0 itself.
-    /// Process 0 then first sends the address, and receives a single byte in place of the result.
+    /// If `reach` is not null, the sender copies the bytes to the memory of process 0 itself.
+    /// Process 0 then first sends the address, and receives one byte in place of the result.
     RelayOperation(Result result, Wire from, std::vector<Wire> to, std::shared_ptr<Ending> ending,
                    TimesOfCommand times, const HostMemoryReach *reach, MessageDriver &driver)
         : Operation(record_of_relay(from, to, result.size)),
@@ -249,7 +252,7 @@ public:
         }
         if (!sends_.empty()) return moved ? Progress::moved : Progress::idle;
         if (!arrive()) return Progress::idle;
-        // The copy in this process is part of the command.
+        // The command's end time includes the copy to the program's memory in this process.
         if (from_.comm == MPI_COMM_NULL && passed_on_ < pieces_) {
             if (times_.back() != 0) times_.back() += now_ns() - start_ns_;
             pass_on(passed_on_++);
@@ -277,7 +280,7 @@ private:
         return {result_.data + begin, std::min(result_.size - begin, relay_piece)};
     }
 
-    /// Whether the bytes are in the program's memory.
+    /// Returns true if the bytes are in the program's memory. The first call copies them there.
     bool arrive() {
         if (!status().ok() || !result_.arrived) return true;
         if (arrived_at_program_ == nullptr) {
@@ -297,7 +300,7 @@ private:
         return true;
     }
 
-    /// At the root. Returns whether the bytes are in the memory of process 0, or failed.
+    /// In the device's process. Returns true if the copy to the memory of process 0 has ended.
     bool copy_to_host() {
         if (address_ticket_.error != MPI_SUCCESS)
             fail(mpi_failure(address_ticket_.error, "MPI_Irecv"));
@@ -312,7 +315,7 @@ private:
         return true;
     }
 
-    /// At the root.
+    /// In the device's process. Returns false if the operation must wait for its permission.
     bool send_all() {
         if (!to_.empty() && pieces_ == 1 && bytes_of(0).size() <= small_message &&
             !turn_.take(waker_))
@@ -333,7 +336,7 @@ private:
         }
     }
 
-    // A piece that is too short says that the bytes failed to come.
+    // The sender reports a failure by a piece that is too short.
     void take() {
         const MessageTicket &ticket = receives_.front();
         if (ticket.error != MPI_SUCCESS)
@@ -359,7 +362,7 @@ private:
     const Result result_;
     const HostMemoryReach *const reach_;
     const std::size_t data_pieces_;
-    const std::size_t pieces_;  ///< with one for the times
+    const std::size_t pieces_;  ///< includes the one for the times
     const Wire from_;
     const std::vector<Wire> to_;
     const std::shared_ptr<Ending> ending_;
@@ -374,10 +377,10 @@ private:
     MessageTicket address_ticket_;
     OwnCopy copy_;
     bool copied_ = false;
-    char there_ = 1;             ///< in place of the bytes
+    char there_ = 1;             ///< sent in place of the result
     std::size_t posted_ = 0;     ///< receives
     std::size_t arrived_ = 0;    ///< pieces
-    std::size_t passed_on_ = 0;  ///< pieces, at the root
+    std::size_t passed_on_ = 0;  ///< pieces; only in the device's process
     std::deque<MessageTicket> receives_;
     std::deque<MessageTicket> sends_;
 };
@@ -397,7 +400,7 @@ const HostMemoryReach *MpiTransport::reach_of(bool is_here, Process peer, std::s
 std::unique_ptr<Operation> MpiTransport::transfer(DeviceRange range, Direction direction,
                                                   const Message &message, const Link &link) {
     require_mpi();
-    // Only the memory of process 0 has no device.
+    // A range without a device is taken for the memory of process 0.
     const HostMemoryReach *const reach =
         range.resources == nullptr
             ? reach_of(direction == Direction::recv, message.peer, range.size)

@@ -10,13 +10,14 @@
 
 namespace cldist::cluster {
 
-/// By MPI. Messages have no header: both ends know their sizes, and name them by the tag.
+/// Uses MPI. Both ends know a message's size and derive its tag from its number, so most messages
+/// need no header.
 class MpiTransport final : public Transport {
 public:
-    /// `comm` is for these messages alone.
+    /// `comm` is only for these messages.
     MpiTransport(std::shared_ptr<Runtime> runtime, MPI_Comm comm);
-    /// With a central host: from now on the other processes of its host copy from and to its memory
-    /// themselves. Collective.
+    /// With a central host: from now on, other processes on the same machine access the memory of
+    /// process 0 directly. Collective.
     void reach_host_memory() { reach_ = std::make_unique<HostMemoryReach>(comm_); }
 
     std::unique_ptr<Operation> transfer(DeviceRange range, Direction direction,
@@ -33,8 +34,8 @@ public:
     void drive(Command &command) override;
 
 private:
-    /// The way to the memory of process 0 if the process of the device, this one if `is_here`,
-    /// otherwise `peer`, copies so many bytes itself. Otherwise null.
+    /// Returns the access to process 0's memory if the device's process copies `size` bytes itself,
+    /// otherwise null. The device's process is this one if `is_here`, otherwise `peer`.
     [[nodiscard]] const HostMemoryReach *reach_of(bool is_here, Process peer,
                                                   std::size_t size) const;
 

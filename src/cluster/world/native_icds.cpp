@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// An .icd file has the library's name in its first line.
+// The first line of an .icd file is the name of the library.
 void add_from_file(const fs::path &file, std::vector<std::string> &libraries) {
     std::ifstream stream(file);
     std::string line;
@@ -68,7 +68,7 @@ std::vector<std::string> native_libraries(std::string_view places) {
             libraries.push_back(place);
         }
     }
-    // Itself is not one of them.
+    // The cluster platform is not a native driver.
     std::erase_if(libraries, [](const std::string &name) {
         return name.find("libcldist-cluster.so") != std::string::npos;
     });

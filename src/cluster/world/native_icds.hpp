@@ -8,13 +8,13 @@
 
 namespace cldist::cluster {
 
-/// The platforms of the drivers that this host has, opened past the loader, which knows the cluster
-/// platform alone. `places` is a colon-separated list of folders with .icd files, of .icd files and
-/// of libraries. Entries that cannot be opened are logged and skipped. The platforms' objects work
-/// with the loader's functions.
+/// Returns the platforms of this host's drivers. The drivers are opened directly, because the
+/// OpenCL loader knows only the cluster platform. The loader's functions accept their objects.
+/// `places` is a colon-separated list of folders with .icd files, of .icd files and of libraries.
+/// Entries that cannot be opened are logged and skipped.
 std::vector<cl_platform_id> open_native_icds(std::string_view places);
 
-/// The libraries that `places` names, in order; a folder's by the names of its files.
+/// Returns the libraries in `places`, in this order. A folder's .icd files are sorted.
 std::vector<std::string> native_libraries(std::string_view places);
 
 }  // namespace cldist::cluster

@@ -11,16 +11,18 @@ namespace cldist::cluster {
 /// (docs/dev/decisions/0043).
 namespace new_start {
 
-/// Whether `cldist run` has started the job and may start it again.
+/// Returns true if `cldist run` has started the job and may start it again.
 [[nodiscard]] bool is_wanted();
-/// Whether calls of two of the program's threads run at the same time. Null: nobody can tell.
+/// Returns a function that returns true if OpenCL calls of two of the program's threads run at the
+/// same time. Null without libcldist-host.
 [[nodiscard]] bool (*overlap_question())();
-/// Empty: the program has done nothing outside its process, and until go_on() its calls that would
-/// do so wait. Otherwise the reason why the job can't start again, which continues "the program
-/// ...".
+/// Returns an empty string if the program has had no effect outside its process. Its calls that
+/// would have one then wait until go_on(). Otherwise returns the reason why the job can't start
+/// again, which continues "the program ...".
 [[nodiscard]] std::string hold(Start start);
 void go_on();
-/// Ends this process at once. The reason is for people; empty in all ranks except for one.
+/// Announces the new start to `cldist run` and kills this process. `why` is the reason to print,
+/// and is empty in all ranks except rank 0.
 [[noreturn]] void stop(std::string_view why);
 
 }  // namespace new_start

@@ -6,8 +6,8 @@
 
 namespace cldist::cluster {
 
-/// Before a message: MPI ends with the program, whose objects may still make calls in their
-/// destructors. Throws an Error then.
+/// Throws an Error if MPI has been finalised. Call it before a message: the program's objects may
+/// make OpenCL calls in their destructors, after the end of MPI.
 inline void require_mpi() {
     int finalized = 0;
     PMPI_Finalized(&finalized);

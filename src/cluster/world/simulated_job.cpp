@@ -15,7 +15,7 @@
 namespace cldist::cluster {
 namespace {
 
-/// Ends as its wait list did, once it has called `end`.
+/// Calls `end` with the status of its wait list and ends with this status.
 class AtOnce final : public Operation {
 public:
     AtOnce(Direction direction, const Message &message, std::size_t bytes,
@@ -35,7 +35,7 @@ private:
     const std::function<void(cl_int)> end_;
 };
 
-/// Makes a range of a buffer zeros.
+/// Fills a range of a buffer with zeros.
 class Zeros final : public Operation {
 public:
     Zeros(DeviceRange range, const Message &message)
@@ -70,7 +70,7 @@ private:
     std::optional<DeviceCommand> command_;
 };
 
-// An absent process's command took no time.
+// An absent process's command takes no time.
 Times times_now() {
     Times times;
     times.fill(now_ns());

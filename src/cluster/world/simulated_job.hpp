@@ -7,7 +7,7 @@
 
 namespace cldist::cluster {
 
-/// Other processes' data is the same as this process's.
+/// Returns this process's data as that of the absent processes.
 class AbsentOthers final : public Agreement {
 public:
     using Agreement::Agreement;
@@ -20,8 +20,8 @@ protected:
     }
 };
 
-/// Transfers nothing: sent data is dropped, received data is zeros, at once, and all commands of
-/// other processes succeed.
+/// Transfers nothing. Sent data is dropped, received data is zeros, and all remote commands succeed
+/// at once.
 class NoTransport final : public Transport {
 public:
     NoTransport();
@@ -42,21 +42,22 @@ private:
     ProgressThread &progress_thread_;
 };
 
-/// A central host's records are made, counted and dropped.
+/// Counts a central host's records and drops them.
 class DroppedCalls final : public CallStream {
 public:
     explicit DroppedCalls(Process processes) : tree_(0, processes) {}
 
     void begin(Recorder &recorder) override;
     void finish() override;
-    std::span<const std::byte> next() override { return {}; }  // nobody follows
+    std::span<const std::byte> next() override { return {}; }  // never called
 
 private:
     const CallTree tree_;
     std::thread thread_;
 };
 
-/// One process plays one of many, without MPI; the others are absent, and have the same devices.
+/// Simulates one process of many, without MPI. The other processes are absent. Their devices are
+/// assumed to be identical to this process's.
 class SimulatedJob final : public Job {
 public:
     explicit SimulatedJob(const Simulation &simulation);

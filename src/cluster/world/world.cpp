@@ -40,7 +40,7 @@
 namespace cldist::cluster {
 namespace {
 
-// The devices of each native platform that this process shall have.
+// Returns the devices that this process brings into the cluster platform, by native platform.
 std::vector<std::vector<cl_device_id>> find_native_devices(const Job::Place &place) {
     const std::string &places = config().native_icds;
     probe_drivers(places.substr(0, places.find(':')), native_libraries(places));
@@ -53,8 +53,9 @@ std::vector<std::vector<cl_device_id>> find_native_devices(const Job::Place &pla
     }
 }
 
-// Groups each native platform's devices by shared buffers. NVIDIA's driver moves only 1.6 GB/s
-// between two devices of one context.
+// Groups each native platform's devices: the devices of a group share buffers in one context. GPUs
+// are grouped alone by default, because NVIDIA's driver moves only 1.6 GB/s between two devices of
+// one context.
 std::vector<std::vector<cl_device_id>> by_memory(std::vector<std::vector<cl_device_id>> platforms) {
     const DeviceMemories choice = config().device_memories;
     std::vector<std::vector<cl_device_id>> groups;
@@ -70,7 +71,7 @@ std::vector<std::vector<cl_device_id>> by_memory(std::vector<std::vector<cl_devi
     return groups;
 }
 
-// Messages' alone: for files no process asks another.
+// Other processes need the advice for messages only, not that for files.
 constexpr std::array message_routes{Route::same_host, Route::other_host};
 
 void pack(Packer &packer, const AdviceForRoutes &advice) {
@@ -81,7 +82,7 @@ void pack(Packer &packer, const AdviceForRoutes &advice) {
     }
 }
 
-// Some KiB if there is a profile, else null.
+// Null if there is no profile, because the object takes some KiB.
 std::shared_ptr<const AdviceForRoutes> unpack_advice(Unpacker &unpacker) {
     std::shared_ptr<AdviceForRoutes> advice;
     for (const Route route : message_routes) {
@@ -92,14 +93,15 @@ std::shared_ptr<const AdviceForRoutes> unpack_advice(Unpacker &unpacker) {
     return advice;
 }
 
-// A buffer that one device alone uses is attached after so many commands.
+// The number of commands after which a buffer that only one device uses is bound to this device.
 constexpr std::uint32_t attach_after = 16;
 
-// The program has ended, and what it does at its end lasts so long: another of its threads is
-// waited for, perhaps.
+// How long calls of other threads stay blocked after the platform's end before they fail. If the
+// process still runs after that time, its exit may be waiting for such a thread.
 constexpr std::chrono::seconds patience_with_end{5};
 
-// A CPU device's clock is not queried: some drivers report its current frequency.
+// CL_DEVICE_MAX_CLOCK_FREQUENCY is not compared: some drivers of CPU devices report the current
+// frequency.
 bool are_alike(const std::vector<Ref<DeviceObject>> &devices) {
     constexpr std::array<cl_device_info, 4> params{CL_DEVICE_NAME, CL_DEVICE_VENDOR,
                                                    CL_DRIVER_VERSION, CL_DEVICE_MAX_COMPUTE_UNITS};
@@ -135,19 +137,19 @@ World::Shares shares_of(const std::vector<Ref<DeviceObject>> &devices, const cld
     return shares;
 }
 
-// A compiler's, of the first programs that it compiles.
+// The number of a compiler's first builds that may create static objects (World::note_build).
 constexpr unsigned builds_that_make_objects = 8;
 
-// Set in a process that must not join the others: the reason.
+// If this variable is set, the process does not join the job. The value is the reason.
 constexpr const char *apart_variable = "CLDIST_APART";
 
 #ifdef OPEN_MPI
-constexpr bool mpi_starts_again = true;  // with what `cldist run` sets
+constexpr bool mpi_starts_again = true;  // in a rank's next program, as `cldist run` sets it up
 #else
 constexpr bool mpi_starts_again = false;
 #endif
 
-// Otherwise each process of a rank would print it.
+// Only rank 0 logs messages that apply to the whole job.
 bool speaks_for_job() {
     for (const char *const name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"})
         if (const char *const rank = std::getenv(name); rank != nullptr)
@@ -155,8 +157,8 @@ bool speaks_for_job() {
     return true;
 }
 
-// With a central host on one host: `cldist run` counts the programs that have joined, and starts
-// workers for each. Null: it can't.
+// The count of programs that have joined, in memory shared with `cldist run`, which starts workers
+// for each of them. Null unless a job with a central host runs on one host.
 std::atomic<std::uint32_t> *programs_begun() {
     using Word = std::atomic<std::uint32_t>;
     const char *const path = std::getenv("CLDIST_HOST_PROGRAMS");
@@ -174,9 +176,9 @@ void note_program() {
     syscall(SYS_futex, count, FUTEX_WAKE, std::numeric_limits<int>::max(), nullptr, nullptr, 0);
 }
 
-// MPICH's launcher passes each rank a socket. PMI_FD contains its file descriptor. Without that
-// socket, MPI_Init ends the program. A child may have opened another file with this number, so
-// `cldist run` also passes the socket's inode.
+// MPICH's launcher passes each rank a socket, whose file descriptor is in PMI_FD. Without the
+// socket, MPI_Init ends the program. A child may have opened another file with the same descriptor,
+// so `cldist run` also passes the socket's inode.
 bool has_lost_launcher(const char *descriptor) {
     struct stat state {};
     if (fstat(std::atoi(descriptor), &state) != 0 || !S_ISSOCK(state.st_mode)) return true;
@@ -184,7 +186,8 @@ bool has_lost_launcher(const char *descriptor) {
     return inode != nullptr && std::to_string(state.st_ino) != inode;
 }
 
-// Open MPI 4 sets this variable in MPI_Init. Its launchers leave it unset, or set another value.
+// Open MPI 4 sets this variable to "pmi" in MPI_Init. Its launchers leave it unset or set another
+// value.
 bool has_mpi_parent() {
     int initialized = 0;
     PMPI_Initialized(&initialized);
@@ -192,7 +195,8 @@ bool has_mpi_parent() {
     return initialized == 0 && component != nullptr && std::strcmp(component, "pmi") == 0;
 }
 
-// Empty if this process may join the other ranks for its rank. Otherwise the reason why not.
+// Returns an empty string if this process may join the job for its rank, otherwise the reason why
+// not.
 std::string why_apart() {
     if (const char *const reason = std::getenv(apart_variable); reason != nullptr) return reason;
     if (has_mpi_parent()) return "a process that started this one has called MPI_Init";
@@ -203,8 +207,8 @@ std::string why_apart() {
             "join the job (Python's "
             "subprocess keeps it open with pass_fds=[{}])",
             launcher, launcher);
-    // `cldist run` gives all processes of a rank one file. A process that joins puts a 0 there and
-    // locks it until it ends. A child process does not inherit the lock.
+    // `cldist run` passes one file to all processes of a rank. A process that joins appends a zero
+    // byte and locks the file until it ends. Child processes do not inherit the lock.
     const char *const path = std::getenv("CLDIST_HOST_RANK_FILE");
     const int file = path != nullptr ? open(path, O_RDWR | O_APPEND | O_CLOEXEC) : -1;
     if (file < 0) return {};
@@ -240,7 +244,7 @@ bool World::is_wanted() {
     for (const char *const name : {"OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMIX_RANK"})
         if (std::getenv(name) != nullptr) return true;
     if (config().cluster == Switch::on || is_simulated()) return true;
-    // Each process would start a separate job.
+    // Without a connection by srun, each process would start a separate job.
     const char *const tasks = std::getenv("SLURM_STEP_NUM_TASKS");
     const char *const task = std::getenv("SLURM_PROCID");
     if (static bool said = false; tasks != nullptr && std::atoi(tasks) > 1 && task != nullptr &&
@@ -271,7 +275,8 @@ World &World::join() {
     return world;
 }
 
-// Never destroyed: the program's objects may outlive it.
+// The instance is never destroyed, because the program's objects may be used until the process
+// ends.
 World &World::begin(Job &job) {
     auto *const world = new World(job);
     world_.store(world, std::memory_order_release);
@@ -284,7 +289,7 @@ World::World(Job &job)
       counters_(is_counted() ? std::make_unique<Counters>(job_) : nullptr),
       central_(begin_central()),
       found_(find_devices(job_)),
-      // With a central host no process leaves commands out: it would gain nothing.
+      // With a central host, buffers are not bound: no process could skip calls (decision 35).
       schedule_(Topology(found_.hosts, found_.processes), self(),
                 found_.attaches && central_ == nullptr ? attach_after : 0,
                 central_ != nullptr ? Hosts::first : Hosts::all),
@@ -298,12 +303,13 @@ World::World(Job &job)
     if (!alone()) job_.compare(calls_);
     register_end();
     std::at_quick_exit(end_without_exit);
-    // By _exit and exec, which only a preloaded library sees (libcldist-host).
+    // _exit and exec, which only a preloaded library (libcldist-host) can intercept.
     if (void *const before_end = dlsym(RTLD_DEFAULT, "cldistBeforeEnd"))
         reinterpret_cast<void (*)(void (*)())>(before_end)(end_without_exit);
 }
 
-// In a handler of a signal, the interrupted call may have the lock, and is not waited for.
+// If a signal handler ends the process, this thread may hold the lock. The platform then does not
+// wait for anything.
 void World::end_without_exit() {
     if (!in_forked_child() && !api_mutex().held_here()) World::get().end();
 }
@@ -311,7 +317,7 @@ void World::end_without_exit() {
 void World::register_end() {
     std::atexit([] {
         if (in_forked_child()) return;
-        std::fflush(stdout);  // if the calls differ, the job ends here
+        std::fflush(stdout);  // if the calls differ, end() does not return
         World::get().end();
     });
 }
@@ -336,7 +342,8 @@ std::unique_ptr<World::Central> World::begin_central() {
     return central;
 }
 
-// An absent process has the same devices as this one, which answer for them.
+// In a simulation, the absent processes have the same devices as this one. This process's native
+// devices provide their properties.
 World::Found World::find_devices(Job &job) {
     const Agreement &agreement = job.agreement();
     const Job::Place place = job.place_of(agreement.self());
@@ -425,10 +432,11 @@ World::Found World::find_devices(Job &job) {
     return found;
 }
 
-// First completes everything that other processes need from this one. Then MPI ends.
+// Completes everything that other processes need from this one, then finalises MPI.
 void World::end() {
     if (std::exchange(end_has_begun_, true)) return;
-    // A call for libcldist-host: other processes don't wait for clock reads of this one.
+    // For libcldist-host, this is an OpenCL call: other processes don't wait for this process's
+    // clock reads.
     const OpenclCall opencl_call(true);
     const std::uint64_t calls = calls_.last().number;
     if (is_central()) {
@@ -437,7 +445,7 @@ void World::end() {
         calls_.record<program_end>();
     }
     if (!alone()) job_.finish_comparison();
-    // Commands behind user events that the program has not set would never end.
+    // Commands that wait for user events that the program has not set would never end.
     stop_callbacks();
     if (found_.memories.size() > 1 || is_central()) abandon_user_events();
     if (is_host()) wait_for_calls();
@@ -448,9 +456,10 @@ void World::end() {
     if (is_host()) central_->is_over = true;
 }
 
-// Other threads of the program may be calling.
+// Other threads of the program may be in OpenCL calls.
 void World::end_calls() {
-    // Before it has the lock, which threads that call and call would leave to each other.
+    // Set before taking the lock: threads that call continuously could otherwise keep the lock from
+    // this thread.
     if (is_host()) central_->ended_by = std::this_thread::get_id();
     {
         const Locked lock;
@@ -465,7 +474,7 @@ void World::end_calls() {
     central_->stream.finish();
 }
 
-// Waits for calls that wait in other threads: they may need MPI.
+// Waits for the blocking calls of other threads, which may need MPI.
 void World::wait_for_calls() {
     for (;;) {
         unsigned waiting = 0;
@@ -502,11 +511,10 @@ bool World::has_ended() {
 }
 
 // ---- A central host's calls
-// -----------------------------------------------------------------------------------------
 
 namespace {
 
-// So far a host runs ahead of the others.
+// The bytes of records that may wait to be sent. A host that is further ahead waits.
 constexpr std::size_t most_recorded = std::size_t{1} << 20U;
 
 }  // namespace
@@ -553,7 +561,7 @@ void World::write_account(std::uint64_t calls) const {
     const std::string text = text_of(account);
     const std::string &name = config().counts;
     const bool to_file = !name.empty() && name != "-";
-    // Other processes write to the same file.
+    // Append: other processes write to the same file.
     const int file = to_file ? open(name.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666)
                              : STDERR_FILENO;
     if (file < 0 || write(file, text.data(), text.size()) != static_cast<ssize_t>(text.size()))

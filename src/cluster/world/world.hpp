@@ -20,21 +20,22 @@
 
 namespace cldist::cluster {
 
-/// All processes of the job and their devices, as this one knows them. There is one, from the
-/// program's first question about devices to its end.
+/// All processes of the job and their devices, as this process knows them. The only instance is
+/// created at the program's first query for devices and is never destroyed.
 class World {
 public:
-    /// Whether this process is one of an MPI job, or a cluster by itself (CLDIST_CLUSTER=on). Does
-    /// not call MPI: programs that load OpenCL, among them mpirun's daemons, must not be disturbed.
+    /// Returns true if this process belongs to an MPI job, is simulated, or is a cluster by itself
+    /// (CLDIST_CLUSTER=on). Does not call MPI: programs that load OpenCL, such as mpirun's daemons,
+    /// must not be disturbed.
     static bool is_wanted();
-    /// Joins the other processes at the first call; collective then. Throws an Error.
+    /// The first call joins the other processes and is collective. Throws an Error.
     static World &get() {
         World *const world = world_.load(std::memory_order_acquire);
         return world != nullptr ? *world : join();
     }
 
-    /// Joins the processes of another job than get() would, which must outlive the program; before
-    /// get(). Throws an Error.
+    /// Creates the instance for `job`, which must outlive the program. Only get() and, in place of
+    /// its first call, tests call it. Throws an Error.
     static World &begin(Job &job);
 
     [[nodiscard]] const Agreement &agreement() const { return agreement_; }
@@ -43,49 +44,53 @@ public:
     [[nodiscard]] Schedule &schedule() { return schedule_; }
     [[nodiscard]] Executor &executor() { return executor_; }
     [[nodiscard]] CallLog &calls() { return calls_; }
-    /// That the program sees.
+    /// The devices that the program sees.
     [[nodiscard]] const std::vector<Ref<DeviceObject>> &devices() const { return found_.devices; }
     [[nodiscard]] std::uint64_t next_number() { return ++last_number_; }
 
-    /// The shares of the members of an aggregate device in its launches. If `adapts`, they change
-    /// with measurements.
+    /// The weights by which the launches on a single virtual device are distributed among its
+    /// members.
     struct Shares {
-        std::vector<double> first;
-        bool adapts = false;
+        std::vector<double> first;  ///< the initial weights, by member
+        bool adapts = false;        ///< the weights follow measurements
     };
     [[nodiscard]] const Shares &shares() const { return found_.shares; }
 
-    /// In the host: puts a call's record behind those before. Waits while the others are slower.
-    /// Under the lock.
+    // With a central host. "The host" is process 0, the only process that runs the program.
+
+    /// In the host, under the lock: appends a call's record. Waits while the other processes are
+    /// too far behind.
     void append(std::span<const std::byte> record);
-    /// In the host: a compiler has run. The static objects that it makes when it first runs would
-    /// go before the platform's end, which waits for other threads' builds: the end is registered
-    /// again, behind them.
+    /// In the host, under the lock. Call it after a build. Registers the platform's end with atexit
+    /// again: a compiler's first builds create static objects, which would otherwise be destroyed
+    /// before the platform's end, although that waits for other threads' builds.
     void note_build();
-    /// In the host, under the lock: whether the program has ended. Then the thread that ends it
-    /// calls this process alone. Calls of others do not return, and leave the lock: the process is
-    /// about to end. Where it does not, they throw an Error.
+    /// In the host, under the lock: returns true in the thread that ends the program, if the end
+    /// has begun. The other processes no longer follow its calls. In other threads, the call then
+    /// releases the lock and blocks, because the process is about to exit. If the process does not
+    /// exit, the call throws an Error after patience_with_end.
     [[nodiscard]] bool has_ended();
-    /// In the others: where the next record, or the rest of the current one, is. Waits for it.
+    /// In the other processes: waits for the next record. Returns the reader at its beginning, or
+    /// at the rest of the current record.
     RecordReader &records() { return central_->records(); }
-    /// The record of the program's end.
+    /// The number that begins the record of the program's end.
     static constexpr std::uint64_t end_of_calls = 0;
-    /// That of a queue whose user events the host forgets, followed by the queue's number. No call
-    /// has this one.
+    /// The number that begins a record with which the host has the other processes forget the user
+    /// events of a queue. The queue's number follows. No OpenCL call has this number.
     static constexpr std::uint64_t user_events_over = 1000;
-    /// In the host: appends that record. Under the lock.
+    /// In the host, under the lock: appends that record, unless the program's end has begun.
     void tell_user_events_over(std::uint64_t queue);
 
     [[nodiscard]] QueueId next_queue() { return next_queue_++; }
 
 private:
     struct Found {
-        std::vector<std::uint32_t> hosts;  // of each process
-        std::vector<Process> processes;    // of each memory
+        std::vector<std::uint32_t> hosts;  ///< by process
+        std::vector<Process> processes;    ///< by memory
         std::vector<MemoryTraits> memories;
         std::vector<Ref<DeviceObject>> devices;
-        bool attaches = false;  // rank 0's CLDIST_ATTACH
-        Shares shares;          // none unless the program sees an aggregate device
+        bool attaches = false;  ///< rank 0's CLDIST_ATTACH
+        Shares shares;          ///< empty unless the program sees a single virtual device
     };
 
     struct Counters {
@@ -97,7 +102,7 @@ private:
         CountedTransport transport;
     };
 
-    /// The calls' way between the host and the others.
+    /// Carries the calls from the host to the other processes.
     class Central final : public HostLink {
     public:
         explicit Central(CallStream &stream);
@@ -107,17 +112,17 @@ private:
 
         Recorder recorder;
         CallStream &stream;
-        std::unordered_map<std::uint64_t, void *> numbers;
-        std::atomic<std::thread::id> ended_by;  // none: no thread
-        std::atomic<bool> is_over = false;      // no other process is there any more
+        std::unordered_map<std::uint64_t, void *> numbers;  ///< objects_by_number of a follower
+        std::atomic<std::thread::id> ended_by;  ///< the thread that runs end(); none before
+        std::atomic<bool> is_over = false;      ///< end() has finished
 
     private:
         RecordReader reader_;
         RecordWriter writer_;
     };
 
-    /// Whether the program runs in process 0 alone, which is the host; the others follow its calls
-    /// (docs/dev/decisions/0035). Never of a process alone.
+    /// Returns true if only process 0, the host, runs the program, and the other processes follow
+    /// its calls (docs/dev/decisions/0035). Always false for a process alone.
     [[nodiscard]] bool is_central() const { return central_ != nullptr; }
     [[nodiscard]] bool is_host() const { return role() == HostRole::central; }
     [[nodiscard]] HostRole role() const {
@@ -139,13 +144,13 @@ private:
     static inline std::atomic<World *> world_ = nullptr;
 
     bool end_has_begun_ = false;
-    unsigned builds_ = 0;  ///< under the lock
+    unsigned builds_ = 0;  ///< up to builds_that_make_objects; under the lock
     const std::uint64_t begin_ns_ = now_ns();
     const std::clock_t begin_clock_ = std::clock();
     Job &job_;
     const Agreement &agreement_;
-    const std::unique_ptr<Counters> counters_;  // null: nobody counts
-    const std::unique_ptr<Central> central_;    // null: every process runs the program
+    const std::unique_ptr<Counters> counters_;  ///< null: messages are not counted
+    const std::unique_ptr<Central> central_;    ///< null: every process runs the program
     Found found_;
     Schedule schedule_;
     Executor executor_;
