@@ -14,7 +14,7 @@
 namespace cldist::host {
 namespace {
 
-// What MPI, OpenCL's loader and drivers, and this project bring. Names begin so.
+// Prefixes of libraries of MPI, OpenCL loaders and drivers, and this project.
 constexpr std::array others{
     "libcldist",  // this project
     "libOpenCL",        "libpocl",     "libLLVM",       "libclang",
@@ -32,7 +32,7 @@ constexpr std::array others{
     "liboshmem",        "libasan",     "libtsan",       "libubsan",
     "liblsan",
 };
-// What everybody calls others through.
+// Prefixes of the C and C++ libraries.
 constexpr std::array callers{"libc.so", "libc-",      "ld-linux", "ld.so",
                              "ld-",     "libstdc++",  "libc++",   "libgcc_s",
                              "libm.so", "libpthread", "libdl.so", "librt.so"};
@@ -44,8 +44,8 @@ struct Range {
 };
 
 std::mutex mutex;
-// The loaded modules, by address. It exists before the first constructor and after the last
-// destructor.
+// The loaded modules, sorted by address. Never destroyed: constructors and destructors may make
+// wrapped calls.
 std::vector<Range> &ranges() {
     static auto &all = *new std::vector<Range>;
     return all;
@@ -67,7 +67,7 @@ int add_module(dl_phdr_info *info, std::size_t, void *to) {
     return 0;
 }
 
-// In what no file holds, such as code made at run time, the program's, calls are the program's.
+// Code outside loaded files, such as code generated at run time, belongs to the program.
 Owner owner_at(std::uintptr_t address) {
     if (last.begin <= address && address < last.end) return last.owner;
     const auto find = [&] {
@@ -79,7 +79,8 @@ Owner owner_at(std::uintptr_t address) {
     std::unique_lock lock(mutex);
     const Range *found = find();
     if (found == nullptr) {
-        // Another thread may load a library, with the loader's lock, and be here.
+        // Not under the mutex: dl_iterate_phdr takes the loader's lock. A thread that holds this
+        // lock, because it is loading a library, may wait for the mutex.
         lock.unlock();
         std::vector<Range> now;
         dl_iterate_phdr(add_module, &now);
@@ -96,7 +97,7 @@ Owner owner_at(std::uintptr_t address) {
 
 _Unwind_Reason_Code look_at_frame(_Unwind_Context *context, void *result) {
     const auto address = static_cast<std::uintptr_t>(_Unwind_GetIP(context));
-    // This library's own frames lie between.
+    // Skip this library's own frames.
     static const Range own = [] {
         std::vector<Range> now;
         dl_iterate_phdr(add_module, &now);

@@ -140,11 +140,11 @@ void ChannelReader::take(std::size_t size) {
 }
 
 void ChannelReader::at_barrier(std::uint64_t number) {
-    // Threads may come to theirs in another order.
+    // Threads may reach their barriers in another order.
     std::uint64_t last = me_.barrier.load();
     while (last < number && !me_.barrier.compare_exchange_weak(last, number)) {
     }
-    wake_all(channel_.moves);  // a relay may wait, too
+    wake_all(channel_.moves);  // a relay to another host may be waiting
 }
 
 void ChannelReader::leave() {

@@ -1,5 +1,5 @@
-// Ends of a program without exit(): the cluster platform ends first, as it does at exit, and the
-// other processes learn of it.
+// Wraps _exit and exec, with which a program ends without exit(): the cluster platform ends first,
+// as it does at exit.
 #include <alloca.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
@@ -21,8 +21,7 @@ namespace {
 std::atomic<void (*)()> end_of_platform = nullptr;
 std::atomic<pid_t> process_of_platform = 0;
 
-// Children, those of vfork among them, share what is above with the program, and end for
-// themselves.
+// Forked children have the variables above, too, but must not end the platform.
 void end_platform() {
     const SameErrno same;
     if (auto *const end = end_of_platform.load();
@@ -32,7 +31,7 @@ void end_platform() {
 
 bool is_executable(const char *path) { return access(path, X_OK) == 0; }
 
-// Whether execvp would find it.
+// Returns true if execvp would find the program.
 bool is_in_path(const char *name) {
     if (std::strchr(name, '/') != nullptr) return is_executable(name);
     const char *const path = std::getenv("PATH");
@@ -48,13 +47,13 @@ bool is_in_path(const char *name) {
     return false;
 }
 
-// The caller's is the return address of the function that this one is part of. A child of vfork has
-// its parent's memory.
+// Inlined into each wrapper, so the return address is that of the wrapper's caller. In a child of
+// vfork, which is not wrapped, this notes the effect for the parent, because they share memory.
 [[gnu::always_inline]] inline void note_exec() {
     note_effect("has started another process", __builtin_return_address(0));
 }
 
-// What fails at once leaves the platform to the program.
+// If the call fails because there is no such program, the platform must not end.
 [[gnu::always_inline]] inline int become(const char *path, char *const *arguments,
                                          char *const *environment) {
     note_exec();
@@ -72,8 +71,8 @@ bool is_in_path(const char *name) {
 
 [[noreturn, gnu::always_inline]] inline void end_process(int status) {
     static auto *const next = next_function<void(int)>("_exit");
-    // A failure ends the job, which waits for nobody, except for the decision whether the job
-    // starts again.
+    // Another status ends the job without waiting for other processes, unless they are deciding
+    // whether the job starts again.
     if (status == 0)
         end_platform();
     else
@@ -87,8 +86,7 @@ bool is_in_path(const char *name) {
 
 using namespace cldist::host;
 
-/// For the cluster platform of this process: `end` is called before the process ends, or becomes
-/// another program, without exit.
+/// Called by this process's cluster platform. `end` is called before _exit and exec.
 CLDIST_IN_FRONT void cldistBeforeEnd(void (*end)()) {
     process_of_platform = static_cast<pid_t>(syscall(SYS_getpid));
     end_of_platform = end;
@@ -118,8 +116,8 @@ CLDIST_IN_FRONT int fexecve(int file, char *const *arguments, char *const *envir
     return next(file, arguments, environment);
 }
 
-// Calls `become` with the arguments from `first` to the null pointer, and leaves `rest` behind
-// that.
+// Collects the arguments from `first` to the null pointer in `arguments`, and returns the result of
+// the expression `become`. There, `rest` is after the null pointer.
 #define CLDIST_WITH_ARGUMENTS(first, rest, become)                                      \
     std::va_list rest;                                                                  \
     va_start(rest, first);                                                              \

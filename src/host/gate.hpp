@@ -8,14 +8,14 @@
 
 namespace cldist::host {
 
-/// Starts the library once, at the program's start. The program's libraries may make calls before
-/// this library's constructor.
+/// Starts the library. Only the first call has an effect: the program's libraries may make wrapped
+/// calls before this library's constructor.
 void begin();
 inline std::atomic<bool> has_begun = false;
 
-/// The session, if the program itself calls what this group wraps, in any thread, in a callback or
-/// not; otherwise null. `caller` is the wrapped function's return address. Such a call must not
-/// depend on the calls before it.
+/// Returns the session if the program itself calls a function of this group, otherwise null.
+/// `caller` is the wrapped function's return address. The call may come from any thread and any
+/// callback. Its result must not depend on earlier calls.
 inline Session *wrapped_anywhere(unsigned group, const void *caller) {
     if (!has_begun.load(std::memory_order_acquire) && from_program(caller)) begin();
     Session *const session = Session::current();
@@ -25,9 +25,9 @@ inline Session *wrapped_anywhere(unsigned group, const void *caller) {
                : session;
 }
 
-/// The same for calls that get rank 0's answers in the order of the thread's calls. They must come
-/// from a thread of the program, and not from a callback, which runs in another thread or at
-/// another moment in each process.
+/// The same for calls that get rank 0's results in the order of the thread's calls. Null unless a
+/// thread of the program calls, outside callbacks: these run in different threads or at different
+/// moments in each process.
 inline Session *wrapped(unsigned group, const void *caller) {
     const Thread &thread = this_thread;
     if (has_begun.load(std::memory_order_acquire) && (thread.id == 0 || thread.opencl_calls != 0))
@@ -37,7 +37,7 @@ inline Session *wrapped(unsigned group, const void *caller) {
     return thread.id == 0 ? nullptr : session;
 }
 
-/// A value with what errno was after it.
+/// The result of a call, with errno after it.
 template <typename T>
 struct WithErrno {
     T value;
@@ -49,7 +49,7 @@ auto with_errno(Call call) -> WithErrno<decltype(call())> {
     return {value, errno};
 }
 
-/// Random bytes for the calling thread, the same in all processes.
+/// Draws random bytes from the calling thread's stream, which is the same in all processes.
 void draw(const Session &session, void *bytes, std::size_t size);
 
 }  // namespace cldist::host

@@ -38,7 +38,7 @@ std::uint64_t Interrupts::most_advanced() const {
     return most;
 }
 
-// Any process may choose the place; the first choice counts.
+// Chooses the place unless a process has done so.
 std::uint64_t Interrupts::place_of(std::uint32_t interrupt) {
     std::atomic<std::uint64_t> &place = channel_.interrupt_at.at(interrupt - 1);
     std::uint64_t chosen = place.load();

@@ -7,8 +7,8 @@
 
 namespace cldist::host {
 
-/// Chooses the places (Session) at which SIGINT interrupts the programs of one host: the same in
-/// all processes.
+/// Chooses the places (Session) at which SIGINT interrupts the program. They are the same in all
+/// processes, which must be on one host.
 ///
 /// A place begins with a call and ends before the next one. Each process publishes a place and then
 /// checks whether it is interrupted there. An interrupt is first counted and then gets the place
@@ -19,19 +19,19 @@ class Interrupts {
 public:
     Interrupts(Channel &channel, int rank);
 
-    /// This process got SIGINT. Returns false if there were too many: the caller then interrupts
-    /// the program at once.
+    /// Call it when this process receives SIGINT. Returns false if there were too many interrupts.
+    /// The caller then interrupts the program at once.
     bool note();
-    /// Whether the program is interrupted now. Returns true once for each interrupt.
+    /// Returns true if the program must be interrupted now, once for each interrupt.
     bool take() {
         const std::uint32_t taken = taken_.load(std::memory_order_relaxed);
         return channel_.interrupts.load() != taken && place_ >= place_of(taken + 1) && take(taken);
     }
-    /// The same some time after note(). If no process has come to the next place, all may be
-    /// waiting: they are then interrupted at the present one. `anyhow`: returns true if there is an
-    /// interrupt.
+    /// The same, some time after note(). If no process has reached the chosen place, all may be
+    /// waiting, and the present place is chosen instead. `anyhow` takes a pending interrupt at any
+    /// place.
     bool take_late(bool anyhow);
-    /// Whether there is an interrupt that this process has not taken.
+    /// Returns true if there is an interrupt that this process has not taken.
     [[nodiscard]] bool is_pending() const { return channel_.interrupts.load() != taken_; }
 
 private:

@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <ctime>
 
-/// The functions that this library wraps.
+/// Calls of the functions that this library wraps, without the wrappers.
 namespace cldist::host {
 
 template <typename Function>
@@ -17,7 +17,7 @@ Function *next_function(const char *name, const char *version = nullptr) {
     return reinterpret_cast<Function *>(found);
 }
 
-/// In a function of the same name and type: the next one of that name.
+/// In a wrapper: defines `next`, the wrapped function of the same name and type.
 #define CLDIST_NEXT(name) \
     static auto *const next = ::cldist::host::next_function<decltype(::name)>(#name)
 

@@ -19,14 +19,14 @@ namespace cldist::host {
 namespace {
 
 std::mutex mutex;
-// There before the first constructor and after the last destructor, as the program's files.
+// Never destroyed: the program may use files in constructors and destructors.
 using Places = std::map<std::string, std::string>;
 Places &places() {
     static auto &all = *new Places;
     return all;
 }
 using Sent = std::map<std::string, std::pair<std::int64_t, std::int64_t>>;
-Sent &sent() {  // rank 0's files that others have: when changed, size
+Sent &sent() {  // rank 0's files that the other ranks have: time of the last change, size
     static auto &all = *new Sent;
     return all;
 }
@@ -39,7 +39,7 @@ std::string real_path(const std::string &path) {
     return realpath(path.c_str(), result.data()) != nullptr ? result.data() : "";
 }
 
-// Through links, as far as it is there.
+// Resolves links in the path, or at least in its folder if the file does not exist.
 std::string true_path(const std::string &path) {
     if (std::string whole = real_path(path); !whole.empty()) return whole;
     const std::size_t slash = path.rfind('/');
@@ -59,12 +59,13 @@ void copy(const std::string &from, const std::string &to) {
     if (out >= 0) next_close(out);
 }
 
-// In front of a file's opening for writing: what there is to be kept of it.
+// A record of a file's opening. If an existing file is opened for writing, another such record
+// precedes it.
 struct Opened {
-    std::int32_t result;  // a descriptor of rank 0's, or -1
-    std::int32_t code;
-    std::uint32_t before;    // this comes before the opening: others copy what is there
-    std::uint32_t contents;  // 1: they follow; 2: they were sent before
+    std::int32_t result;     // rank 0's descriptor, or -1
+    std::int32_t code;       // errno
+    std::uint32_t before;    // 1: rank 0 has not opened the file yet; other ranks copy it first
+    std::uint32_t contents;  // 1: the file's contents follow; 2: they were sent earlier
 };
 constexpr std::size_t piece = std::size_t{256} << 10U;
 
@@ -98,8 +99,7 @@ bool is_regular(const std::string &path) {
     return stat(path.c_str(), &state) == 0 && S_ISREG(state.st_mode);
 }
 
-// Whether to send the contents of a file that is opened for reading: 0 no, 1 yes, 2 the other ranks
-// already received the contents.
+// Returns Opened::contents for a file that is opened for reading.
 std::uint32_t to_be_sent(const Session &session, const std::string &path, int file) {
     struct stat state {};
     if (!session.far() || !session.stages(path) || fstat(file, &state) != 0 ||

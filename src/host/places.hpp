@@ -9,32 +9,34 @@
 
 namespace cldist::host {
 
-/// On ranks other than 0: this process's replacements for files that the program has written.
+// On ranks other than 0, a file that the program writes has a private copy per process, at a path
+// that is called its place here.
 
-/// A path as the program means it, from the root, without "." and "..". `folder`: as of openat.
+/// Returns the absolute path without "." and "..", which it resolves without following links.
+/// `folder` is a descriptor as in openat.
 [[nodiscard]] std::string absolute(int folder, const char *path);
-/// Devices, and what the kernel tells: each process's own.
+/// Returns true for devices and files of the kernel, which each process opens itself.
 [[nodiscard]] bool is_systems(const std::string &path);
 
-/// Where the file's own copy is, or nothing.
+/// Returns the path of the file's private copy. Empty if there is none.
 [[nodiscard]] std::string place_of(const std::string &path);
-/// The same; without one a place for it is found, with what is in the file now if `keep`.
+/// The same, but chooses a path if there is none, and then copies the present file to it if `keep`.
 std::string make_place(const Session &session, const std::string &path, bool keep);
 void forget(const std::string &path);
 void move_place(const std::string &from, const std::string &to);
 void forget_all();
 
-/// Which descriptors are how.
+/// The descriptors whose calls are wrapped: files opened for writing, and sources of random bytes.
 enum class Kind : std::uint8_t { none, written, random };
 [[nodiscard]] Kind kind_of(int descriptor);
 void set_kind(int descriptor, Kind kind);
 
-/// A file's opening, with rank 0's result. Gives a descriptor.
+/// Opens a file with rank 0's result. Returns a descriptor, or -1 with errno.
 int open_file(Session &session, int folder, const char *path, int flags, mode_t mode);
-/// The same on another rank than 0, without rank 0's result.
+/// The same on a rank other than 0, without rank 0's result.
 int open_own(const Session &session, const std::string &path, int flags, mode_t mode);
-/// A write to a file that open_file opened for writing, with rank 0's result. `call` writes up to
-/// so many bytes here.
+/// Writes to a file that open_file opened for writing, with rank 0's result. `call(n)` writes up to
+/// n bytes in this process.
 template <typename Call>
 ssize_t write_file(Session &session, std::size_t size, Call call) {
     struct Written {

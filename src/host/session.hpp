@@ -19,12 +19,12 @@
 
 namespace cldist::host {
 
-/// What CLDIST_HOST_WRAP selects.
+/// The groups of wrapped functions that CLDIST_HOST_WRAP selects.
 enum Group : unsigned { random_numbers = 1, clocks = 2, identity = 4, output = 8, files = 16 };
-/// "random,time", "all" or "off"; what is none of these is left out.
+/// Parses a list of groups such as "random,time", "all" or "off". Unknown words are ignored.
 [[nodiscard]] unsigned parse_groups(std::string_view text);
 
-/// The calls whose answers travel.
+/// The kinds of records: wrapped calls whose results rank 0 sends.
 enum class Answer : std::uint32_t {
     begin,
     clock,
@@ -41,27 +41,27 @@ enum class Answer : std::uint32_t {
     last
 };
 
-/// State of each thread of the program.
+/// The state of each thread.
 struct Thread {
-    /// The same in all processes; 0: a thread that the program did not start.
+    /// The same in all processes. 0: the program did not start the thread.
     std::uint32_t id = 0;
     std::uint32_t started = 0;       ///< how many threads it has started
-    std::uint32_t opencl_calls = 0;  ///< that it is in: callbacks make calls within a call
-    /// It is in a call whose order among all threads' calls matters.
+    std::uint32_t opencl_calls = 0;  ///< nested OpenCL calls: callbacks make calls within a call
+    /// It is in an OpenCL call whose order among all threads' calls matters.
     std::atomic<bool> ordered = false;
-    bool in_callbacks = false;  ///< it runs callbacks of the program at the end of a call
-    /// A wrapped call: what a signal's handler calls meanwhile is answered here.
+    bool in_callbacks = false;  ///< it runs the program's callbacks at the end of an OpenCL call
+    /// It is in a wrapped call. Calls of a signal handler then get this process's own results.
     bool inside = false;
-    bool sends_itself = false;  ///< a signal
-    bool alone = false;         ///< it has waited in vain, and waits no longer
-    std::uint32_t follows = 0;  ///< within a call: rank 0's thread, whose answers it gets
-    std::uint64_t drawn = 0;    ///< random bytes
+    bool sends_itself = false;  ///< it is sending a signal to itself
+    bool alone = false;         ///< a wait for rank 0 has timed out; the thread does not wait again
+    std::uint32_t follows = 0;  ///< within a wrapped call: the thread of rank 0 that it follows
+    std::uint64_t drawn = 0;    ///< random bytes drawn
     std::uint32_t made_block = 0;
     std::uint64_t block_number = ~std::uint64_t{0};
     std::uint32_t block[16] = {};
 };
 extern thread_local Thread this_thread;
-/// While it lives, this_thread is known as one of the program's.
+/// Registers this_thread as a thread of the program for the object's lifetime.
 class KnownThread {
 public:
     KnownThread();
@@ -71,39 +71,42 @@ public:
 };
 inline constexpr std::uint32_t main_thread = 1;
 
-/// This process as one of a job whose wrapped calls get rank 0's answers (docs/dev/decisions/0036).
+/// This process's part in a job whose wrapped calls return rank 0's results in all processes
+/// (docs/dev/decisions/0036).
 ///
-/// The main thread's calls outside OpenCL must be the same in all processes, except for its reads
-/// of clocks. They and its calls of OpenCL are numbered: the number is the place that the thread
-/// has come to. A clock read gets what rank 0's main thread got in its read of the same clock at
-/// the same place. If rank 0 has left that place with fewer reads, it gets this process's clock.
+/// The main thread's wrapped calls outside OpenCL must be the same in all processes, except for
+/// reads of clocks. These calls and the main thread's OpenCL calls are numbered. The number of the
+/// last call is the thread's place. The n-th read of a clock at a place returns the result of rank
+/// 0's n-th read of the same clock at the same place. If rank 0 has left the place with fewer
+/// reads, the read returns this process's clock.
 ///
-/// Other threads share their work by chance: a call gets the oldest unused answer to an equal call
-/// of rank 0's other threads.
+/// Other threads may share their work in a varying order. Their calls therefore get the oldest
+/// unused result of an equal call of any of rank 0's other threads.
 class Session {
 public:
-    /// Null in programs that have no part, or have no longer.
+    /// Null if the program does not use rank 0's results.
     static Session *current() { return current_.load(std::memory_order_acquire); }
-    /// From the environment that `cldist run` gives. At the program's start.
+    /// Starts the session from the environment that `cldist run` has set. At the program's start.
     static void begin();
-    /// In a forked child, which has no part.
+    /// In a forked child, which gets its own results.
     static void leave_to_parent() { current_ = nullptr; }
 
     [[nodiscard]] bool first() const { return rank_ == 0; }
     [[nodiscard]] int rank() const { return rank_; }
     [[nodiscard]] bool wraps(unsigned group) const { return (groups_ & group) != 0; }
-    /// Whether hosts may lack each other's files.
+    /// Returns true if the job uses several hosts, which may not have rank 0's files.
     [[nodiscard]] bool far() const { return channel_->far != 0; }
     [[nodiscard]] const Channel::Identity &identity_of_first() const { return identity_; }
     [[nodiscard]] pid_t pid() const { return pid_; }
     [[nodiscard]] const std::array<std::uint32_t, 8> &seed() const { return channel_->seed; }
-    /// A folder for this process's files, which need not be there.
+    /// A folder for this process's private copies of files. It may not exist yet.
     [[nodiscard]] const std::string &folder() const { return folder_; }
-    /// Whether a file of rank 0 goes to other hosts when it is opened.
+    /// Returns true if other hosts receive rank 0's file when it is opened (`--stage`).
     [[nodiscard]] bool stages(std::string_view path) const;
 
-    /// Rank 0's answer to the calling thread's next call: what `native` gives there. `what` is for
-    /// people.
+    /// Returns rank 0's result of the calling thread's next call. Rank 0 calls `native` and sends
+    /// its result. The other processes call `native` only if there is no such result. `what`
+    /// describes the call in messages.
     template <typename T, typename Native>
     T answer(Answer kind, std::uint32_t key, const char *what, Native native) {
         static_assert(std::is_trivially_copyable_v<T>);
@@ -115,17 +118,17 @@ public:
         T theirs;
         return take(kind, key, what, &theirs, sizeof theirs) ? theirs : native();
     }
-    /// To be called by rank 0.
+    /// In rank 0: sends a result.
     void post(Answer kind, std::uint32_t key, const void *payload, std::size_t size);
-    /// To be called by others. False if there is no answer, and will be none.
+    /// In the other processes: waits for a result. Returns false if there will be none.
     bool take(Answer kind, std::uint32_t key, const char *what, void *payload, std::size_t size) {
         return take_any(kind, key, what, payload, size, size) >= 0;
     }
-    /// The same for up to `room` bytes. Gives their number, or -1.
+    /// The same for a result of `least` to `room` bytes. Returns its size, or -1.
     ssize_t take_any(Answer kind, std::uint32_t key, const char *what, void *payload,
                      std::size_t least, std::size_t room);
 
-    /// A clock read of the main thread outside OpenCL.
+    /// Reads a clock in the main thread, outside OpenCL.
     template <typename T, typename Native>
     T read_clock(std::uint32_t key, Native native) {
         static_assert(std::is_trivially_copyable_v<T>);
@@ -137,7 +140,7 @@ public:
         T theirs;
         return take_clock(key, &theirs, sizeof theirs) ? theirs : native();
     }
-    /// How far this host's CLOCK_REALTIME or CLOCK_MONOTONIC is ahead of rank 0's host's, in ns.
+    /// Returns by how many ns this host's clock is ahead of that of rank 0's host.
     [[nodiscard]] std::int64_t ahead(clockid_t clock) const {
         if (!far()) return 0;
         switch (clock) {
@@ -149,13 +152,13 @@ public:
         }
     }
 
-    /// The main thread begins a call of OpenCL that all processes make.
+    /// Call it in the main thread at the start of an OpenCL call that all processes make.
     void note_opencl_call();
-    /// The cluster platform, not the program, has initialised MPI.
+    /// Call it before the cluster platform, not the program, initialises MPI.
     void note_platform_mpi() { platform_mpi_ = true; }
 
-    /// Rank 0 waits until all others have come here with their calls. `prepare` is run by the
-    /// others before.
+    /// A barrier: rank 0 waits until the other processes have made the same call and have run
+    /// `prepare`. They do not wait for each other.
     template <typename Prepare>
     void meet(std::uint32_t key, const char *what, Prepare prepare) {
         std::uint64_t number = 0;
@@ -171,11 +174,10 @@ public:
         }
     }
 
-    /// Whether all processes are interrupted at the same place.
+    /// Returns true if SIGINT interrupts all processes at the same place.
     [[nodiscard]] bool interrupts_together() const { return !far() && wraps(clocks); }
     [[nodiscard]] Interrupts &interrupts() { return interrupts_; }
-    /// Runs the program's handler of SIGINT if the main thread, which calls this, is interrupted at
-    /// this place.
+    /// In the main thread: runs the program's handler of SIGINT if this place is interrupted.
     void take_interrupt() {
         if (interrupts_.take()) interrupt_here();
     }
@@ -222,25 +224,25 @@ private:
     double stall_seconds_ = 30;
     Channel::Identity identity_{};
     std::timed_mutex mutex_;
-    unsigned waiters_ = 0;  // threads that wait for a record
-    std::mutex meeting_;
+    unsigned waiters_ = 0;  ///< threads that wait for a record
+    std::mutex meeting_;    ///< serialises rank 0's barriers
     ChannelWriter writer_;
     ChannelReader reader_;
-    std::deque<Kept> of_main_;    // received and not used
-    std::deque<Kept> of_others_;  // the same of other threads
+    std::deque<Kept> of_main_;    ///< unused records of rank 0's main thread
+    std::deque<Kept> of_others_;  ///< unused records of rank 0's other threads
     std::atomic<std::uint64_t> &place_;
     Interrupts interrupts_;
-    std::uint64_t place_of_first_ = 0;  // rank 0's main thread has come so far, at least
-    // In rank 0: at this place a reader was too slow for more.
+    std::uint64_t place_of_first_ = 0;  ///< the last known place of rank 0's main thread
+    /// In rank 0: the place where clock reads are not sent, because a reader was too slow.
     std::uint64_t no_clocks_at_ = ~std::uint64_t{0};
-    bool next_has_begun_ = false;  // rank 0 has started its next program
-    bool own_clocks_ = false;      // the main thread waited in vain for rank 0's
+    bool next_has_begun_ = false;  ///< rank 0 has started its next program
+    bool own_clocks_ = false;      ///< a wait for rank 0's clock reads has timed out
     std::array<std::atomic<std::int64_t>, 2> ahead_{};
     std::atomic<bool> said_alone_ = false;
     std::atomic<bool> platform_mpi_ = false;
 };
 
-/// While it lives the thread's calls are not wrapped.
+/// The calling thread's calls are not wrapped during the object's lifetime.
 class Inside {
 public:
     Inside() : before_(std::exchange(this_thread.inside, true)) {
@@ -254,7 +256,7 @@ private:
     bool before_;
 };
 
-/// Leaves errno as it was.
+/// Restores errno in its destructor.
 class SameErrno {
 public:
     SameErrno() = default;
@@ -266,11 +268,12 @@ private:
     int code_ = errno;
 };
 
-/// A command for the shell that rank 0 alone runs: it must not wait for the other ranks.
+/// Returns `command` for a shell that only rank 0 runs. The programs that it starts do not join the
+/// job, because they must not wait for the other ranks.
 [[nodiscard]] std::string command_of_first(const char *command);
 
 [[nodiscard]] std::int64_t ns_of(const timespec &time);
-/// A hash of a text, for Record::key.
+/// Returns a hash of the text, for Record::key.
 [[nodiscard]] std::uint32_t key_of(std::string_view text);
 
 }  // namespace cldist::host

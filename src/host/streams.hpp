@@ -4,15 +4,16 @@
 
 namespace cldist::host {
 
-/// The flags of open() for a mode of fopen().
+/// Returns the flags of open() for a mode of fopen().
 [[nodiscard]] int flags_of(const char *mode);
-/// A stream on a descriptor. If the descriptor is written, or is a source of random numbers, the
-/// stream's calls pass through this library. Closes the descriptor on failure.
+/// Opens a stream on a descriptor. If kind_of() is not `none`, the stream's calls pass through this
+/// library. Closes the descriptor on failure.
 std::FILE *stream_on(int descriptor, const char *mode);
-/// At the program's start: gives other ranks than 0 a standard error that obeys the next function.
+/// At the program's start, on ranks other than 0: replaces standard error by a stream that uses the
+/// next function.
 void replace_standard_error();
-/// Whether what the program writes to standard error here, on another rank than 0, goes where its
-/// standard output is kept.
+/// Returns true if output of this caller to standard error must go to standard output instead: the
+/// program's output on ranks other than 0.
 [[nodiscard]] bool goes_to_own_output(const void *caller);
 
 }  // namespace cldist::host

@@ -27,8 +27,7 @@ public:
 
     virtual Agreement &agreement() = 0;
     virtual Transport &transport() = 0;
-    /// `process` must be one that this process speaks for (Agreement::speaks_for). May be
-    /// collective.
+    /// Only if this process speaks for `process` (Agreement::speaks_for). May be collective.
     [[nodiscard]] virtual Place place_of(Process process) const = 0;
 
     /// The stream of a central host's calls. The first call is collective. Throws an Error.
