@@ -1,4 +1,4 @@
-// Whether the program can start again: whether it has done anything outside its process.
+// Detects the program's effects outside its process, which prevent a new start (decision 43).
 #include "host/effects.hpp"
 
 #include <fcntl.h>
@@ -48,7 +48,7 @@ namespace cldist::host {
 namespace {
 
 std::atomic<const char *> first_effect = nullptr;
-// A futex: 1 while the processes decide.
+// Futex: 1 while the processes decide whether the job starts again.
 std::atomic<std::uint32_t> held = 0;
 
 void set_effect(const char *what) {
@@ -65,7 +65,7 @@ std::string contents(const char *path) {
     return text;
 }
 
-// The kernel counts the writes of a process and of its former children, also before exec.
+// The kernel counts the writes of a process and of its ended children, including those before exec.
 bool has_written_nothing() {
     return contents("/proc/self/io").find("\nsyscw: 0\n") != std::string::npos;
 }
@@ -75,14 +75,15 @@ bool had_children() {
     return getrusage(RUSAGE_CHILDREN, &usage) != 0 || usage.ru_minflt != 0;
 }
 
-// Through `cldist run` and mpirun; a script may have redirected it.
+// `cldist run` and mpirun connect output to pipes, so it is a regular file only if a script has
+// redirected it.
 bool is_regular(int descriptor) {
     struct stat state {};
     return fstat(descriptor, &state) == 0 && S_ISREG(state.st_mode);
 }
 
 bool has_other_descriptors() {
-    const char *const launcher = std::getenv("PMI_FD");  // MPICH's
+    const char *const launcher = std::getenv("PMI_FD");  // MPICH's connection to its launcher
     for (int descriptor = 3; descriptor < 1024; ++descriptor)
         if (fcntl(descriptor, F_GETFD) >= 0 &&
             (launcher == nullptr || std::atoi(launcher) != descriptor))
@@ -90,8 +91,8 @@ bool has_other_descriptors() {
     return false;
 }
 
-// A note in the executable identifies the compiler of Go, whose programs call the kernel without
-// the C library.
+// Go programs, whose executables contain a note of the compiler, call the kernel without the C
+// library.
 bool is_go() {
     bool found = false;
     dl_iterate_phdr(
@@ -110,7 +111,7 @@ bool is_go() {
     return found;
 }
 
-// With a ring, system calls need no function of the C library.
+// With an io_uring, a program makes system calls without the C library's functions.
 bool has_ring() {
     std::array<char, 64> link{};
     for (int descriptor = 3; descriptor < 1024; ++descriptor) {
@@ -129,8 +130,8 @@ bool has_input() {
            (ioctl(STDIN_FILENO, FIONREAD, &waiting) == 0 && waiting > 0);
 }
 
-// `cldist run --rank` starts the program. If it is another program's child, that one would start
-// again, too.
+// Returns true if `cldist run --rank` has started the program. Otherwise the parent program would
+// also start again.
 bool is_program_of_rank() {
     const char *const file = std::getenv("CLDIST_HOST_RANK_FILE");
     int parent = 0;
@@ -189,7 +190,7 @@ void find_executable() {
                 executable_end = std::max<std::uintptr_t>(
                     executable_end, info->dlpi_addr + part.p_vaddr + part.p_memsz);
             }
-            return 1;  // the executable is the first
+            return 1;  // the first module is the executable
         },
         nullptr);
 }
@@ -199,10 +200,10 @@ bool is_in_executable(const void *caller) {
     return executable_begin <= address && address < executable_end;
 }
 
-// Whether the caller acts for the program, and nobody else has before. In a thread of the program
-// that is everything outside OpenCL calls, because programs also use the libraries of MPI and
-// drivers, and these use libraries that are not known. Within OpenCL calls, it is what signal
-// handlers in the executable do.
+// Returns true if the caller acts for the program, and either no effect has been noted or calls are
+// held. In a thread of the program, all calls outside OpenCL calls count, because MPI and drivers
+// use libraries that are not known, which the program may also use. Within OpenCL calls, only calls
+// from the executable count: those of its signal handlers.
 bool is_news(const void *caller) {
     if (first_effect.load(std::memory_order_relaxed) != nullptr && held == 0) return false;
     const Thread &thread = this_thread;
@@ -214,8 +215,8 @@ bool is_for_writing(int flags) {
     return (flags & O_ACCMODE) != O_RDONLY || (flags & (O_CREAT | O_TRUNC)) != 0;
 }
 
-// Devices that lose written bytes and always give the same kind of bytes: /dev/null, /dev/zero,
-// /dev/urandom, ...
+// Returns true for memory devices such as /dev/null, /dev/zero and /dev/urandom: writing to them
+// has no effect, and reading takes nothing from other readers.
 bool is_bottomless(const struct stat &state) {
     return S_ISCHR(state.st_mode) && major(state.st_rdev) == 1;
 }
@@ -254,10 +255,10 @@ void note_opening(int folder, const char *path, int flags, const void *caller) {
 using namespace cldist::host;
 
 // ---- For the cluster platform
-// ---------------------------------------------------------------------------------------------
 
-/// Null: the program can start again, and until the next function is called it does nothing that
-/// would prevent this. Otherwise the reason, which continues "the program ...".
+/// Returns null if the program can start again. Until cldist_host_release_effects(), its calls that
+/// would have an effect then wait. Otherwise returns the reason why it cannot, which continues "the
+/// program ...".
 CLDIST_IN_FRONT const char *cldist_host_hold_effects() {
     held = 1;
     return why_not_again();
@@ -270,7 +271,6 @@ CLDIST_IN_FRONT void cldist_host_release_effects() {
 }
 
 // ---- Functions that have an effect
-// ----------------------------------------------------------------------------------------
 
 #define CLDIST_EFFECT(what, result, name, parameters, arguments) \
     CLDIST_IN_FRONT result name parameters {                     \

@@ -1,5 +1,5 @@
-// Files: rank 0 writes. The other ranks write to private copies, with rank 0's results, and read
-// these.
+// Wraps functions for files. Rank 0 writes to the files. The other ranks write to private copies,
+// return rank 0's results, and read their copies.
 #include <fcntl.h>
 #include <stdarg.h>
 #include <sys/file.h>
@@ -23,7 +23,7 @@
 #include "host/places.hpp"
 #include "host/streams.hpp"
 
-// Under the C library's names for large files these are the same.
+// Defines the C library's name of a function for large files, which is the same function.
 #define CLDIST_ALIAS(result, name, parameters, of) \
     extern "C" __attribute__((visibility("default"), alias(#of))) result name parameters
 
@@ -40,7 +40,7 @@ Session *of_path(Session *session, int folder, const char *path) {
 Session *of_path(const void *caller, int folder, const char *path) {
     return of_path(wrapped(files, caller), folder, path);
 }
-// In a callback, too.
+// The same, also in callbacks.
 Session *of_path_anywhere(const void *caller, int folder, const char *path) {
     return of_path(wrapped_anywhere(files, caller), folder, path);
 }
@@ -83,7 +83,7 @@ Session *of_written(int descriptor) {
     if (kind_of(descriptor) != Kind::written) return nullptr;
     Session *const session = Session::current();
     const Thread &thread = this_thread;
-    // Writes of other threads come in any order: each process has its own results.
+    // Other threads' writes have no fixed order, so they return each process's own results.
     return session == nullptr || thread.id != main_thread || thread.opencl_calls != 0 ||
                    thread.inside || !is_own_process(*session)
                ? nullptr
@@ -97,7 +97,7 @@ Session *of_random(int descriptor) {
                                                                        : Session::current();
 }
 
-// Changes of folders: rank 0's result, and there alone.
+// Only rank 0 makes the change. All processes get its result.
 struct Result {
     int value;
     int code;
@@ -113,7 +113,8 @@ int change(Session &session, const std::string &what, const std::string &path, N
     return result.value;
 }
 
-// A copy of the contents, which other ranks may still have to read.
+// The same, but rank 0 waits until the other ranks have made the call: they may still have to read
+// what it changes. They then apply the change to their private copies by `others`.
 template <typename Native, typename Others>
 int change_what_is_there(Session &session, const char *call, const std::string &path, Native native,
                          Others others) {
@@ -146,7 +147,9 @@ int answer_state(Session &session, const std::string &path, struct stat *to, Nat
     return result.value;
 }
 
-// The same for a function of one path. `native` is the function itself.
+// The following functions have the parameters of a wrapped function with one path. `native` calls
+// the wrapped function.
+
 template <typename Native>
 int change_at(const void *caller, const char *call, int folder, const char *path, Native native) {
     if (!std::string_view(call).ends_with("access"))
@@ -178,7 +181,6 @@ int state_at(const void *caller, int folder, const char *path, struct stat *to, 
 using namespace cldist::host;
 
 // ---- Opening
-// --------------------------------------------------------------------------------------------------------------
 
 CLDIST_IN_FRONT int open(const char *path, int flags, ...) {
     va_list arguments;
@@ -251,7 +253,6 @@ CLDIST_ALIAS(std::FILE *, freopen64, (const char *path, const char *mode, std::F
              freopen);
 
 // ---- Reading and writing
-// --------------------------------------------------------------------------------------------------
 
 CLDIST_IN_FRONT ssize_t read(int descriptor, void *bytes, std::size_t size) {
     if (descriptor == STDIN_FILENO)
@@ -335,8 +336,7 @@ CLDIST_IN_FRONT int dup2(int from, int to) noexcept {
     return result;
 }
 
-// ---- Locks: rank 0's. Nobody else wants the others' copies.
-// ---------------------------------------------------------------------
+// ---- Locks: only rank 0 takes them. The other ranks' copies are private.
 
 CLDIST_IN_FRONT int flock(int descriptor, int operation) noexcept {
     static auto *const next = next_function<int(int, int)>("flock");
@@ -375,8 +375,7 @@ CLDIST_IN_FRONT int fcntl(int descriptor, int command, ...) {
 }
 CLDIST_ALIAS(int, fcntl64, (int descriptor, int command, ...), fcntl);
 
-// ---- States
-// ---------------------------------------------------------------------------------------------------------------
+// ---- File status
 
 CLDIST_IN_FRONT int fstatat(int folder, const char *path, struct stat *state, int flags) noexcept {
     static auto *const next = next_function<int(int, const char *, struct stat *, int)>("fstatat");
@@ -417,7 +416,6 @@ CLDIST_IN_FRONT int faccessat(int folder, const char *path, int mode, int flags)
 }
 
 // ---- Changes of folders
-// ----------------------------------------------------------------------------------------------------
 
 CLDIST_IN_FRONT int unlinkat(int folder, const char *path, int flags) noexcept {
     static auto *const next = next_function<int(int, const char *, int)>("unlinkat");
@@ -504,7 +502,6 @@ CLDIST_IN_FRONT int chmod(const char *path, mode_t mode) noexcept {
 }
 
 // ---- Temporary files
-// -------------------------------------------------------------------------------------------------------
 
 namespace cldist::host {
 namespace {
@@ -515,7 +512,7 @@ struct Name {
     std::array<char, PATH_MAX> path;
 };
 
-// `make` makes a name of a template. Gives rank 0's result.
+// `make` creates a name from the template `path`. Returns rank 0's result.
 template <typename Make>
 int make_name(Session &session, const char *what, char *path, Make make) {
     const auto name = session.answer<Name>(Answer::name, key_of(path), what, [&] {
@@ -577,8 +574,7 @@ CLDIST_IN_FRONT char *mkdtemp(char *path) noexcept {
                : nullptr;
 }
 
-// ---- Children: rank 0's alone
-// ---------------------------------------------------------------------------------------------------
+// ---- Child processes: only rank 0 starts them
 
 CLDIST_IN_FRONT int system(const char *command) {
     static auto *const next = next_function<int(const char *)>("system");

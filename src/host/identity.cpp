@@ -1,4 +1,4 @@
-// The identity of a process and its threads.
+// Wraps functions for the identity of a process and of its threads, and starts the library.
 #include <pthread.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
@@ -48,7 +48,7 @@ void *start_thread(void *what) {
     return start->function(start->argument);
 }
 
-// The same in all processes, whatever the order in which several threads start others.
+// The result is the same in all processes, in whatever order several threads start threads.
 std::uint32_t next_thread(Thread &parent) {
     std::uint32_t id = (parent.id * 0x9E3779B1U) ^ (++parent.started * 0x85EBCA6BU);
     id ^= id >> 15U;
@@ -70,7 +70,7 @@ KnownThread::~KnownThread() {
 
 void begin() {
     if (has_begun.exchange(true)) return;
-    // Forked children have no part.
+    // Forked children are not wrapped.
     pthread_atfork(nullptr, nullptr, [] { Session::leave_to_parent(); });
     Session::begin();
     if (Session::current() != nullptr) begin_effects();
@@ -86,7 +86,7 @@ CLDIST_IN_FRONT int pthread_create(pthread_t *thread, const pthread_attr_t *attr
     static auto *const next =
         next_function<int(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *)>(
             "pthread_create");
-    // A thread that a callback starts has no number, since callbacks come in any order.
+    // A thread that a callback starts has no id, because callbacks have no fixed order.
     if (Session::current() == nullptr || this_thread.id == 0 || this_thread.opencl_calls != 0 ||
         !from_program(__builtin_return_address(0)))
         return next(thread, attributes, function, argument);
@@ -128,16 +128,15 @@ CLDIST_IN_FRONT int uname(utsname *name) noexcept {
     return 0;
 }
 
-// ---- What the cluster platform reports
-// -----------------------------------------------------------------------------------
+// ---- For the cluster platform
 
 static void take_interrupt() {
     if (this_thread.id != main_thread) return;
     if (Session *const session = Session::current(); session != nullptr) session->take_interrupt();
 }
 
-// The calling thread begins a call of OpenCL. `all_make_it`: 0: not all processes make it; 1: they
-// do; 2: they do, and the call only waits.
+// The calling thread begins an OpenCL call. `all_make_it`: 0: not all processes make the call; 1:
+// all processes make it; 2: all processes make it, and it only waits.
 CLDIST_IN_FRONT void cldist_host_begin_call(int all_make_it) {
     Thread &thread = this_thread;
     if (thread.opencl_calls == 0) take_interrupt();
@@ -154,11 +153,11 @@ CLDIST_IN_FRONT void cldist_host_end_call() {
     take_interrupt();
 }
 
-// In a call: the program's callbacks run.
+// Within an OpenCL call: the program's callbacks begin (1) or have ended (0).
 CLDIST_IN_FRONT void cldist_host_in_callbacks(int yes) { this_thread.in_callbacks = yes != 0; }
 
-// Whether the calling thread's call and another thread's run at the same time, so that their order
-// is left to chance.
+// Returns 1 if the calling thread and another thread are in ordered OpenCL calls at the same time.
+// The order of such calls is not defined.
 CLDIST_IN_FRONT int cldist_host_calls_overlap() {
     const std::lock_guard lock(threads_mutex);
     return this_thread.ordered &&
@@ -171,11 +170,11 @@ CLDIST_IN_FRONT int cldist_host_calls_overlap() {
                : 0;
 }
 
-// It has initialised MPI, not the program.
+// The platform, not the program, is about to initialise MPI.
 CLDIST_IN_FRONT void cldist_host_note_mpi() {
     if (Session *const session = Session::current(); session != nullptr)
         session->note_platform_mpi();
 }
 
-// Whether system calls of this process get rank 0's answers.
+// Returns 1 if this process's wrapped calls get rank 0's results.
 CLDIST_IN_FRONT int cldist_host_has_session() { return Session::current() != nullptr ? 1 : 0; }

@@ -1,5 +1,5 @@
-// Random numbers: each thread of the program has a stream, made from rank 0's seed, which no
-// message has to carry.
+// Wraps functions for random numbers. Each thread of the program has a stream that is derived from
+// the job's seed, so no messages are needed.
 #include <sys/random.h>
 
 #include <algorithm>
@@ -55,7 +55,7 @@ T drawn(const Session &session) {
     return value;
 }
 
-// As arc4random_uniform: rejects values that would make some numbers likelier.
+// Like arc4random_uniform, rejects values that would make some numbers more likely.
 std::uint32_t drawn_below(const Session &session, std::uint32_t bound) {
     if (bound < 2) return 0;
     const std::uint32_t least = -bound % bound;
@@ -101,7 +101,7 @@ CLDIST_IN_FRONT int getentropy(void *bytes, std::size_t size) {
     return 0;
 }
 
-// In the C library since 2.36.
+// These are in glibc since 2.36.
 extern "C" {
 std::uint32_t arc4random() noexcept;
 void arc4random_buf(void *bytes, std::size_t size) noexcept;
@@ -127,7 +127,7 @@ CLDIST_IN_FRONT std::uint32_t arc4random_uniform(std::uint32_t bound) noexcept {
     return session == nullptr ? next(bound) : drawn_below(*session, bound);
 }
 
-// std::random_device::_M_getval: it may ask the processor.
+// std::random_device::_M_getval, which may use the processor's instruction.
 extern "C" std::uint32_t _ZNSt13random_device9_M_getvalEv(void *device);
 CLDIST_IN_FRONT std::uint32_t _ZNSt13random_device9_M_getvalEv(void *device) {
     CLDIST_NEXT(_ZNSt13random_device9_M_getvalEv);

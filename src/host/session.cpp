@@ -28,10 +28,10 @@ thread_local Thread this_thread;
 namespace {
 
 constexpr int look_again_ms = 1000;
-constexpr int patience_of_others_ms = 3000;  // of threads other than the main thread
+constexpr int patience_of_others_ms = 3000;  // for threads other than the main thread
 constexpr std::size_t much_to_receive = std::size_t{64} << 10U;
-constexpr std::size_t most_of_main = 1'000'000;  // records, from which on clocks are dropped
-constexpr std::size_t most_of_others = 65536;    // records that nobody has asked for
+constexpr std::size_t most_of_main = 1'000'000;  // with more records, clock reads are dropped
+constexpr std::size_t most_of_others = 65536;    // with more records, the oldest are dropped
 
 constexpr std::array<const char *, static_cast<std::size_t>(Answer::last)> answer_names{
     "the program's start",
@@ -57,7 +57,8 @@ constexpr std::array<std::pair<const char *, unsigned>, 5> group_names{{{"random
                                                                         {"output", output},
                                                                         {"files", files}}};
 
-// Programs that start others: these shall be wrapped, one after the other, not they.
+// Shells and similar programs are not wrapped, but the programs that they start are, one after the
+// other.
 bool starts_programs() {
     std::array<char, 4096> path{};
     if (readlink("/proc/self/exe", path.data(), path.size() - 1) < 0) return false;
@@ -79,7 +80,8 @@ Channel *open_channel(const char *path) {
     return channel->magic == Channel::magic_number ? channel : nullptr;
 }
 
-// Wherever MPI is loaded from: a module of Python has it for itself.
+// Looks for MPI among all loaded libraries, because a Python module loads it without making its
+// symbols global.
 bool program_runs_mpi() {
     std::string path;
     dl_iterate_phdr(
@@ -102,8 +104,8 @@ bool program_runs_mpi() {
 
 pid_t real_pid() { return static_cast<pid_t>(syscall(SYS_getpid)); }
 
-// Whether the calling process may be the rank's wrapped one: there is no other, or it is the same
-// process after exec.
+// Returns true if the calling process becomes the rank's wrapped process: no other wrapped process
+// of the rank is alive, or this process was wrapped before exec.
 bool claim(std::atomic<std::int32_t> &holder) {
     const pid_t me = real_pid();
     std::int32_t before = holder.load();
@@ -173,7 +175,7 @@ void Session::begin() {
         return;
     auto *const session = new Session(channel, number, parse_groups(groups));
     this_thread.id = main_thread;
-    new KnownThread;  // until the process ends
+    new KnownThread;  // never destroyed
     if (session->meet_first()) current_ = session;
 }
 
@@ -199,7 +201,7 @@ bool Session::meet_first() {
             rank_, program_invocation_short_name);
         return false;
     }
-    // Records that an earlier program has not read precede it.
+    // Skips records that an earlier program of this rank has not read.
     for (;;) {
         const std::uint32_t seen = reader_.changes();
         const std::size_t there = reader_.there();
@@ -250,7 +252,7 @@ void Session::post(Answer kind, std::uint32_t key, const void *payload, std::siz
                 payload);
 }
 
-// A clock that waits for nobody goes without.
+// Gives up after a second: clock reads do not block.
 bool Session::post_if_there_is_room(const Record &record, const void *payload, bool quietly) {
     const SameErrno same;
     Lock lock(mutex_, std::try_to_lock);
@@ -284,11 +286,11 @@ void Session::note_opencl_call() {
     }
 }
 
-// With the mutex. Leaves no whole record of this program in the channel. The next program's records
-// stay there for it, because rank 0 may start that program while this program still runs.
+// Under the mutex. Takes all complete records of this program from the channel. Records of the next
+// program, which rank 0 may start while this one still runs, stay there.
 void Session::receive() {
     bool moved = false;
-    // From another host a record may come in pieces.
+    // A record from another host may arrive in pieces.
     for (std::size_t left = reader_.there(); left >= sizeof(Record); moved = true) {
         Record record{};
         reader_.look(&record, sizeof record);
@@ -318,7 +320,8 @@ void Session::receive() {
     if (moved && waiters_ != 0) reader_.wake_others();
 }
 
-// A record takes its time to come, so the least difference is the best.
+// The difference between the hosts' clocks includes the time that the record took, so the least
+// difference is the best estimate.
 void Session::note_clock(const Kept &kept) {
     if (!far() || kept.record.key >= ahead_.size() || kept.payload.size() < sizeof(timespec))
         return;
@@ -334,7 +337,7 @@ void Session::note_time(clockid_t clock, std::int64_t there) {
     ahead = std::min(ahead.load(), ns_of(here) - there);
 }
 
-// With the mutex.
+// Under the mutex.
 void Session::drop_old_clocks() {
     while (!of_main_.empty() &&
            of_main_.front().record.kind == static_cast<std::uint32_t>(Answer::clock) &&
@@ -346,8 +349,8 @@ int Session::patience_ms(const Thread &thread) {
     return thread.id == main_thread ? -1 : thread.alone ? 0 : patience_of_others_ms;
 }
 
-// Returns true when `look` has found what it looks for in what was received, false if that will not
-// come.
+// Receives records until `look` returns true. Returns false if it never will, or after
+// `patience_ms`; -1: no limit. `what` is null for clock reads, for which quiet records count, too.
 template <typename Look>
 bool Session::wait_until(Lock &lock, Look look, int patience_ms, const char *what) {
     receive();
@@ -375,7 +378,8 @@ bool Session::wait_until(Lock &lock, Look look, int patience_ms, const char *wha
         ++waiters_;
         lock.unlock();
         reader_.wait(seen, there, std::min(deadline.left_ms(), look_again_ms), what == nullptr);
-        // Not with the mutex: another thread may load a library, whose constructor is here.
+        // Not under the mutex: this takes the loader's lock. A thread that holds this lock, because
+        // it is loading a library, may run a constructor that waits for the mutex.
         uses_mpi = long_wait.is_over() && !platform_mpi_ && program_runs_mpi();
         lock.lock();
         --waiters_;
@@ -460,7 +464,7 @@ ssize_t Session::take_any(Answer kind, std::uint32_t key, const char *what, void
     return size;
 }
 
-// With the mutex.
+// Under the mutex.
 void Session::leave_others(const char *what) {
     this_thread.alone = true;
     if (!said_alone_.exchange(true))
@@ -470,7 +474,7 @@ void Session::leave_others(const char *what) {
             rank_, what, patience_of_others_ms / 1000);
 }
 
-// With the mutex.
+// Under the mutex.
 void Session::diverge(Answer kind, const char *what, Answer theirs) {
     say("rank %d called %s (%s), but rank 0 called %s%s; the programs differ, and from now on this "
         "process gets its "
@@ -479,7 +483,7 @@ void Session::diverge(Answer kind, const char *what, Answer theirs) {
     leave();
 }
 
-// With the mutex.
+// Under the mutex.
 void Session::end_early(const char *what) {
     say("rank %d called %s, but %s; from now on this process gets its own results", rank_, what,
         next_has_begun_ ? "rank 0 already runs its next program"
@@ -487,15 +491,15 @@ void Session::end_early(const char *what) {
     leave();
 }
 
-// With the mutex.
+// Under the mutex.
 void Session::leave() {
     current_ = nullptr;
     reader_.leave();
     reader_.wake_others();
 }
 
-// With the mutex. The processes of a program that uses MPI itself are meant to differ, and wait for
-// each other by MPI.
+// Under the mutex. If a program uses MPI itself, its processes are intended to differ, and may wait
+// for each other in MPI.
 void Session::leave_to_mpi() {
     say("the program uses MPI itself; from now on rank %d gets its own results, not rank 0's",
         rank_);

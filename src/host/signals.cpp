@@ -1,4 +1,5 @@
-// SIGINT interrupts the program at the same place in all processes (Interrupts).
+// Wraps functions for signals: SIGINT interrupts the program at the same place in all processes
+// (Interrupts).
 #include <sched.h>
 #include <signal.h>
 #include <sys/syscall.h>
@@ -14,25 +15,24 @@
 namespace cldist::host {
 namespace {
 
-// How long the main threads may take to come to the next place. They may sleep, or wait for
-// devices.
+// How long the main threads may take to reach the chosen place. They may sleep or wait for devices.
 constexpr time_t wait_s = 2;
-// The same for a process that is behind the other processes.
+// How many such waits a process that is behind the others may take.
 constexpr int most_waits = 5;
 
 using Handler = void (*)(int, siginfo_t *, void *);
 
-std::atomic<Handler> program_handler = nullptr;  // of SIGINT; the kernel has `on_interrupt` instead
+std::atomic<Handler> program_handler = nullptr;  // for SIGINT; the kernel calls `on_interrupt`
 std::atomic<int> program_flags = 0;
-struct sigaction installed {};  ///< with `on_interrupt`, by the program's last call
+struct sigaction installed {};  // the action with `on_interrupt`
 std::atomic<bool> is_installed = false;
 timer_t timer{};
 std::atomic<int> waits = 0;
 
-// If the main thread blocks SIGINT, the handler runs in another thread meanwhile.
+// If the main thread blocks SIGINT, the handler runs in another thread while the main thread waits.
 enum class Elsewhere { no, due, running };
 std::atomic<Elsewhere> elsewhere = Elsewhere::no;
-constexpr int most_ms_elsewhere = 1000;  // all threads may block SIGINT
+constexpr int most_ms_elsewhere = 1000;  // the limit of the wait: all threads may block SIGINT
 
 void set_timer(time_t seconds) {
     itimerspec time{};
@@ -51,7 +51,7 @@ bool has_timer() {
     return created;
 }
 
-// Whether the program's handler must run now.
+// Returns true if the program's handler must run now.
 bool is_due(Interrupts &interrupts, const siginfo_t &info) {
     if (this_thread.sends_itself) return true;
     if (Elsewhere due = Elsewhere::due; elsewhere.compare_exchange_strong(due, Elsewhere::running))
@@ -80,7 +80,8 @@ void on_interrupt(int number, siginfo_t *info, void *context) {
     elsewhere.compare_exchange_strong(running, Elsewhere::no);
 }
 
-// A signal that the calling thread sends to itself is handled before the call returns.
+// The program's handler runs at once: a signal that a thread sends to itself is handled before
+// `send` returns.
 template <typename Send>
 int send_itself(Send send) {
     this_thread.sends_itself = true;
@@ -109,8 +110,8 @@ int set_action(int number, const struct sigaction *action, struct sigaction *bef
     if (number != SIGINT) return next_sigaction(number, action, before);
     const Handler handler_before = program_handler;
     const int flags_before = program_flags;
-    // LLVM, which drivers use, puts its handler in front. It restores the former one before it
-    // sends the signal again.
+    // LLVM, which drivers use, replaces the handler by its own. It restores the previous handler
+    // before it sends the signal again.
     const Session *const session = wrapped_anywhere(clocks, caller);
     struct sigaction mine {};
     if (action != nullptr) {
@@ -147,8 +148,8 @@ int set_action(int number, const struct sigaction *action, struct sigaction *bef
 
 void Session::interrupt_here() {
     if (!interrupts_.is_pending()) set_timer(0);
-    // While LLVM's handler runs, the signal has its default action, and a second one would end the
-    // process.
+    // While LLVM's handler runs, the signal has its default action. A second signal would end the
+    // process, so this library's handler is installed again.
     if (is_installed) next_sigaction(SIGINT, &installed, nullptr);
     sigset_t blocked;
     pthread_sigmask(SIG_BLOCK, nullptr, &blocked);
@@ -188,7 +189,8 @@ CLDIST_IN_FRONT int raise(int number) noexcept {
     return send_itself([&] { return next_raise(number); });
 }
 
-// A program that sends itself a signal means itself.
+// In all processes, getpid() returns rank 0's process ID. A program that sends a signal to this ID
+// means its own process.
 CLDIST_IN_FRONT int kill(pid_t pid, int number) noexcept {
     const Session *const session = wrapped_anywhere(identity, __builtin_return_address(0));
     if (session == nullptr || pid != session->identity_of_first().pid) {

@@ -1,5 +1,5 @@
-// Streams: the C library's own calls on descriptors can't be wrapped, so these streams have other
-// functions below them.
+// Wraps functions for streams. The C library's own calls on descriptors can't be wrapped, so the
+// streams of wrapped descriptors use fopencookie.
 #include "host/streams.hpp"
 
 #include <fcntl.h>
@@ -22,15 +22,14 @@ namespace cldist::host {
 namespace {
 
 std::mutex mutex;
-// There before the first constructor and after the last destructor: streams are flushed at the very
-// end.
+// Never destroyed, because streams are flushed after the last destructor.
 using Descriptors = std::map<const std::FILE *, int>;
 struct Child {
-    std::FILE *own;  // popen's; null in another rank than 0
+    std::FILE *own;  // the result of popen in rank 0, otherwise null
     std::uint32_t key;
 };
 using Children = std::map<const std::FILE *, std::unique_ptr<Child>>;
-Descriptors &descriptors() {  // of this library's streams
+Descriptors &descriptors() {  // the descriptors of this library's streams
     static auto &all = *new Descriptors;
     return all;
 }
@@ -46,8 +45,7 @@ struct Below {
 
 Below &below(void *cookie) { return *static_cast<Below *>(cookie); }
 
-// The program's calls on its stream come through the C library; whoever made the stream, they are
-// its own.
+// The C library calls these functions for the program's calls on the stream.
 ssize_t read_below(void *cookie, char *bytes, std::size_t size) {
     return read(below(cookie).descriptor, bytes, size);
 }
@@ -78,14 +76,14 @@ int close_below(void *cookie) {
     return close(owned->descriptor);
 }
 
-// Standard error of another rank than 0.
+// The standard error of a rank other than 0.
 ssize_t write_error(void *, const char *bytes, std::size_t size) {
     const int to = goes_to_own_output(__builtin_return_address(0)) ? STDOUT_FILENO : STDERR_FILENO;
     const ssize_t written = next_write(to, bytes, size);
     return written < 0 ? 0 : written;
 }
 
-// What rank 0's child writes, for all.
+// All processes read the output of rank 0's child process.
 ssize_t read_child(void *cookie, char *bytes, std::size_t size) {
     Session *const session = Session::current();
     const auto &[stream, key] = *static_cast<const Child *>(cookie);
@@ -137,7 +135,7 @@ std::FILE *stream_on(int descriptor, const char *mode) {
     return stream;
 }
 
-// Other libraries write to it through the same stream.
+// The new stream is also that of other libraries, so each write checks its caller.
 void replace_standard_error() {
     const Session *const session = Session::current();
     if (session == nullptr || session->first() || !session->wraps(output)) return;

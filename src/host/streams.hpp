@@ -12,8 +12,8 @@ std::FILE *stream_on(int descriptor, const char *mode);
 /// At the program's start, on ranks other than 0: replaces standard error by a stream that uses the
 /// next function.
 void replace_standard_error();
-/// Returns true if output of this caller to standard error must go to standard output instead: the
-/// program's output on ranks other than 0.
+/// Returns true on ranks other than 0 if the program is the caller. Its output to standard error
+/// then goes to its standard output.
 [[nodiscard]] bool goes_to_own_output(const void *caller);
 
 }  // namespace cldist::host

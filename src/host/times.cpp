@@ -1,5 +1,6 @@
-// Clocks: the main thread's reads outside OpenCL get rank 0's values. Others get the clock of rank
-// 0's host, as this host knows it. Times that a thread waits until are put on this host's clocks.
+// Wraps functions for clocks. The main thread's reads outside OpenCL return rank 0's values. Other
+// reads return this host's clock, shifted to that of rank 0's host. Functions that wait until a
+// time shift it back to this host's clock.
 #include <pthread.h>
 #include <semaphore.h>
 #include <sys/time.h>
@@ -19,13 +20,13 @@ namespace {
 
 constexpr std::int64_t second = 1'000'000'000;
 
-// Keys beside the numbers of clocks.
+// Values of Record::key in addition to the numbers of clocks.
 constexpr std::uint32_t cpu_time = 100;
 constexpr std::uint32_t cpu_times = 101;
 
 timespec time_of(std::int64_t ns) { return {ns / second, ns % second}; }
 
-// A clock read that gets rank 0's value.
+// Returns the session if a clock read gets rank 0's value, otherwise null.
 Session *of_main(const void *caller) {
     return this_thread.id > main_thread ? nullptr : wrapped(clocks, caller);
 }
@@ -36,7 +37,7 @@ struct Reading {
     int code;
 };
 
-// This host's clock, moved to the one of rank 0's host.
+// Reads this host's clock and shifts the time to the clock of rank 0's host.
 Reading read_here(const Session &session, clockid_t clock) {
     Reading mine{};
     mine.result = next_clock_gettime(clock, &mine.time);
@@ -68,15 +69,15 @@ int read(const void *caller, clockid_t clock, timespec *time) {
     }
     *time = reading.time;
     if (clock == CLOCK_MONOTONIC) {
-        // Rank 0's next value may be older than a value of this process's clock.
-        static std::int64_t last = 0;  // the main thread's
+        // Rank 0's next value may be less than a value of this process's clock.
+        static std::int64_t last = 0;  // only the main thread uses it
         last = std::max(last, ns_of(reading.time));
         *time = time_of(last);
     }
     return 0;
 }
 
-// A time of the program's on this host's clock.
+// Shifts a time of the program to this host's clock.
 const timespec *here(const void *caller, clockid_t clock, const timespec *time, timespec &moved) {
     const Session *const session = Session::current();
     if (session == nullptr || !session->far() || time == nullptr ||
@@ -101,11 +102,11 @@ CLDIST_IN_FRONT int clock_gettime(clockid_t clock, timespec *time) noexcept {
     return read(__builtin_return_address(0), clock, time);
 }
 
-// The C library's calls of these do not come through the function above.
+// The following functions are wrapped, too, because they don't call the wrapper of clock_gettime.
 CLDIST_IN_FRONT std::time_t time(std::time_t *result) noexcept {
     timespec now{};
-    // The C library's function has the time of the last tick, which must not be after a later
-    // time().
+    // Like the C library's time(), use the time of the last tick. With the exact time, a later
+    // unwrapped call could return an earlier second.
     read(__builtin_return_address(0), CLOCK_REALTIME_COARSE, &now);
     if (result != nullptr) *result = now.tv_sec;
     return now.tv_sec;
@@ -151,7 +152,7 @@ CLDIST_IN_FRONT std::clock_t times(tms *result) noexcept {
     return both.now;
 }
 
-// std::chrono's, which are in the C++ library: whoever calls that one counts.
+// The clocks of std::chrono. In a call from the C++ library, its caller decides.
 extern "C" {
 std::int64_t _ZNSt6chrono3_V212system_clock3nowEv() noexcept;
 std::int64_t _ZNSt6chrono3_V212steady_clock3nowEv() noexcept;
@@ -169,12 +170,11 @@ CLDIST_IN_FRONT std::int64_t _ZNSt6chrono3_V212steady_clock3nowEv() noexcept {
     return ns_of(now);
 }
 
-// ---- Waiting until
-// --------------------------------------------------------------------------------------------------------
+// ---- Waiting until a time
 
 CLDIST_IN_FRONT int pthread_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *mutex,
                                            const timespec *until) {
-    // The oldest version has another structure.
+    // An older version of this function has a different pthread_cond_t.
     static auto *const next =
         next_function<int(pthread_cond_t *, pthread_mutex_t *, const timespec *)>(
             "pthread_cond_timedwait", "GLIBC_2.3.2");
