@@ -55,7 +55,7 @@ struct Channel {
     std::atomic<std::uint64_t> written{0};    ///< the end of the last record
     std::atomic<std::uint32_t> changes{0};    ///< futex: changes of `written` and `closed`
     std::atomic<std::uint32_t> waiting{0};    ///< threads that wait for `changes`
-    std::atomic<std::uint32_t> for_quiet{0};  ///< those of them that wait for quiet records, too
+    std::atomic<std::uint32_t> for_quiet{0};  ///< of these, threads that accept quiet records, too
     std::atomic<std::uint32_t> moves{0};      ///< futex: changes of readers
     std::atomic<std::uint32_t> held_up{0};    ///< threads of rank 0 that wait for `moves`
     std::atomic<std::uint32_t> closed{0};     ///< 1 if rank 0 has ended

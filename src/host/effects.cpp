@@ -256,9 +256,9 @@ using namespace cldist::host;
 
 // ---- For the cluster platform
 
-/// Returns null if the program can start again. Until cldist_host_release_effects(), its calls that
-/// would have an effect then wait. Otherwise returns the reason why it cannot, which continues "the
-/// program ...".
+/// Lets the program's calls that would have an effect wait until cldist_host_release_effects().
+/// Returns null if the program can start again, otherwise the reason why it cannot, which continues
+/// "the program ...".
 CLDIST_IN_FRONT const char *cldist_host_hold_effects() {
     held = 1;
     return why_not_again();

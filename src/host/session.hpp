@@ -88,7 +88,7 @@ public:
     static Session *current() { return current_.load(std::memory_order_acquire); }
     /// Starts the session from the environment that `cldist run` has set. At the program's start.
     static void begin();
-    /// In a forked child, which gets its own results.
+    /// Call it in a forked child: its calls are not wrapped.
     static void leave_to_parent() { current_ = nullptr; }
 
     [[nodiscard]] bool first() const { return rank_ == 0; }

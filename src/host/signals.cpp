@@ -17,7 +17,7 @@ namespace {
 
 // How long the main threads may take to reach the chosen place. They may sleep or wait for devices.
 constexpr time_t wait_s = 2;
-// How many such waits a process that is behind the others may take.
+// The number of such waits after which a process that is behind the others is interrupted anyhow.
 constexpr int most_waits = 5;
 
 using Handler = void (*)(int, siginfo_t *, void *);

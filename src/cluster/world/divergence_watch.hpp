@@ -111,7 +111,7 @@ private:
     std::list<Sending> sendings_;
     bool differs_ = false;
     bool overlap_told_ = false;
-    bool held_ = false;  ///< this process has consented to a new start, and rank 0 has not decided
+    bool held_ = false;  ///< rank 0 has asked for consent to a new start, and has not decided
     // Only in rank 0:
     int missing_ = 0;         ///< outstanding messages with the tag `consent`
     std::string why_;         ///< the reason for a new start

@@ -37,7 +37,7 @@ public:
 
 private:
     MpiAgreement agreement_;
-    const MPI_Comm comm_;  ///< for the transport's messages; others duplicate it
+    const MPI_Comm comm_;  ///< only for the transport's messages; other users duplicate it
     MpiTransport transport_;
     std::unique_ptr<DivergenceWatch> watch_;
     std::unique_ptr<MpiCallStream> stream_;

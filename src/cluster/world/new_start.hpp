@@ -16,9 +16,10 @@ namespace new_start {
 /// Returns a function that returns true if OpenCL calls of two of the program's threads run at the
 /// same time. Null without libcldist-host.
 [[nodiscard]] bool (*overlap_question())();
-/// Returns an empty string if the program has had no effect outside its process. Its calls that
-/// would have one then wait until go_on(). Otherwise returns the reason why the job can't start
-/// again, which continues "the program ...".
+/// Returns an empty string if the program has had no effect outside its process, otherwise the
+/// reason why the job can't start again, which continues "the program ...". The program's calls
+/// that would have an effect wait until go_on(), unless libcldist-host is absent or the program
+/// uses MPI itself.
 [[nodiscard]] std::string hold(Start start);
 void go_on();
 /// Announces the new start to `cldist run` and kills this process. `why` is the reason to print,
