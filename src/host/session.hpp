@@ -24,7 +24,7 @@ enum Group : unsigned { random_numbers = 1, clocks = 2, identity = 4, output = 8
 /// Parses a list of groups such as "random,time", "all" or "off". Unknown words are ignored.
 [[nodiscard]] unsigned parse_groups(std::string_view text);
 
-/// The kinds of records: wrapped calls whose results rank 0 sends.
+/// The kinds of records. Most records are rank 0's results of wrapped calls.
 enum class Answer : std::uint32_t {
     begin,
     clock,
@@ -140,7 +140,8 @@ public:
         T theirs;
         return take_clock(key, &theirs, sizeof theirs) ? theirs : native();
     }
-    /// Returns by how many ns this host's clock is ahead of that of rank 0's host.
+    /// Returns by how many ns this host's CLOCK_REALTIME or CLOCK_MONOTONIC is ahead of that of
+    /// rank 0's host. 0 for other clocks.
     [[nodiscard]] std::int64_t ahead(clockid_t clock) const {
         if (!far()) return 0;
         switch (clock) {
@@ -157,8 +158,8 @@ public:
     /// Call it before the cluster platform, not the program, initialises MPI.
     void note_platform_mpi() { platform_mpi_ = true; }
 
-    /// A barrier: rank 0 waits until the other processes have made the same call and have run
-    /// `prepare`. They do not wait for each other.
+    /// Rank 0 waits until the other processes have made the same call and have run `prepare`. The
+    /// other processes do not wait.
     template <typename Prepare>
     void meet(std::uint32_t key, const char *what, Prepare prepare) {
         std::uint64_t number = 0;

@@ -22,9 +22,9 @@ namespace cldist::cluster {
 /// the same.
 ///
 /// A thread in each process sleeps most of the time. Twenty times a second, and at checkpoints, it
-/// sends the number of calls and their hash to the processes with the next ranks. The neighbour
-/// that is further ahead compares. It cannot compare if it is millions of calls ahead and has
-/// forgotten the other's last checkpoint.
+/// sends the number of calls and their hash to the neighbours, the processes with the adjacent
+/// ranks. The neighbour that is further ahead compares. It cannot compare if it is millions of
+/// calls ahead and has forgotten the other's last checkpoint.
 ///
 /// With CLDIST_HOST_MODE=auto, a difference or overlapping calls of several threads make rank 0 ask
 /// all processes whether they can start again. Meanwhile the programs do nothing that would prevent

@@ -53,9 +53,9 @@ std::vector<std::vector<cl_device_id>> find_native_devices(const Job::Place &pla
     }
 }
 
-// Groups each native platform's devices: the devices of a group share buffers in one context. GPUs
-// are grouped alone by default, because NVIDIA's driver moves only 1.6 GB/s between two devices of
-// one context.
+// Groups each native platform's devices. The devices of a group share buffers. By default, a device
+// with its own memory is a group by itself, because NVIDIA's driver moves only 1.6 GB/s between two
+// devices of one context.
 std::vector<std::vector<cl_device_id>> by_memory(std::vector<std::vector<cl_device_id>> platforms) {
     const DeviceMemories choice = config().device_memories;
     std::vector<std::vector<cl_device_id>> groups;
@@ -308,8 +308,8 @@ World::World(Job &job)
         reinterpret_cast<void (*)(void (*)())>(before_end)(end_without_exit);
 }
 
-// If a signal handler ends the process, this thread may hold the lock. The platform then does not
-// wait for anything.
+// If this thread holds the lock, a signal handler has interrupted an OpenCL call and ends the
+// process. The call cannot finish, so the platform does not end properly.
 void World::end_without_exit() {
     if (!in_forked_child() && !api_mutex().held_here()) World::get().end();
 }
