@@ -44,8 +44,7 @@ struct Range {
 };
 
 std::mutex mutex;
-// The loaded modules, sorted by address. Never destroyed: constructors and destructors may make
-// wrapped calls.
+// The loaded modules by address. Never destroyed: constructors and destructors make wrapped calls.
 std::vector<Range> &ranges() {
     static auto &all = *new std::vector<Range>;
     return all;
@@ -79,8 +78,7 @@ Owner owner_at(std::uintptr_t address) {
     std::unique_lock lock(mutex);
     const Range *found = find();
     if (found == nullptr) {
-        // Not under the mutex: dl_iterate_phdr takes the loader's lock. A thread that holds this
-        // lock, because it is loading a library, may wait for the mutex.
+        // Not under the mutex: this takes the loader's lock, whose holder may wait for the mutex.
         lock.unlock();
         std::vector<Range> now;
         dl_iterate_phdr(add_module, &now);

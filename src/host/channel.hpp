@@ -8,8 +8,8 @@
 
 namespace cldist::host {
 
-/// Shared memory of a host's processes. Rank 0 writes the results of its wrapped calls, in the
-/// order of the calls. The other processes read them. `cldist run` creates the memory and sets
+/// Memory that a host's processes share. Rank 0 writes the results of its wrapped calls, in the
+/// order of the calls, and the other processes read them. `cldist run` creates it and sets
 /// CLDIST_HOST_CHANNEL to its path. It contains a ring of records, whose positions only grow. A
 /// record is not overwritten before every reader has read it.
 struct Channel {
@@ -95,8 +95,7 @@ public:
     /// Waits until there is room for the record, which may take at most a quarter of the ring.
     void put(const Record &record, const void *payload);
     /// The same, but if the slowest reader does not move for a second, drops the record and returns
-    /// false. `quietly` wakes only the threads that wait for quiet records; others find the record
-    /// later.
+    /// false. `quietly` wakes only threads that wait for quiet records; others find it later.
     bool try_to_put(const Record &record, const void *payload, bool quietly);
     /// Appends bytes that have been copied from another ring. Waits until there is room.
     void copy(const void *bytes, std::size_t size);
@@ -127,15 +126,15 @@ public:
     }
     /// The argument `seen` of a later wait(). Call it before you check what you wait for.
     [[nodiscard]] std::uint32_t changes() const { return channel_.changes.load(); }
-    /// Waits up to `milliseconds` for a change after changes() was `seen` and there() was `there`.
-    /// `quiet`: quiet records also end the wait.
+    /// Waits up to `milliseconds` for a change from `seen` and `there`. `quiet`: quiet records also
+    /// end the wait.
     void wait(std::uint32_t seen, std::size_t there, int milliseconds, bool quiet = false);
     /// Ends the waits of other threads, which then check again.
     void wake_others();
     [[nodiscard]] bool ended() const {
         return channel_.closed.load(std::memory_order_acquire) != 0;
     }
-    /// Returns true if this process or an earlier process of the rank has called leave().
+    /// Returns true if this process or an earlier one of the rank has called leave().
     [[nodiscard]] bool has_left() const { return me_.position.load() == Channel::gone; }
     /// Copies `size` bytes that begin `behind` bytes after the position, without taking them.
     void look(void *bytes, std::size_t size, std::size_t behind = 0) const;

@@ -75,8 +75,8 @@ bool had_children() {
     return getrusage(RUSAGE_CHILDREN, &usage) != 0 || usage.ru_minflt != 0;
 }
 
-// `cldist run` and mpirun connect output to pipes, so it is a regular file only if a script has
-// redirected it.
+// Output passes through `cldist run` and mpirun; it is a regular file only if a script redirects
+// it.
 bool is_regular(int descriptor) {
     struct stat state {};
     return fstat(descriptor, &state) == 0 && S_ISREG(state.st_mode);
@@ -91,8 +91,7 @@ bool has_other_descriptors() {
     return false;
 }
 
-// Go programs, whose executables contain a note of the compiler, call the kernel without the C
-// library.
+// Go programs call the kernel without the C library. Their executables contain a compiler's note.
 bool is_go() {
     bool found = false;
     dl_iterate_phdr(
@@ -200,10 +199,10 @@ bool is_in_executable(const void *caller) {
     return executable_begin <= address && address < executable_end;
 }
 
-// Returns true if the caller acts for the program, and either no effect has been noted or calls are
-// held. In a thread of the program, all calls outside OpenCL calls count, because MPI and drivers
-// use libraries that are not known, which the program may also use. Within OpenCL calls, only calls
-// from the executable count: those of its signal handlers.
+// Returns true if the caller acts for the program, and no effect has been noted or calls are held.
+// In a thread of the program, all calls outside OpenCL count: the program may use the same unknown
+// libraries as MPI and drivers. Within OpenCL, calls from the executable count, which its signal
+// handlers make.
 bool is_news(const void *caller) {
     if (first_effect.load(std::memory_order_relaxed) != nullptr && held == 0) return false;
     const Thread &thread = this_thread;

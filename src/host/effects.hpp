@@ -10,8 +10,7 @@ void begin_effects();
 /// run` removes repeated output. While the processes decide whether the job starts again
 /// (docs/dev/decisions/0043), the call waits here. `what` continues "the program ...".
 void note_effect(const char *what, const void *caller);
-/// The same for opening a file for writing, or opening a pipe or device, whose bytes can be read
-/// only once.
+/// The same for opening a file for writing, or a pipe or device, whose bytes can be read only once.
 void note_opening(int folder, const char *path, int flags, const void *caller);
 
 }  // namespace cldist::host

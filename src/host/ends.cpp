@@ -47,8 +47,8 @@ bool is_in_path(const char *name) {
     return false;
 }
 
-// Inlined into each wrapper, so the return address is that of the wrapper's caller. In a child of
-// vfork, which is not wrapped, this notes the effect for the parent, because they share memory.
+// Inlined into each wrapper, so the return address is in the wrapper's caller. A child of vfork
+// notes the effect for its parent, because they share memory.
 [[gnu::always_inline]] inline void note_exec() {
     note_effect("has started another process", __builtin_return_address(0));
 }
@@ -71,8 +71,7 @@ bool is_in_path(const char *name) {
 
 [[noreturn, gnu::always_inline]] inline void end_process(int status) {
     static auto *const next = next_function<void(int)>("_exit");
-    // Another status ends the job without waiting for other processes, unless they are deciding
-    // whether the job starts again.
+    // Another status ends the job at once, unless the processes are deciding on a new start.
     if (status == 0)
         end_platform();
     else

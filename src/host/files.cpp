@@ -1,5 +1,4 @@
-// Wraps functions for files. Rank 0 writes to the files. The other ranks write to private copies,
-// return rank 0's results, and read their copies.
+// Files: rank 0 writes. Other ranks write to private copies, with rank 0's results, and read these.
 #include <fcntl.h>
 #include <stdarg.h>
 #include <sys/file.h>
@@ -113,8 +112,8 @@ int change(Session &session, const std::string &what, const std::string &path, N
     return result.value;
 }
 
-// The same, but rank 0 waits until the other ranks have made the call: they may still have to read
-// what it changes. They then apply the change to their private copies by `others`.
+// The same, but rank 0 waits until the other ranks have made the call, because they may still have
+// to read what it changes. `others` changes their private copies.
 template <typename Native, typename Others>
 int change_what_is_there(Session &session, const char *call, const std::string &path, Native native,
                          Others others) {
@@ -147,8 +146,7 @@ int answer_state(Session &session, const std::string &path, struct stat *to, Nat
     return result.value;
 }
 
-// The following functions have the parameters of a wrapped function with one path. `native` calls
-// the wrapped function.
+// For wrapped functions with one path. `native` calls the wrapped function.
 
 template <typename Native>
 int change_at(const void *caller, const char *call, int folder, const char *path, Native native) {

@@ -1,4 +1,4 @@
-// Wraps functions for the identity of a process and of its threads, and starts the library.
+// The identity of a process and its threads. Starts the library.
 #include <pthread.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
@@ -135,8 +135,8 @@ static void take_interrupt() {
     if (Session *const session = Session::current(); session != nullptr) session->take_interrupt();
 }
 
-// The calling thread begins an OpenCL call. `all_make_it`: 0: not all processes make the call; 1:
-// all processes make it; 2: all processes make it, and it only waits.
+// The calling thread begins an OpenCL call. `all_make_it`: 0: not all processes make it; 1: all do;
+// 2: all do, and it only waits.
 CLDIST_IN_FRONT void cldist_host_begin_call(int all_make_it) {
     Thread &thread = this_thread;
     if (thread.opencl_calls == 0) take_interrupt();

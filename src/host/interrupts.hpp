@@ -28,8 +28,7 @@ public:
         return channel_.interrupts.load() != taken && place_ >= place_of(taken + 1) && take(taken);
     }
     /// The same, some time after note(). If no process has reached the chosen place, all may be
-    /// waiting, and the present place is chosen instead. `anyhow` takes a pending interrupt at any
-    /// place.
+    /// waiting, and the present one is chosen instead. `anyhow`: takes an interrupt at any place.
     bool take_late(bool anyhow);
     /// Returns true if there is an interrupt that this process has not taken.
     [[nodiscard]] bool is_pending() const { return channel_.interrupts.load() != taken_; }

@@ -59,8 +59,7 @@ void copy(const std::string &from, const std::string &to) {
     if (out >= 0) next_close(out);
 }
 
-// A record of a file's opening. If an existing file is opened for writing, another such record
-// precedes it.
+// The record of a file's opening. If an existing file is opened for writing, another one precedes.
 struct Opened {
     std::int32_t result;     // rank 0's descriptor, or -1
     std::int32_t code;       // errno

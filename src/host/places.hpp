@@ -9,8 +9,8 @@
 
 namespace cldist::host {
 
-// On ranks other than 0, a file that the program writes has a private copy per process, at a path
-// that is called its place here.
+// On ranks other than 0, each process has private copies of the files that the program writes. The
+// path of a copy is called its place.
 
 /// Returns the absolute path without "." and "..", which it resolves without following links.
 /// `folder` is a descriptor as in openat.
@@ -20,7 +20,7 @@ namespace cldist::host {
 
 /// Returns the path of the file's private copy. Empty if there is none.
 [[nodiscard]] std::string place_of(const std::string &path);
-/// The same, but chooses a path if there is none, and then copies the present file to it if `keep`.
+/// The same, but chooses a path if there is none. `keep`: and copies the present file there.
 std::string make_place(const Session &session, const std::string &path, bool keep);
 void forget(const std::string &path);
 void move_place(const std::string &from, const std::string &to);
@@ -35,8 +35,7 @@ void set_kind(int descriptor, Kind kind);
 int open_file(Session &session, int folder, const char *path, int flags, mode_t mode);
 /// The same on a rank other than 0, without rank 0's result.
 int open_own(const Session &session, const std::string &path, int flags, mode_t mode);
-/// Writes to a file that open_file opened for writing, with rank 0's result. `call(n)` writes up to
-/// n bytes in this process.
+/// Writes to a file from open_file, with rank 0's result. `call(n)` writes up to n bytes here.
 template <typename Call>
 ssize_t write_file(Session &session, std::size_t size, Call call) {
     struct Written {

@@ -1,5 +1,5 @@
-// Wraps functions for random numbers. Each thread of the program has a stream that is derived from
-// the job's seed, so no messages are needed.
+// Random numbers: each thread of the program has a stream that is derived from the job's seed, so
+// no messages are needed.
 #include <sys/random.h>
 
 #include <algorithm>

@@ -57,8 +57,7 @@ constexpr std::array<std::pair<const char *, unsigned>, 5> group_names{{{"random
                                                                         {"output", output},
                                                                         {"files", files}}};
 
-// Shells and similar programs are not wrapped, but the programs that they start are, one after the
-// other.
+// Shells and similar programs are not wrapped. The programs that they start are, one by one.
 bool starts_programs() {
     std::array<char, 4096> path{};
     if (readlink("/proc/self/exe", path.data(), path.size() - 1) < 0) return false;
@@ -80,8 +79,7 @@ Channel *open_channel(const char *path) {
     return channel->magic == Channel::magic_number ? channel : nullptr;
 }
 
-// Looks for MPI among all loaded libraries, because a Python module loads it without making its
-// symbols global.
+// Looks for MPI in all loaded libraries, because Python modules load it without global symbols.
 bool program_runs_mpi() {
     std::string path;
     dl_iterate_phdr(
@@ -104,8 +102,8 @@ bool program_runs_mpi() {
 
 pid_t real_pid() { return static_cast<pid_t>(syscall(SYS_getpid)); }
 
-// Returns true if the calling process becomes the rank's wrapped process: no other wrapped process
-// of the rank is alive, or this process was wrapped before exec.
+// Returns true if the calling process becomes the rank's wrapped process: there is no other, or it
+// is the same process after exec.
 bool claim(std::atomic<std::int32_t> &holder) {
     const pid_t me = real_pid();
     std::int32_t before = holder.load();
@@ -320,8 +318,7 @@ void Session::receive() {
     if (moved && waiters_ != 0) reader_.wake_others();
 }
 
-// The difference between the hosts' clocks includes the time that the record took, so the least
-// difference is the best estimate.
+// The difference includes the time that the record took, so the least one is the best estimate.
 void Session::note_clock(const Kept &kept) {
     if (!far() || kept.record.key >= ahead_.size() || kept.payload.size() < sizeof(timespec))
         return;
@@ -378,8 +375,8 @@ bool Session::wait_until(Lock &lock, Look look, int patience_ms, const char *wha
         ++waiters_;
         lock.unlock();
         reader_.wait(seen, there, std::min(deadline.left_ms(), look_again_ms), what == nullptr);
-        // Not under the mutex: this takes the loader's lock. A thread that holds this lock, because
-        // it is loading a library, may run a constructor that waits for the mutex.
+        // Not under the mutex: this takes the loader's lock, whose holder may run a library's
+        // constructor that waits for the mutex.
         uses_mpi = long_wait.is_over() && !platform_mpi_ && program_runs_mpi();
         lock.lock();
         --waiters_;
@@ -498,8 +495,8 @@ void Session::leave() {
     reader_.wake_others();
 }
 
-// Under the mutex. If a program uses MPI itself, its processes are intended to differ, and may wait
-// for each other in MPI.
+// Under the mutex. The processes of a program that uses MPI itself are intended to differ, and may
+// wait for each other in MPI.
 void Session::leave_to_mpi() {
     say("the program uses MPI itself; from now on rank %d gets its own results, not rank 0's",
         rank_);

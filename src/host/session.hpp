@@ -55,7 +55,7 @@ struct Thread {
     bool sends_itself = false;  ///< it is sending a signal to itself
     bool alone = false;         ///< a wait for rank 0 has timed out; the thread does not wait again
     std::uint32_t follows = 0;  ///< within a wrapped call: the thread of rank 0 that it follows
-    std::uint64_t drawn = 0;    ///< random bytes drawn
+    std::uint64_t drawn = 0;    ///< random bytes
     std::uint32_t made_block = 0;
     std::uint64_t block_number = ~std::uint64_t{0};
     std::uint32_t block[16] = {};
@@ -104,9 +104,8 @@ public:
     /// Returns true if other hosts receive rank 0's file when it is opened (`--stage`).
     [[nodiscard]] bool stages(std::string_view path) const;
 
-    /// Returns rank 0's result of the calling thread's next call. Rank 0 calls `native` and sends
-    /// its result. The other processes call `native` only if there is no such result. `what`
-    /// describes the call in messages.
+    /// Returns rank 0's result of the calling thread's next call. Rank 0 calls `native`; the other
+    /// processes do so only if there is no result. `what` describes the call in messages.
     template <typename T, typename Native>
     T answer(Answer kind, std::uint32_t key, const char *what, Native native) {
         static_assert(std::is_trivially_copyable_v<T>);
@@ -226,7 +225,7 @@ private:
     Channel::Identity identity_{};
     std::timed_mutex mutex_;
     unsigned waiters_ = 0;  ///< threads that wait for a record
-    std::mutex meeting_;    ///< serialises rank 0's barriers
+    std::mutex meeting_;
     ChannelWriter writer_;
     ChannelReader reader_;
     std::deque<Kept> of_main_;    ///< unused records of rank 0's main thread
@@ -269,8 +268,8 @@ private:
     int code_ = errno;
 };
 
-/// Returns `command` for a shell that only rank 0 runs. The programs that it starts do not join the
-/// job, because they must not wait for the other ranks.
+/// Returns `command` for a shell that only rank 0 runs. Its programs do not join the job, because
+/// they must not wait for the other ranks.
 [[nodiscard]] std::string command_of_first(const char *command);
 
 [[nodiscard]] std::int64_t ns_of(const timespec &time);

@@ -1,5 +1,4 @@
-// Wraps functions for signals: SIGINT interrupts the program at the same place in all processes
-// (Interrupts).
+// SIGINT interrupts the program at the same place in all processes (Interrupts).
 #include <sched.h>
 #include <signal.h>
 #include <sys/syscall.h>
@@ -80,8 +79,7 @@ void on_interrupt(int number, siginfo_t *info, void *context) {
     elsewhere.compare_exchange_strong(running, Elsewhere::no);
 }
 
-// The program's handler runs at once: a signal that a thread sends to itself is handled before
-// `send` returns.
+// The program's handler runs before `send` returns, as for each signal that a thread sends itself.
 template <typename Send>
 int send_itself(Send send) {
     this_thread.sends_itself = true;
@@ -148,8 +146,7 @@ int set_action(int number, const struct sigaction *action, struct sigaction *bef
 
 void Session::interrupt_here() {
     if (!interrupts_.is_pending()) set_timer(0);
-    // While LLVM's handler runs, the signal has its default action. A second signal would end the
-    // process, so this library's handler is installed again.
+    // While LLVM's handler runs, the action is the default one: a second signal would be fatal.
     if (is_installed) next_sigaction(SIGINT, &installed, nullptr);
     sigset_t blocked;
     pthread_sigmask(SIG_BLOCK, nullptr, &blocked);

@@ -1,5 +1,5 @@
-// Wraps functions for streams. The C library's own calls on descriptors can't be wrapped, so the
-// streams of wrapped descriptors use fopencookie.
+// Streams: the C library's own calls on descriptors can't be wrapped, so the streams of wrapped
+// descriptors use fopencookie.
 #include "host/streams.hpp"
 
 #include <fcntl.h>

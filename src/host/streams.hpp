@@ -9,8 +9,7 @@ namespace cldist::host {
 /// Opens a stream on a descriptor. If kind_of() is not `none`, the stream's calls pass through this
 /// library. Closes the descriptor on failure.
 std::FILE *stream_on(int descriptor, const char *mode);
-/// At the program's start, on ranks other than 0: replaces standard error by a stream that uses the
-/// next function.
+/// At the program's start, on ranks other than 0: makes standard error use the next function.
 void replace_standard_error();
 /// Returns true on ranks other than 0 if the program is the caller. Its output to standard error
 /// then goes to its standard output.

@@ -1,6 +1,5 @@
-// Wraps functions for clocks. The main thread's reads outside OpenCL return rank 0's values. Other
-// reads return this host's clock, shifted to that of rank 0's host. Functions that wait until a
-// time shift it back to this host's clock.
+// Clocks: the main thread's reads outside OpenCL return rank 0's values. Other reads return this
+// host's clock, shifted to that of rank 0's host. Times to wait until are shifted back.
 #include <pthread.h>
 #include <semaphore.h>
 #include <sys/time.h>
@@ -152,7 +151,7 @@ CLDIST_IN_FRONT std::clock_t times(tms *result) noexcept {
     return both.now;
 }
 
-// The clocks of std::chrono. In a call from the C++ library, its caller decides.
+// The clocks of std::chrono, which are in the C++ library.
 extern "C" {
 std::int64_t _ZNSt6chrono3_V212system_clock3nowEv() noexcept;
 std::int64_t _ZNSt6chrono3_V212steady_clock3nowEv() noexcept;

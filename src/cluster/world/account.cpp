@@ -7,8 +7,7 @@
 namespace cldist::cluster {
 namespace {
 
-// The line for one kind of messages in one direction. The peer with the most bytes has its own
-// column. The mean is over all other processes.
+// The line for one kind of messages in one direction. The mean is over all other processes.
 std::string row(const Account &account, const char *direction, Traffic::Sums Traffic::Peer::*sums,
                 std::size_t kind) {
     Traffic::Sum all;

@@ -12,10 +12,10 @@
 
 namespace cldist::cluster {
 
-/// Exchanges data between processes during an OpenCL call that all of them make. It uses
-/// point-to-point messages, which contain the number and the hash of the call. Several threads may
-/// use it at once, each in its own call, but not under the lock: a late process may wait for
-/// something that another thread must do first. All functions throw an Error on failure.
+/// Exchanges data between processes during an OpenCL call that all make, by point-to-point messages
+/// with the number and hash of the call. Several threads may use it at once, each in its own call,
+/// but not under the lock: a late process may wait for something that another thread must do first.
+/// All functions throw an Error on failure.
 class Agreement {
 public:
     Agreement(Process self, Process processes) : self_(self), processes_(processes) {}
@@ -28,26 +28,24 @@ public:
     [[nodiscard]] bool alone() const { return processes_ == 1; }
     /// Counts the messages in `traffic` from now on.
     void count(Traffic &traffic) { traffic_ = &traffic; }
-    /// Returns true if this process provides the data of `process`: its own, and in a simulation
-    /// that of the absent processes.
+    /// Returns true if this process provides the data of `process`: if that is this process, or
+    /// absent in a simulation.
     [[nodiscard]] virtual bool speaks_for(Process process) const { return process == self_; }
 
-    /// Broadcast. Returns the data of `root`, which a process that speaks for `root` passes in
-    /// `said`. N - 1 messages.
+    /// Returns the data of `root`. `said` has it in a process that speaks for `root`. N - 1
+    /// messages.
     Blob from(const CallHash &call, Process root, Blob said) const;
-    /// The same, but only `to` receives the data. Other processes get their `said` back. One
-    /// message.
+    /// The same, but only for `to`; other processes get their `said` back. One message.
     Blob from_to(const CallHash &call, Process root, Process to, Blob said) const;
-    /// Returns the data of each process in `some`, in their order. `said` contains the data of the
-    /// processes that this one speaks for. The first process in `some` gathers the data and
-    /// broadcasts it. Fewer than 2 N messages.
+    /// Returns the data of each process in `some`, in order. `said` has the data of the processes
+    /// that this one speaks for. The first of `some` gathers and broadcasts. Fewer than 2 N
+    /// messages.
     std::vector<Blob> of(const CallHash &call, std::span<const Process> some,
                          std::vector<Blob> said) const;
     /// Returns the least value of all processes. 2 (N - 1) messages.
     int least(const CallHash &call, int mine) const;
-    /// Calls `work` in the processes in `some`, one after the other. `before` is the result of the
-    /// previous process, or `begin` in the first one. Returns the last process's result in all
-    /// processes. Fewer than 2 N messages.
+    /// Calls `work` in one process of `some` after the other, with the previous one's result, or
+    /// `begin` in the first. Returns the last result in all processes. Fewer than 2 N messages.
     int in_turn(const CallHash &call, std::span<const Process> some, int begin,
                 const std::function<int(int before)> &work) const;
 

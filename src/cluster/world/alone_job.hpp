@@ -11,7 +11,7 @@
 namespace cldist::cluster {
 
 /// The job of an MPI process that cannot join the others, such as a child of a process that has
-/// joined. The program sees only this process's devices. MPI is not used.
+/// joined. The program sees this process's devices, without MPI.
 class AloneJob final : public Job {
 public:
     AloneJob() : agreement_(0, 1) {}

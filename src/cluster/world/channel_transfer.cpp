@@ -83,8 +83,8 @@ private:
         driver_.send(&offer_, sizeof offer_, wire_.rank, wire_.tag, wire_.comm, offered_);
     }
 
-    /// A kernel of the sender moves the bytes to landing memory, but this process has no kernel for
-    /// the message. Its host copies the bytes from there.
+    /// A kernel of the sender moves the bytes to landing memory. This process has no kernel for the
+    /// message; its host copies them from there.
     Progress take_landed() {
         DeviceLinks &links = *rings_.devices();
         if (!landed_) {
@@ -184,7 +184,7 @@ private:
     Waker waker_;
     Status gate_;
     MessageHeader header_;  ///< only if kernels may carry out the message
-    MessageTicket headed_;  ///< for `header_`
+    MessageTicket headed_;
     bool begun_ = false;
     bool landed_ = false;
     std::unique_ptr<std::byte[]> memory_;
@@ -192,7 +192,7 @@ private:
     Plan plan_;
     bool offers_ = false;  ///< `offer_` is sent before the blocks
     NearOffer offer_;
-    MessageTicket offered_;  ///< for `offer_`
+    MessageTicket offered_;
     std::optional<NearWay> near_;
     std::optional<BlockTransfer> blocks_;
 };

@@ -68,8 +68,8 @@ DivergenceWatch::DivergenceWatch(MPI_Comm comm, CallLog &log, Start start)
         send(rank, host_name, processor_name());
     }
     thread_ = std::thread([this] { run(); });
-    // If calls differ, a command may fail, such as a transfer whose ends have different sizes. The
-    // difference must be reported before the failed command ends the job.
+    // If calls differ, a command may fail, such as a transfer of two sizes. The difference must be
+    // reported before this failure ends the job.
     before_ending_job = [] { std::this_thread::sleep_for(time_to_name); };
 }
 
@@ -99,7 +99,7 @@ void DivergenceWatch::run() try {
     end_job(fmt::format("cannot compare the processes' calls: {}", error.what()));
 }
 
-/// Returns true if something was sent or received, or if a difference is being reported.
+/// Returns true if something was sent or received, or if calls differ.
 bool DivergenceWatch::round() {
     bool something = receive();
     if (log_.has_overlap() && !std::exchange(overlap_told_, true)) send(0, overlap, "");
@@ -116,7 +116,7 @@ bool DivergenceWatch::round() {
             part();
             send(neighbour.rank, hashes, bytes_of<CallHash>(log_.known()));
         } else {
-            report_silence(neighbour);  // before tell(), which sends the next report
+            report_silence(neighbour);  // before the next report is sent
             something |= tell(neighbour);
         }
     }
@@ -306,8 +306,8 @@ void DivergenceWatch::end_job(std::string_view message) {
     PMPI_Abort(comm_, 1);
 }
 
-/// Returns true if all processes have ended after the same calls. Enters a barrier with the others
-/// once both neighbours have.
+/// Returns true if all processes have ended after the same calls: a barrier, entered when the
+/// neighbours have ended so, is complete.
 bool DivergenceWatch::all_ended() {
     const auto alike = [](const Neighbour &neighbour) {
         return neighbour.compared && neighbour.theirs.ended != 0 && neighbour.told.ended != 0;

@@ -42,9 +42,8 @@ public:
     /// Without finish(), stops only this process's comparison. Not collective.
     ~DivergenceWatch();
 
-    /// Call it once, when the program has ended and `program_end` is recorded, before MPI_Finalize.
-    /// Returns when all processes have ended after the same calls, however long that takes. Throws
-    /// an Error.
+    /// Call it once when `program_end` is recorded, before MPI_Finalize. Returns when all processes
+    /// have ended after the same calls, however long that takes. Throws an Error.
     void finish();
 
 private:
@@ -63,7 +62,7 @@ private:
     /// The contents of a message with the tag `report`.
     struct Report {
         CallHash last{0, 0};
-        /// The hash at the last checkpoint, in case the receiver has forgotten the call of `last`.
+        /// The hash at the last checkpoint, in case the receiver has forgotten `last`.
         std::uint64_t checkpoint_hash = 0;
         std::uint64_t ended = 0;  ///< 1 if the sender's program has ended
 
@@ -72,8 +71,8 @@ private:
     using Clock = std::chrono::steady_clock;
     struct Neighbour {
         int rank;
-        Report told;           ///< the last report to the neighbour
-        Report theirs;         ///< the last report from the neighbour
+        Report told;           ///< the last one to the neighbour
+        Report theirs;         ///< the last one from the neighbour
         bool compared = true;  ///< `theirs` has been compared as far as possible
         std::string host;
         Clock::time_point told_at;
@@ -116,9 +115,8 @@ private:
     int missing_ = 0;         ///< outstanding messages with the tag `consent`
     std::string why_;         ///< the reason for a new start
     std::string difference_;  ///< the message to print if the job cannot start again
-    std::string refusal_;     ///< the reason why the job cannot start again
-    /// Set when rank 0 has decided on a new start.
-    std::optional<Clock::time_point> stopping_since_;
+    std::string refusal_;     ///< the reason why it cannot
+    std::optional<Clock::time_point> stopping_since_;  ///< a new start is decided
     MPI_Request barrier_ = MPI_REQUEST_NULL;
     std::atomic<bool> ended_{false};
     std::atomic<bool> stop_{false};

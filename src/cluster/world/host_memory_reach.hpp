@@ -8,9 +8,8 @@
 
 namespace cldist::cluster {
 
-/// Direct access to the memory of process 0 by system calls (process_vm_readv, process_vm_writev).
-/// It requires the same host, and the permission to trace process 0. Every process knows which
-/// processes have access.
+/// Direct access to the memory of process 0 by system calls (process_vm_readv). It requires the
+/// same host, and permission to trace process 0. Every process knows which processes have access.
 class HostMemoryReach {
 public:
     /// Collective over `comm`, which it duplicates.

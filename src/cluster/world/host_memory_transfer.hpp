@@ -41,8 +41,8 @@ private:
     std::shared_ptr<State> state_;
 };
 
-/// Creates one end of the transfer of a range of process 0's memory to the process of a device. The
-/// latter copies the bytes itself. `range` is host memory at both ends.
+/// Creates one end of the transfer of a range of process 0's memory to the process of a device,
+/// which copies the bytes itself. `range` is host memory at both ends.
 std::unique_ptr<Operation> make_host_memory_transfer(DeviceRange range, Direction direction,
                                                      const Wire &wire, const HostMemoryReach &reach,
                                                      MessageDriver &driver);

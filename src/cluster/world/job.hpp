@@ -34,8 +34,7 @@ public:
     virtual CallStream &call_stream() = 0;
     /// Starts the comparison of the processes' calls. Not for a process alone.
     virtual void compare(CallLog &calls) = 0;
-    /// Call it when `program_end` is recorded in the log. Returns when all processes have recorded
-    /// it.
+    /// Call it when `program_end` is recorded. Returns when all processes have recorded it.
     virtual void finish_comparison() = 0;
     /// Ends the communication. Must be the last call.
     virtual void end() = 0;

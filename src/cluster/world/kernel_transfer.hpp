@@ -9,10 +9,10 @@
 
 namespace cldist::cluster {
 
-/// One end of a message between devices of one host that kernels carry out (decision 44). A kernel
-/// of the sender writes the bytes to landing memory of the receiver's device and sets a flag. A
-/// kernel of the receiver copies them from there. It is held back by a user event until the flag is
-/// set. Therefore no kernel waits for another process.
+/// One end of a message between devices of one host that kernels carry out (decision 44). The
+/// sender's kernel writes the bytes to landing memory of the receiver's device and sets a flag. The
+/// receiver's kernel copies them from there. A user event holds it back until the flag is set, so
+/// no kernel waits for another process.
 struct KernelEnd {
     DeviceRange range;
     std::shared_ptr<const QueueInfo> queue;  ///< in-order, only for this kernel

@@ -39,9 +39,9 @@ private:
 
     const MPI_Comm comm_;
     const CallTree tree_;
-    std::deque<Sending> sendings_;         ///< the messages in transit
-    std::shared_ptr<const Records> last_;  ///< the result of next()
-    std::thread thread_;                   ///< only in process 0
+    std::deque<Sending> sendings_;  ///< messages in transit
+    std::shared_ptr<const Records> last_;
+    std::thread thread_;
 };
 
 }  // namespace cldist::cluster

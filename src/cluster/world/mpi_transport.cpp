@@ -26,9 +26,9 @@ Wire wire_of(const Runtime &runtime, MPI_Comm comm, const Message &message) {
     return {comm, static_cast<int>(message.peer), tag};
 }
 
-// The most small messages in transit: Open MPI scans all postponed messages at each call, and sorts
-// them again at the receiver. Larger messages, which may not be sent eagerly, are not counted: they
-// may wait for the receiver's program and must not delay other messages.
+// The most small (eager) messages in transit: Open MPI scans all postponed messages at each call,
+// and sorts them again at the receiver. Larger messages are not counted: they may wait for the
+// receiver's program, and must not delay others.
 constexpr std::size_t small_message = 1024;
 constexpr std::size_t most_small_messages = 128;
 
@@ -40,13 +40,11 @@ std::shared_ptr<Record> record_of_relay(const Wire &from, const std::vector<Wire
                                     size);
 }
 
-// The largest result that the driving thread copies to the program's memory. Larger ones are copied
-// by other threads.
+// The largest result that the driving thread itself copies to the program's memory.
 constexpr std::size_t copied_by_driver = 65536;
 
 /// An operation's permission to send a small message. Operations without waker, which their callers
-/// drive, need none. Not thread-safe: only the progress thread may use an object that waits for or
-/// holds a permission.
+/// drive, need none. Only the progress thread may use an object that waits for or holds one.
 class SendTurn {
 public:
     SendTurn() = default;
@@ -57,8 +55,7 @@ public:
         give_back();
     }
 
-    /// Returns true if the operation may send. Otherwise `waker`, which must stay valid, is called
-    /// when it makes sense to try again.
+    /// Returns true if the operation may send. Otherwise, `waker` is called when to try again.
     bool take(const Waker &waker) {
         if (has_ || !waker) return true;
         if (taken() >= most_small_messages || (!waits_ && !waiting().empty())) {

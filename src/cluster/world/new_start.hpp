@@ -17,13 +17,12 @@ namespace new_start {
 /// same time. Null without libcldist-host.
 [[nodiscard]] bool (*overlap_question())();
 /// Returns an empty string if the program has had no effect outside its process, otherwise the
-/// reason why the job can't start again, which continues "the program ...". The program's calls
-/// that would have an effect wait until go_on(), unless libcldist-host is absent or the program
-/// uses MPI itself.
+/// reason why the job can't start again, which continues "the program ...". With libcldist-host,
+/// calls that would have an effect wait until go_on(), unless the program uses MPI itself.
 [[nodiscard]] std::string hold(Start start);
 void go_on();
-/// Announces the new start to `cldist run` and kills this process. `why` is the reason to print,
-/// and is empty in all ranks except rank 0.
+/// Announces the new start to `cldist run` and kills this process. `why` is the reason to print;
+/// empty except in rank 0.
 [[noreturn]] void stop(std::string_view why);
 
 }  // namespace new_start

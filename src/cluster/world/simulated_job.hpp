@@ -20,8 +20,8 @@ protected:
     }
 };
 
-/// Transfers nothing. Sent data is dropped, received data is zeros, and all remote commands succeed
-/// at once.
+/// Transfers nothing. Sent data is dropped, received data is zeros, remote commands succeed at
+/// once.
 class NoTransport final : public Transport {
 public:
     NoTransport();

@@ -93,11 +93,10 @@ std::shared_ptr<const AdviceForRoutes> unpack_advice(Unpacker &unpacker) {
     return advice;
 }
 
-// The number of commands after which a buffer that only one device uses is bound to this device.
+// A buffer that only one device uses is bound to it after so many commands.
 constexpr std::uint32_t attach_after = 16;
 
-// How long calls of other threads stay blocked after the platform's end before they fail. If the
-// process still runs after that time, its exit may be waiting for such a thread.
+// After this time, blocked calls of other threads fail: the program's exit may wait for them.
 constexpr std::chrono::seconds patience_with_end{5};
 
 // CL_DEVICE_MAX_CLOCK_FREQUENCY is not compared: some drivers of CPU devices report the current
@@ -157,8 +156,8 @@ bool speaks_for_job() {
     return true;
 }
 
-// The count of programs that have joined, in memory shared with `cldist run`, which starts workers
-// for each of them. Null unless a job with a central host runs on one host.
+// The number of programs that have joined, in memory shared with `cldist run`, which starts workers
+// for each. Null unless a central host's job runs on one host.
 std::atomic<std::uint32_t> *programs_begun() {
     using Word = std::atomic<std::uint32_t>;
     const char *const path = std::getenv("CLDIST_HOST_PROGRAMS");
@@ -186,8 +185,7 @@ bool has_lost_launcher(const char *descriptor) {
     return inode != nullptr && std::to_string(state.st_ino) != inode;
 }
 
-// Open MPI 4 sets this variable to "pmi" in MPI_Init. Its launchers leave it unset or set another
-// value.
+// Open MPI 4 sets this variable to "pmi" in MPI_Init. Its launchers do not.
 bool has_mpi_parent() {
     int initialized = 0;
     PMPI_Initialized(&initialized);
@@ -195,8 +193,7 @@ bool has_mpi_parent() {
     return initialized == 0 && component != nullptr && std::strcmp(component, "pmi") == 0;
 }
 
-// Returns an empty string if this process may join the job for its rank, otherwise the reason why
-// not.
+// Empty if this process may join the job for its rank, otherwise the reason why not.
 std::string why_apart() {
     if (const char *const reason = std::getenv(apart_variable); reason != nullptr) return reason;
     if (has_mpi_parent()) return "a process that started this one has called MPI_Init";
@@ -275,8 +272,7 @@ World &World::join() {
     return world;
 }
 
-// The instance is never destroyed, because the program's objects may be used until the process
-// ends.
+// Never destroyed: the program may use its objects until the process ends.
 World &World::begin(Job &job) {
     auto *const world = new World(job);
     world_.store(world, std::memory_order_release);
@@ -308,8 +304,8 @@ World::World(Job &job)
         reinterpret_cast<void (*)(void (*)())>(before_end)(end_without_exit);
 }
 
-// If this thread holds the lock, a signal handler has interrupted an OpenCL call and ends the
-// process. The call cannot finish, so the platform does not end properly.
+// If this thread holds the lock, a signal handler has interrupted an OpenCL call, which cannot
+// finish before the end.
 void World::end_without_exit() {
     if (!in_forked_child() && !api_mutex().held_here()) World::get().end();
 }
@@ -342,8 +338,7 @@ std::unique_ptr<World::Central> World::begin_central() {
     return central;
 }
 
-// In a simulation, the absent processes have the same devices as this one. This process's native
-// devices provide their properties.
+// In a simulation, this process's devices also provide the properties of absent processes' devices.
 World::Found World::find_devices(Job &job) {
     const Agreement &agreement = job.agreement();
     const Job::Place place = job.place_of(agreement.self());
@@ -435,8 +430,7 @@ World::Found World::find_devices(Job &job) {
 // Completes everything that other processes need from this one, then finalises MPI.
 void World::end() {
     if (std::exchange(end_has_begun_, true)) return;
-    // For libcldist-host, this is an OpenCL call: other processes don't wait for this process's
-    // clock reads.
+    // libcldist-host sees an OpenCL call: other processes don't wait for clock reads of this one.
     const OpenclCall opencl_call(true);
     const std::uint64_t calls = calls_.last().number;
     if (is_central()) {
@@ -458,8 +452,7 @@ void World::end() {
 
 // Other threads of the program may be in OpenCL calls.
 void World::end_calls() {
-    // Set before taking the lock: threads that call continuously could otherwise keep the lock from
-    // this thread.
+    // Before taking the lock, which threads that call continuously could keep from this thread.
     if (is_host()) central_->ended_by = std::this_thread::get_id();
     {
         const Locked lock;

@@ -25,8 +25,7 @@ namespace cldist::cluster {
 class World {
 public:
     /// Returns true if this process belongs to an MPI job, is simulated, or is a cluster by itself
-    /// (CLDIST_CLUSTER=on). Does not call MPI: programs that load OpenCL, such as mpirun's daemons,
-    /// must not be disturbed.
+    /// (CLDIST_CLUSTER=on). Does not call MPI, because mpirun's daemons may load OpenCL, too.
     static bool is_wanted();
     /// The first call joins the other processes and is collective. Throws an Error.
     static World &get() {
@@ -48,8 +47,7 @@ public:
     [[nodiscard]] const std::vector<Ref<DeviceObject>> &devices() const { return found_.devices; }
     [[nodiscard]] std::uint64_t next_number() { return ++last_number_; }
 
-    /// The weights by which the launches on a single virtual device are distributed among its
-    /// members.
+    /// The weights by which launches on a single virtual device are distributed among its members.
     struct Shares {
         std::vector<double> first;  ///< the initial weights, by member
         bool adapts = false;        ///< the weights follow measurements
@@ -61,22 +59,21 @@ public:
     /// In the host, under the lock: appends a call's record. Waits while the other processes are
     /// too far behind.
     void append(std::span<const std::byte> record);
-    /// In the host, under the lock. Call it after a build. Registers the platform's end with atexit
-    /// again: a compiler's first builds create static objects, which would otherwise be destroyed
-    /// before the platform's end, although that waits for other threads' builds.
+    /// In the host, under the lock, after a build: registers the platform's end with atexit again.
+    /// A compiler's first builds create static objects, which must not be destroyed before the
+    /// platform's end, because that waits for other threads' builds.
     void note_build();
-    /// In the host, under the lock: returns true in the thread that ends the program, if the end
-    /// has begun. The other processes no longer follow its calls. In other threads, the call then
-    /// releases the lock and blocks, because the process is about to exit. If the process does not
-    /// exit, the call throws an Error after patience_with_end.
+    /// In the host, under the lock: returns true in the thread that ends the program, whose calls
+    /// the other processes no longer follow. In other threads, once the end has begun, releases the
+    /// lock and blocks, because the process is about to exit. If it does not exit, throws an Error.
     [[nodiscard]] bool has_ended();
     /// In the other processes: waits for the next record. Returns the reader at its beginning, or
     /// at the rest of the current record.
     RecordReader &records() { return central_->records(); }
     /// The number that begins the record of the program's end.
     static constexpr std::uint64_t end_of_calls = 0;
-    /// The number that begins a record with which the host has the other processes forget the user
-    /// events of a queue. The queue's number follows. No OpenCL call has this number.
+    /// The same for a record by which the host makes the other processes forget a queue's user
+    /// events. The queue's number follows. No OpenCL call has this number.
     static constexpr std::uint64_t user_events_over = 1000;
     /// In the host, under the lock: appends that record, unless the program's end has begun.
     void tell_user_events_over(std::uint64_t queue);
