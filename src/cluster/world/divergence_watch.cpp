@@ -306,8 +306,8 @@ void DivergenceWatch::end_job(std::string_view message) {
     PMPI_Abort(comm_, 1);
 }
 
-/// Returns true if all processes have ended after the same calls: a barrier, entered when the
-/// neighbours have ended so, is complete.
+/// Returns true if all processes have ended after the same calls. Once both neighbours have, this
+/// process enters a barrier, which completes when all processes have entered it.
 bool DivergenceWatch::all_ended() {
     const auto alike = [](const Neighbour &neighbour) {
         return neighbour.compared && neighbour.theirs.ended != 0 && neighbour.told.ended != 0;
