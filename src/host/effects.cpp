@@ -75,8 +75,7 @@ bool had_children() {
     return getrusage(RUSAGE_CHILDREN, &usage) != 0 || usage.ru_minflt != 0;
 }
 
-// Output passes through `cldist run` and mpirun; it is a regular file only if a script redirects
-// it.
+// Output passes through `cldist run` and mpirun. Only a script redirects it to a regular file.
 bool is_regular(int descriptor) {
     struct stat state {};
     return fstat(descriptor, &state) == 0 && S_ISREG(state.st_mode);

@@ -12,8 +12,7 @@ bool program_has_mpi = false;  // the program initialised MPI
 bool finalizing = false;       // the program has called MPI_Finalize
 
 MPI_Comm join_mpi() {
-    // Otherwise hwloc, which MPI uses, would query this platform for devices that are not yet
-    // known.
+    // Otherwise hwloc, in MPI, would query this platform for its devices, which are not yet known.
     setenv("HWLOC_COMPONENTS", "-opencl", 0);
     int initialized = 0;
     PMPI_Initialized(&initialized);

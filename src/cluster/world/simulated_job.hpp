@@ -20,8 +20,8 @@ protected:
     }
 };
 
-/// Transfers nothing. Sent data is dropped, received data is zeros, remote commands succeed at
-/// once.
+/// Transfers nothing: at once, sent data is dropped, received data is zeros, remote commands
+/// succeed.
 class NoTransport final : public Transport {
 public:
     NoTransport();
