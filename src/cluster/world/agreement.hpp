@@ -32,13 +32,12 @@ public:
     /// absent in a simulation.
     [[nodiscard]] virtual bool speaks_for(Process process) const { return process == self_; }
 
-    /// Returns the data of `root`, passed as `said` by a process that speaks for it. N - 1
-    /// messages.
+    /// Returns `said` of `root`, which a process that speaks for `root` passes. N - 1 messages.
     Blob from(const CallHash &call, Process root, Blob said) const;
     /// The same, but only for `to`; other processes get their `said` back. One message.
     Blob from_to(const CallHash &call, Process root, Process to, Blob said) const;
     /// Returns the data of each process in `some`, in order. `said` has the data of the processes
-    /// that this one speaks for. The first of `some` broadcasts it. Less than 2 N messages.
+    /// that this one speaks for. The first of `some` broadcasts it. Fewer than 2 N messages.
     std::vector<Blob> of(const CallHash &call, std::span<const Process> some,
                          std::vector<Blob> said) const;
     /// Returns the least value of all processes. 2 (N - 1) messages.

@@ -20,8 +20,7 @@ protected:
     }
 };
 
-/// Transfers nothing: at once, sent data is dropped, received data is zeros, remote commands
-/// succeed.
+/// Transfers nothing. Sent data is dropped, received data is zeros, and remote commands succeed.
 class NoTransport final : public Transport {
 public:
     NoTransport();
