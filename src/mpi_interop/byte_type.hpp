@@ -9,8 +9,8 @@
 
 namespace cldist {
 
-/// A number of bytes as count and datatype. MPI counts in int, so a larger number is one element of
-/// a derived datatype.
+/// A number of bytes as count and datatype. MPI counts are int, so a larger number is one element
+/// of a derived datatype.
 class ByteType {
 public:
     /// Throws an Error.

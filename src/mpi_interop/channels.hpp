@@ -5,8 +5,8 @@
 
 namespace cldist {
 
-/// Allocates channel numbers for the blocks of messages. A number has one user at a time.
-/// Thread-safe.
+/// Allocates numbers from 0 to `largest`: the channels of messages in blocks, or the contexts of
+/// CollectiveLines. A number has one user at a time. Thread-safe.
 class Channels {
 public:
     explicit Channels(int largest) : largest_(largest) {}

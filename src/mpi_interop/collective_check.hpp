@@ -12,8 +12,8 @@ namespace cldist {
 
 struct Collective;
 
-/// The arguments of a collective that must be equal in all processes, and the bytes between two
-/// processes.
+/// The arguments of a collective that must be equal in all processes, and the sizes of the parts
+/// that the sender of this summary exchanges with its receiver.
 struct CallSummary {
     int kind;
     int root;
@@ -22,8 +22,8 @@ struct CallSummary {
     std::uint64_t element;
     std::array<char, 32> type;  ///< for reductions
     std::array<char, 16> op;
-    std::uint64_t given;
-    std::uint64_t expected;
+    std::uint64_t given;     ///< bytes from the sender to the receiver
+    std::uint64_t expected;  ///< bytes from the receiver to the sender
 };
 [[nodiscard]] CallSummary summary_of(const Collective &what);
 /// For example "Bcast of 4000 bytes, root 0".
@@ -54,7 +54,7 @@ private:
     MessageDriver &driver_;
     const Waker &waker_;
     std::vector<CallSummary> mine_;    ///< one for each process
-    std::vector<CallSummary> theirs_;  ///< the call of each process
+    std::vector<CallSummary> theirs_;  ///< received from each process
     CollectiveExchange exchange_;
     Step step_ = Step::start;
     std::string difference_;

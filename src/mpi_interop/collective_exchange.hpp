@@ -27,8 +27,9 @@ public:
         std::size_t element = 1;
     };
 
-    /// Begins the exchange when its command is first. Returns false if too many exchanges are in
-    /// flight. Messages call `waker`.
+    /// Begins the exchange. Its command must be first in the line. Returns false if too many
+    /// exchanges are in flight. `waker` must outlive the exchange. It is called when a message has
+    /// ended.
     bool begin(Rounds rounds, const Memory &memory, const Combination &combination,
                std::shared_ptr<CollectiveLine> line, MessageDriver &driver, const Waker &waker);
     /// Returns true when all rounds are done. An error does not end them early, because other

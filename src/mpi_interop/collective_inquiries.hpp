@@ -14,7 +14,7 @@ namespace cldist {
 /// collective commands. The lowest waiting rank prints the answers.
 class CollectiveInquiries {
 public:
-    /// 0 seconds: never asks.
+    /// 0 seconds: never asks or answers.
     CollectiveInquiries(Communicators &communicators, double stall_seconds);
     CollectiveInquiries(const CollectiveInquiries &) = delete;
     CollectiveInquiries &operator=(const CollectiveInquiries &) = delete;
@@ -34,7 +34,7 @@ private:
     Communicators &communicators_;
     const double stall_seconds_;
     std::list<Question> questions_;
-    std::map<const CollectiveLine *, std::uint64_t> asked_;  ///< the command that was asked about
+    std::map<const CollectiveLine *, std::uint64_t> asked_;  ///< last command that was asked about
     int next_ = 0;
 };
 

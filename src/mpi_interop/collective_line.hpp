@@ -29,7 +29,8 @@ struct CollectiveRoutes {
     /// Ranks in `comm` of the processes of the program's communicator.
     std::vector<int> ranks{};
     std::shared_ptr<Channels> contexts{};
-    std::shared_ptr<DeviceLinks> devices{};  ///< null if `ranks` are not ranks in MPI_COMM_WORLD
+    /// Null unless CLDIST_PATH=device, and if `ranks` are not ranks in MPI_COMM_WORLD.
+    std::shared_ptr<DeviceLinks> devices{};
 };
 
 /// The FIFO of the collective commands on one communicator of the program, and the tags of their
@@ -44,7 +45,8 @@ class CollectiveLine : public Line {
 public:
     /// The largest number of exchanges in flight on one communicator.
     static constexpr int window = 16;
-    /// The largest context for which MPI has enough tags. The two largest tags are reserved.
+    /// The largest context for which MPI has enough tags. The two largest tags are reserved;
+    /// CollectiveInquiries uses the largest.
     static int largest_context(int max_tag) { return (max_tag - 2 - window) / window; }
 
     /// Begins the exchange of the tags. Collective over `comm`, but does not wait. Throws an Error.
@@ -75,13 +77,13 @@ public:
     [[nodiscard]] int tag(int rank, unsigned exchange) const {
         return context(rank) * window + static_cast<int>(exchange % window);
     }
-    /// The number that `rank` has chosen. Only after ready().
+    /// The context that `rank` has chosen. Only after ready().
     [[nodiscard]] int context(int rank) const {
         return numbers_->all[static_cast<std::size_t>(rank)].context;
     }
     [[nodiscard]] int own_context() const { return numbers_->own.context; }
 
-    /// Null if kernels never carry out its commands.
+    /// Null if kernels never carry out commands of this line.
     [[nodiscard]] DeviceCollectives *devices() const { return devices_.get(); }
 
     /// Returns the number of a new exchange, or nothing while `window` exchanges are in flight.
@@ -89,7 +91,7 @@ public:
     std::optional<unsigned> begin_exchange();
     void end_exchange(unsigned exchange) { in_flight_[exchange % window] = false; }
 
-    /// Numbers a command and lists it until it is removed. `call` describes it.
+    /// Lists a command until remove() and returns its number. `call` returns its description.
     std::uint64_t add(std::shared_ptr<const Record> record, std::function<std::string()> call);
     void remove(std::uint64_t number);
     struct Pending {
@@ -109,7 +111,7 @@ private:
     int rank_ = 0;
     std::string name_;
     std::unique_ptr<DeviceCollectives> devices_;
-    /// The data that the processes exchange.
+    /// The choices of one process, which all processes exchange.
     struct Choice {
         int context = -1;
         int compares_calls = 0;
@@ -121,7 +123,7 @@ private:
         std::vector<Choice> all;  ///< one per process
     };
     std::unique_ptr<Numbers> numbers_ = std::make_unique<Numbers>();
-    Outcome made_;
+    Outcome made_;  ///< the result of ready()
     std::atomic<bool> agreed_ = false;
     bool compares_calls_ = false;
     unsigned next_exchange_ = 0;

@@ -47,33 +47,35 @@ struct CollectiveSide {
 struct Collective {
     CollectiveKind kind;
     int root = 0;
-    /// For a gather, scatter or alltoall without sizes per process: the bytes between two
-    /// processes. For other kinds without sizes per process: all bytes.
+    /// For a gather, scatter, allgather or alltoall without sizes per process: the bytes of one
+    /// part. For the other kinds without sizes per process: the size of the data.
     std::size_t bytes = 0;
     /// For reductions.
     std::size_t element = 1;  ///< bytes
     MPI_Datatype type = MPI_BYTE;
     MPI_Op op = MPI_OP_NULL;
-    std::vector<std::size_t> counts{};  ///< of MPI_Reduce_scatter, in elements
+    std::vector<std::size_t> counts{};  ///< for MPI_Reduce_scatter, in elements
 };
 
-/// The part of its send side that process `rank` sends to another one, or to itself, and of its
-/// receive side that it receives. Not for broadcasts and reductions.
+/// The part of the send side that process `rank` sends to process `to`, and the part of the receive
+/// side that it receives from process `from`. The processes may be equal. Not for broadcasts and
+/// reductions.
 [[nodiscard]] Span given_to(const Collective &what, const CollectiveSide &send, int rank, int to);
 [[nodiscard]] Span got_from(const Collective &what, const CollectiveSide &recv, int rank, int from);
 
-/// The bytes of the side, in as few pieces as possible for the device.
+/// The bytes of the side in as few pieces as possible, which the device copies one by one.
 [[nodiscard]] std::vector<Span> pieces_of(const CollectiveSide &side);
 
 enum class NumberKind { real, signed_integer, unsigned_integer };
-/// The kind of the elements if MPI allows the common operator for the common datatype.
+/// Returns the kind of the elements if type and operator are common ones and MPI allows the
+/// combination.
 [[nodiscard]] std::optional<NumberKind> combinable(MPI_Datatype type, MPI_Op op);
 
 /// Creates the operation and adds it to the line. It runs when it is first. Each process decides
 /// alone whether both sides are the same memory, as with MPI_IN_PLACE. Otherwise the sides must not
 /// overlap. If a process fails before it has sent all data, the collective fails in all processes.
-/// `driver` must outlive the operation. `ordered`: a kernel in the program's queue may carry it
-/// out, as `work` describes after this call.
+/// `driver` must outlive the operation. `ordered`: a kernel in the program's queue may carry out
+/// the command; the call completes the kernel's argument `work`.
 std::unique_ptr<Operation> make_collective(Collective what, CollectiveSide send,
                                            CollectiveSide recv,
                                            std::shared_ptr<CollectiveLine> line,

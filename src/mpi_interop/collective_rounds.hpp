@@ -12,7 +12,7 @@ struct Span {
     std::size_t size;
 };
 
-/// The memory of a process in a collective: input, output, and memory of the library.
+/// The memory areas of a process in a collective. `scratch` is memory of the library.
 enum class Area { in, out, scratch };
 
 struct Piece {
@@ -42,8 +42,8 @@ struct Round {
 };
 
 /// The messages and computations of one process in a collective. They do not depend on the memory
-/// of other processes, so each process may work in place or not. A process receives messages from
-/// another process in the order in which that process sends them.
+/// of other processes, so each process decides alone whether it works in place. Messages from one
+/// process are received in the order in which that process sends them.
 struct Rounds {
     std::vector<Round> rounds;
     std::size_t scratch = 0;  ///< bytes
@@ -54,7 +54,7 @@ struct Member {
     int size;
 };
 
-/// The root's input becomes the output of the others.
+/// The root's input becomes the output of all other processes.
 Rounds broadcast_rounds(Member me, int root, std::size_t bytes);
 /// Reductions of elements of `element` bytes. If a process has input and output, both may be the
 /// same memory.
@@ -66,8 +66,8 @@ Rounds reduce_scatter_rounds(Member me, const std::vector<std::size_t> &parts);
 /// including itself. Size 0 means no bytes.
 Rounds exchange_rounds(Member me, const std::function<Span(int)> &given,
                        const std::function<Span(int)> &got);
-/// Each process has a record at its rank's position in the scratch memory and receives all other
-/// records.
+/// Scratch memory contains one record of `record` bytes per process. Each process has its own
+/// record there and receives all others.
 Rounds record_rounds(Member me, std::size_t record);
 /// Each process has an int in Area::out and receives the combination of all. No process ends before
 /// all have begun. The operator must give the same result if it combines a value several times,

@@ -19,10 +19,10 @@ namespace cldist {
 /// outlives the communicator.
 class Communicator {
 public:
-    /// `block_comm` carries the blocks of large messages. `block_ranks` translates ranks to it (of
-    /// the remote group, for an inter-communicator). A process that it does not reach has
-    /// MPI_UNDEFINED. `collectives` has the same ranks and a communicator for the messages of
-    /// collectives.
+    /// `block_comm` carries the blocks of large messages, and `routes` the messages of collectives.
+    /// The vectors are indexed by rank (for an inter-communicator, by rank in the remote group).
+    /// They contain the process's rank in `block_comm`, in MPI_COMM_WORLD and among the processes
+    /// of this host, or MPI_UNDEFINED.
     Communicator(MPI_Comm handle, MPI_Comm block_comm, std::vector<int> block_ranks,
                  std::vector<int> world_ranks, std::vector<int> host_ranks,
                  std::shared_ptr<HostLinks> links = {}, CollectiveRoutes routes = {})
@@ -37,6 +37,7 @@ public:
     Communicator &operator=(const Communicator &) = delete;
     ~Communicator();
 
+    /// Returns a copy that uses other communicators for blocks and collectives.
     [[nodiscard]] std::shared_ptr<Communicator> with_blocks_on(MPI_Comm block_comm,
                                                                CollectiveRoutes routes) const;
 
@@ -59,7 +60,7 @@ public:
     /// Returns true if block_comm() reaches every process.
     [[nodiscard]] bool complete() const;
 
-    /// Applies to commands that are enqueued from now on.
+    /// A change applies to commands that are enqueued later.
     [[nodiscard]] Wire wire() const { return wire_; }
     void note_wire(Wire wire) { wire_ = wire; }
 
@@ -70,9 +71,10 @@ public:
     std::shared_ptr<CollectiveLine> known_collectives() const;
 
     [[nodiscard]] bool freed() const { return freed_; }
-    /// A collective call frees the communicator.
+    /// MPI is freeing the communicator.
     void note_freed() { freed_ = true; }
-    /// The program has freed the communicator. MPI frees it after the last operation on it.
+    /// The program has freed the communicator while operations are pending. The destructor frees it
+    /// in MPI.
     void free_with_last_use() { freed_last_ = true; }
     [[nodiscard]] bool freed_with_last_use() const { return freed_last_; }
 
@@ -105,16 +107,16 @@ public:
     /// Throws an Error with CL_INVALID_COMMUNICATOR if `comm` is null or was freed. Duplicates
     /// MPI_COMM_SELF temporarily.
     static void check(MPI_Comm comm);
-    /// Returns the data of `comm`. Throws like check(), and if block_comm() would not reach some
-    /// process.
+    /// Returns the data of `comm`. Throws like check(), and if a process is outside MPI_COMM_WORLD
+    /// and add_foreign() was not called.
     std::shared_ptr<const Communicator> find(MPI_Comm comm);
     /// Duplicates a communicator that has processes outside MPI_COMM_WORLD. Does nothing for other
     /// communicators. Collective over it. Throws an Error.
     void add_foreign(MPI_Comm comm);
     /// Stores the choice if the communicator is known.
     void note_wire(MPI_Comm comm, Wire wire);
-    /// Returns true if operations are pending on `comm`, because their probes need the handle. The
-    /// last operation then frees the communicator.
+    /// If operations are pending on `comm`, forgets it and returns true. The last operation then
+    /// frees it, because the operations' probes need the handle.
     bool free_later(MPI_Comm comm);
 
     [[nodiscard]] MPI_Comm world() const { return world_; }
@@ -125,20 +127,21 @@ public:
     [[nodiscard]] std::vector<MPI_Comm> block_comms();
     /// All communicators that carry messages of collectives.
     [[nodiscard]] std::vector<MPI_Comm> collective_comms();
-    /// The lines of all communicators with collective commands.
+    /// The lines of all communicators that had collective commands.
     [[nodiscard]] std::vector<std::shared_ptr<CollectiveLine>> collectives();
 
 private:
     static int on_free(MPI_Comm comm, int keyval, void *communicator, void *self);
     std::shared_ptr<Communicator> make(MPI_Comm comm) const;
-    /// Returns the entry that is valid from now on.
+    /// Adds `communicator` to known_, unless another thread has added the handle. Returns the valid
+    /// entry.
     std::shared_ptr<const Communicator> keep(const std::shared_ptr<Communicator> &communicator);
 
     MPI_Comm world_ = MPI_COMM_NULL;
-    MPI_Comm self_ = MPI_COMM_NULL;         ///< errors of other communicators are reported to it
+    MPI_Comm self_ = MPI_COMM_NULL;         ///< receives errors about invalid handles
     MPI_Comm host_ = MPI_COMM_NULL;         ///< the processes of this host
     MPI_Comm collectives_ = MPI_COMM_NULL;  ///< a duplicate of world_
-    std::shared_ptr<Channels> contexts_;    ///< for collectives on all communicators
+    std::shared_ptr<Channels> contexts_;    ///< context numbers of the CollectiveLines
     std::shared_ptr<HostLinks> links_;
     int keyval_ = MPI_KEYVAL_INVALID;
     std::mutex mutex_;

@@ -29,11 +29,11 @@ namespace cldist {
 
 class DeviceLinks;
 
-/// One device-ordered command: a kernel in the program's queue that moves the bytes. The kernel of
-/// a receive starts only after its message is known. While a kernel waits, NVIDIA's driver (580)
-/// does not return from clReleaseMemObject, clBuildProgram and other calls, and another process may
-/// need what the program calls after them. The thread that drives the command calls the methods, if
-/// not stated otherwise.
+/// A device-ordered command: a kernel in the program's queue moves the bytes. While a kernel waits
+/// on the device, NVIDIA's driver (580) does not return from clReleaseMemObject, clBuildProgram and
+/// other calls, and another process may depend on what the program does after them. Therefore the
+/// kernel of a receive starts only after its message is known. Unless stated otherwise, methods are
+/// for the thread that drives the command.
 class OrderedCommand {
 public:
     /// When a command takes its position in the message order.
@@ -42,7 +42,7 @@ public:
         /// A send whose receiver learns of the message when the command starts. No kernel waits.
         at_start
     };
-    /// `line` is the line of a collective, or null.
+    /// `line`: the collective's line, or null.
     OrderedCommand(std::shared_ptr<DeviceLinks> links, Direction direction, std::size_t size,
                    Position position = Position::at_call, const void *line = nullptr);
     OrderedCommand(const OrderedCommand &) = delete;
@@ -52,53 +52,54 @@ public:
     [[nodiscard]] Position position() const { return position_; }
 
     // For the calling thread.
-    /// Reserves what the command needs. `world_rank` is the peer of a send. Returns false if there
-    /// is none left.
+    /// Reserves a slot and, for a send to `world_rank`, landing memory of the receiver. Returns
+    /// false if none is free.
     bool reserve(int world_rank, cl_command_queue queue);
-    /// Send or collective: the kernel is enqueued next. may_post() waits for the commands that are
-    /// held back before it.
+    /// Send or collective: call it just before the kernel is enqueued. may_post() then considers
+    /// the commands that are held back before this one.
     void follow();
-    /// Receive or collective: holds back the kernel, which is enqueued next, until grant(), go() or
-    /// release().
+    /// Receive or collective: holds back the kernel that is enqueued next, until grant(), go(),
+    /// release() or fail().
     void hold(const QueueInfo &queue, std::span<const cl_event> wait_list);
     /// Enqueues the kernel. `event` may be null. Throws an Error.
     void enqueue(cl_mem buffer, std::size_t offset, std::span<const cl_event> wait_list,
                  cl_event *event);
-    /// Enqueues one kernel for a send and a receive that is granted.
+    /// Enqueues one kernel for a send and a granted receive.
     static void enqueue_both(OrderedCommand &send, OrderedCommand &recv, const SlotMove &sent,
                              const SlotMove &received, std::span<const cl_event> wait_list,
                              cl_event *event);
     [[nodiscard]] SlotMove move_of(cl_mem buffer, std::size_t offset) const;
-    /// The same for the kernel of a collective.
+    /// Enqueues the kernel of a collective.
     void enqueue(const CollectiveWork &work, cl_kernel kernel, cl_mem in, cl_mem out,
                  std::span<const cl_event> wait_list, cl_event *event);
 
-    /// Returns true if the other processes may learn of a send or collective. No earlier command of
-    /// the queue waits for the host, except for collectives of the same line.
+    /// Send or collective: returns true if no earlier command of the queue is held back, except for
+    /// collectives of the same line. Only then may other processes learn of the command.
     [[nodiscard]] bool may_post() const;
-    /// Send: writes where the receiver finds the bytes.
+    /// Send: writes the slot and the position in landing memory to the header.
     void describe(MessageHeader &header) const;
-    /// Receive: lets the kernel take the bytes of the message. Returns false if it can't; the host
-    /// must receive them.
+    /// Receive: lets the kernel take the bytes of the message. Returns false if it can't. The host
+    /// must then receive them.
     bool grant(int world_rank, const MessageHeader &header);
     [[nodiscard]] bool granted() const { return granted_; }
 
-    /// Receive: returns true if the queue has reached the command. The host may then use the
-    /// buffer.
+    /// Receive or collective: returns true if the queue has reached the command. The host may then
+    /// use the buffer.
     [[nodiscard]] bool started() const {
         return !reached_ || execution_status(reached_.get()) == CL_COMPLETE;
     }
     /// Receive or collective: the host has moved the bytes.
     void release();
-    /// Receive: the kernel, which is held back, fails with that code.
+    /// Receive: fails the kernel, which is held back, with `code`.
     void fail(cl_int code);
-    /// Send: the kernel failed. The receiver must not wait for it.
+    /// Send: reports to the receiver that the kernel has failed.
     void spoil();
-    /// Send: no receiver will learn of the bytes.
+    /// Send: the message was not sent. Its slot and landing memory become free after the kernel.
     void withdraw();
     /// Collective: lets the kernel do its work.
     void go();
-    /// Returns true if the kernel has ended, except for its event, or will never start.
+    /// Returns true if the kernel has ended, although its event may be incomplete, or will never
+    /// start.
     [[nodiscard]] bool ended();
     /// Returns true if the command has a wait list, which may fail.
     [[nodiscard]] bool waits() const { return waits_; }
@@ -125,39 +126,40 @@ private:
     std::uint64_t next_look_ns_ = 0;
     Event reached_;             ///< the queue has reached the kernel, which is held back
     Event held_by_;             ///< a user event; null if the kernel is not held back
-    std::uint64_t number_ = 0;  ///< of the held command, or of the next one after it
-    /// Only if the command has a wait list, or takes its position when it starts.
+    std::uint64_t number_ = 0;  ///< of this command if held, else of the next held one
+    /// The kernel's event. Set only if the command has a wait list or takes its position at its
+    /// start.
     Event event_;
-    int world_rank_ = MPI_UNDEFINED;  ///< of the peer
+    int world_rank_ = MPI_UNDEFINED;  ///< the peer's
     std::uint32_t peer_slot_ = 0;
-    std::size_t landing_ = 0;  ///< send: the offset of its range of landing memory
+    std::size_t landing_ = 0;  ///< send: offset in landing memory
     bool waits_ = false;
     bool granted_ = false;
     bool failed_ = false;
     bool ended_ = false;
 };
 
-/// The way between the devices of this host's processes that needs no host: kernels wait for flags
-/// in host memory that all share, and write to memory of the other device. Each process uses it in
-/// one context. With CLDIST_PATH=device and CLDIST_PATH=kernel, it applies to NVIDIA GPUs that one
-/// process of the job uses alone, and to CPU devices. Thread-safe.
+/// Transfers between the devices of this host's processes without a host thread: kernels wait for
+/// flags in shared host memory and write to memory of the other device. Active with
+/// CLDIST_PATH=device and CLDIST_PATH=kernel, in one context per process, on CPU devices and on
+/// NVIDIA GPUs that only one process of the job uses. Thread-safe.
 class DeviceLinks {
 public:
-    /// The largest message.
+    /// The largest message, in bytes.
     static constexpr std::size_t most_bytes = std::size_t{32} << 20U;
 
     /// Opens the socket for the other processes, if kernels should move bytes.
     explicit DeviceLinks(int world_rank);
     /// The name of the socket. All zero if there is none.
     [[nodiscard]] const LocalName &name() const { return name_; }
-    /// Adds another process. Before the first command. `job` is a name that all processes of the
-    /// job on this host pass.
+    /// Adds another process. Call it before the first command. `job` is equal in all processes of
+    /// the job on this host.
     void add(int world_rank, const LocalName &name, const LocalName &job);
 
-    /// Returns true if a command on the device can use the way to the process, or for a receive
-    /// from MPI_ANY_SOURCE to some process. Otherwise prepares it, if that is possible.
+    /// Returns true if kernels on the device can exchange messages with the process, or for
+    /// MPI_ANY_SOURCE can receive from some process. Otherwise prepares this, if possible.
     bool connected(int world_rank, const std::shared_ptr<DeviceResources> &resources);
-    /// Returns true if one more kernel may wait.
+    /// Returns true if one more queue may have unfinished kernels.
     [[nodiscard]] bool may_wait();
 
     // For collectives. Each communicator uses its own arena in each process.
@@ -165,45 +167,49 @@ public:
     /// Bytes in each arena for the pieces of all members.
     static constexpr std::size_t arena_space = std::size_t{128} << 20U;
     struct Arena {
-        int index = -1;           ///< none
-        std::uint32_t value = 0;  ///< of the flags. Those of an arena only grow.
+        int index = -1;           ///< -1: none
+        std::uint32_t value = 0;  ///< initial value of the flags, which only grow
     };
-    /// Takes an arena of this process. `give_arena` makes it free for another communicator.
+    /// Takes an arena of this process; index -1 if none is free. give_arena() frees it for another
+    /// communicator.
     Arena take_arena();
     void give_arena(const Arena &arena);
     struct ArenaAddress {
         std::uint64_t space;
         std::uint64_t flags;
     };
-    /// Of an arena of another process, or of this one. Only after ready().
+    /// The addresses, in kernels, of an arena of any process. Only after connected().
     [[nodiscard]] ArenaAddress address_of_arena(int world_rank, int index);
     [[nodiscard]] CollectiveBoard &board(int world_rank, int index);
-    /// Builds the kernel for the work unless it exists. Null if the device's compiler rejects it.
+    /// Returns the kernel for the work, which it builds if necessary. Null if the build fails.
     cl_kernel prepare(const CollectiveWork &work,
                       const CollectiveKernels::Combination &combination);
-    /// A buffer for collectives without data.
+    /// A placeholder buffer for collectives without data.
     [[nodiscard]] cl_mem some_buffer() const { return lane_->arenas->buffer(); }
     [[nodiscard]] bool is_cpu() const { return lane_ && lane_->resources->is_cpu(); }
 
-    /// For receives that the host carries out, of messages whose header has a slot.
-    /// Returns true if the bytes have arrived in landing memory.
+    // For receives by the host of messages whose header has a slot.
+
+    /// Returns true if the bytes have arrived in landing memory, or will never arrive. Throws an
+    /// Error if the header is invalid.
     [[nodiscard]] bool landed(int world_rank, const MessageHeader &header);
-    /// Returns true if the bytes will never arrive, because the sender's kernel failed.
+    /// Returns true if the bytes will never arrive, because the sender's kernel has failed.
     [[nodiscard]] bool spoiled(int world_rank, const MessageHeader &header);
-    /// Reads the bytes, or starts their copy to the range. Throw an Error.
+    /// Reads the bytes. Throws an Error.
     void read_landed(int world_rank, const MessageHeader &header, std::byte *to);
+    /// Starts the copy of the bytes to the range. Returns false if that is impossible.
     bool copy_landed(int world_rank, const MessageHeader &header, const DeviceRange &range,
                      DeviceCommand &command);
-    /// The sender may use the memory again.
+    /// Lets the sender reuse its slot and the landing memory.
     void note_taken(int world_rank, const MessageHeader &header);
 
 private:
     friend class OrderedCommand;
 
-    /// The memory of the receiver's device for messages of one sender, which manages it. No send
-    /// waits for its receive.
+    /// Bytes of landing memory: memory of the receiver's device for messages of one sender. The
+    /// sender allocates from it, so no send waits for its receive.
     static constexpr std::size_t landing_bytes = std::size_t{64} << 20U;
-    /// More waiting queues would stop the device.
+    /// With more waiting queues, the device would stop.
     static constexpr std::size_t most_queues = 32;
 
     enum class NoteKind : std::uint32_t {
@@ -215,10 +221,11 @@ private:
         refused,
         shared
     };
-    /// The flags of all arenas come first. NVIDIA's driver (580) crashed when a command wrote to
-    /// imported memory of more than 512 MiB.
+    /// The flags of one arena. The flags of all arenas precede the arenas' space.
     static constexpr std::size_t flags_bytes =
         CollectiveWork::most_members * CollectiveKernels::flags_bytes;
+    /// Must not exceed 512 MiB: NVIDIA's driver (580) crashes when a command writes to larger
+    /// imported memory.
     static constexpr std::size_t arenas_bytes = TransferSlots::boards * (flags_bytes + arena_space);
     struct Note {
         NoteKind kind;
@@ -235,9 +242,9 @@ private:
     };
     struct Peer {
         LocalName name{};
-        bool offered = false;
+        bool offered = false;   ///< slots and memory were sent to the peer
         bool accepted = false;  ///< the peer can use what this process has offered
-        bool told = false;      ///< that this process can use what the peer has offered
+        bool told = false;      ///< the peer knows that this process can use its offer
         bool refused = false;
         Descriptor slots_offer;  ///< received, but not opened yet
         Descriptor arenas_offer;
@@ -258,19 +265,19 @@ private:
 
         [[nodiscard]] bool ready() const { return accepted && slots != nullptr; }
     };
-    /// The context whose commands use the way.
+    /// The context whose commands can be device-ordered.
     struct Lane {
         std::shared_ptr<DeviceResources> resources;
         std::unique_ptr<TransferSlots> slots;
         std::unique_ptr<SlotKernels> kernels;
         std::unique_ptr<CollectiveKernels> collective_kernels;
-        std::shared_ptr<ExportedMemory> arenas;  ///< of this process, for the pieces of all others
+        std::shared_ptr<ExportedMemory> arenas;  ///< this process's; all processes write to them
         std::uint64_t arenas_address = 0;
         Descriptor claim;     ///< shows other processes that this process uses the device
         bool shared = false;  ///< another process uses the device, too
     };
 
-    /// Kernels carry out collectives, too.
+    /// Returns true if kernels may carry out collectives.
     [[nodiscard]] static bool has_arenas() { return config().path == Path::device; }
     bool open_lane(const std::shared_ptr<DeviceResources> &resources);
     static void make_arenas(Lane &lane);
@@ -278,7 +285,7 @@ private:
     void take_notes();
     void take_note(const Note &note, Descriptor descriptor);
     void open_offer(Peer &peer);
-    // If the other process has no space for notes now, the next command tries again.
+    // If the other process's socket is full, the next command tries again.
     void offer(Peer &peer);
     void accept(Peer &peer);
     bool tell(const Peer &peer, NoteKind kind, std::uint64_t bytes = 0, int descriptor = -1);
@@ -294,8 +301,8 @@ private:
     std::map<int, Peer> peers_;
     std::optional<Lane> lane_;
     bool refused_ = false;
-    std::map<cl_command_queue, std::size_t> waiting_;  ///< commands that have not ended
-    /// The numbers of the commands that are held back, and their lines.
+    std::map<cl_command_queue, std::size_t> waiting_;  ///< number of unfinished kernels
+    /// By queue: the numbers of the commands that are held back, with their lines.
     std::map<cl_command_queue, std::map<std::uint64_t, const void *>> held_;
     std::uint64_t next_number_ = 0;
     std::array<bool, TransferSlots::boards> arenas_taken_{};

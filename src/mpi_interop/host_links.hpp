@@ -19,9 +19,9 @@
 
 namespace cldist {
 
-/// A connection to another process of this host. The sending process creates it. Descriptors of
-/// rings go to the receiver. The receiver answers whether it can use them. The end of the
-/// connection shows the end of the other process.
+/// A socket connection for messages to or from one other process of this host. The sender creates
+/// it and sends descriptors of rings and device memory. The receiver answers whether it can use
+/// each ring. If one process ends, the other sees the end of the connection.
 class HostLink {
 public:
     explicit HostLink(Descriptor socket) : socket_(std::move(socket)) {}
@@ -34,9 +34,9 @@ private:
 
     Descriptor socket_;
     std::map<std::uint32_t, std::shared_ptr<Ring>> rings_;
-    /// For each offered ring: whether the other process can use it.
+    /// By id of an offered ring: true if the receiver can use it.
     std::map<std::uint32_t, bool> answers_;
-    std::set<std::uint32_t> exported_;  ///< ids of the device memory that was passed on
+    std::set<std::uint32_t> exported_;  ///< ids of device memory that the receiver knows
     std::map<std::uint32_t, std::shared_ptr<ImportedMemory>> imported_;
     bool refused_ = false;  ///< the other process could not use a ring
 };
@@ -56,20 +56,21 @@ struct NearOffer {
     return block != 0 && depth != 0 && block <= ring_capacity && depth <= ring_capacity / block;
 }
 
-/// One end of a message between two processes of a host that uses a ring. The ring was taken for
-/// this message.
+/// One end of a message that uses a ring between two processes of a host. It owns the ring's
+/// reservation for this message.
 class NearWay {
 public:
     NearWay(NearWay &&other) noexcept = default;
     NearWay &operator=(NearWay &&other) noexcept = default;
-    /// Returns the ring, unless far_end() or place() has taken it.
+    /// Gives the ring back, unless place() was called. The endpoint of far_end() also gives it
+    /// back.
     ~NearWay() {
         if (place_.ring != nullptr) place_.ring->give_back(false);
     }
 
     /// Only for a sender.
     [[nodiscard]] NearOffer offer() const;
-    /// The final plan. Only after it is settled.
+    /// Final for a receiver, and for a sender after HostLinks::settled().
     [[nodiscard]] const Plan &plan() const { return plan_; }
     /// The far end of the blocks. `peer` is the other process's rank, for messages. Call it once.
     std::unique_ptr<Endpoint> far_end(int peer, Direction direction, std::size_t size,
@@ -83,9 +84,9 @@ private:
 
     SharedPlace place_;
     std::shared_ptr<HostLink> link_;
-    /// Of a sender, until the receiver has answered whether it can import it.
+    /// Sender on path direct: the memory that the receiver may import. Otherwise null.
     std::shared_ptr<ExportedMemory> exported_;
-    Plan through_ring_;
+    Plan through_ring_;  ///< applies if the receiver does not import the memory
     Plan plan_;
     std::uint64_t look_ns_ = 0;  ///< when to check again whether the receiver lives
 };
@@ -102,17 +103,17 @@ public:
     /// Returns true if this process can share memory with itself between two contexts, as with
     /// another process.
     [[nodiscard]] bool reach_itself() const { return own_.length != 0; }
-    /// The device-ordered way to these processes.
+    /// Device-ordered transfers to and from these processes.
     [[nodiscard]] const std::shared_ptr<DeviceLinks> &devices() const { return devices_; }
 
-    /// Opens a way for `range`, which is to be sent as planned on path shared or direct. Returns
-    /// nothing if there can be no ring. The cause is logged once.
+    /// Reserves a ring to send `range` with `plan`, which has path shared or direct. Returns
+    /// nothing if there is none. Errors are logged once.
     std::optional<NearWay> open(int world_rank, const DeviceRange &range, const Plan &plan);
-    /// Returns whether the receiver can use the ring, or nothing until it has answered. Then the
-    /// plan is final.
+    /// Returns whether the receiver can use the ring, or nothing until it has answered. The way's
+    /// plan is final after the answer.
     std::optional<bool> settled(NearWay &way);
     /// Accepts a message of `size` bytes from that rank to `range`. Returns nothing if this process
-    /// can't use the ring. The sender is informed.
+    /// can't use the ring. The sender then learns of it.
     std::optional<NearWay> accept(int world_rank, const NearOffer &offer, const DeviceRange &range,
                                   std::size_t size);
 

@@ -9,13 +9,13 @@
 
 namespace cldist {
 
-/// Finds likely causes of messages that do not move, from the pending transfers on both sides. If a
+/// Finds likely causes of stalled messages by comparing the pending transfers on both sides. If a
 /// process's send or receive has not moved for `stall_seconds`, it asks the process at the other
-/// end, once. That process prints its own pending transfers. A receive is also compared with the
+/// end, once. That process logs its own pending transfers. A receive is also compared with the
 /// messages that have arrived.
 class Inquiries {
 public:
-    /// 0 seconds: never asks.
+    /// 0 seconds: never asks or answers.
     Inquiries(Communicators &communicators, double stall_seconds)
         : communicators_(communicators),
           stall_seconds_(stall_seconds),

@@ -4,7 +4,7 @@
 
 namespace cldist {
 
-/// The name of a socket for the processes of this host. It is not in any file system.
+/// The name of an abstract Unix socket, which is in no file system. All zero if there is no socket.
 using LocalName = std::array<char, 32>;
 
 }  // namespace cldist

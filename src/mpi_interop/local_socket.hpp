@@ -15,12 +15,11 @@ namespace cldist {
 
 [[nodiscard]] sockaddr_un address_of(const LocalName &name, socklen_t &size);
 
-/// Opens a socket for datagrams under a random name. Returns nothing and sets errno if the system
-/// refuses.
+/// Opens a datagram socket with a random name. Returns nothing and sets errno on failure.
 [[nodiscard]] Descriptor open_local_socket(LocalName &name);
 
-/// Sends `content`, and a descriptor if it is not negative, without waiting. Returns false if the
-/// system refuses.
+/// Sends `content`, and `descriptor` if it is not negative, without waiting. Returns false and sets
+/// errno on failure.
 template <typename T>
 bool send_with(int socket, const T &content, int descriptor, const sockaddr_un *to = nullptr,
                socklen_t to_size = 0) {
@@ -45,9 +44,10 @@ bool send_with(int socket, const T &content, int descriptor, const sockaddr_un *
            static_cast<ssize_t>(sizeof copy);
 }
 
-/// Returns true if a message was available. The descriptor is missing if this process has reached
-/// its limit of descriptors. `sender`, if not null, receives the sender's user; the socket must
-/// have SO_PASSCRED.
+/// Receives a message without waiting. Returns false if there is none. If the message has another
+/// size, `content` becomes T{}. The descriptor is missing if this process has reached its limit of
+/// open files. `sender`, if not null, receives the user id of the sender; the socket must have
+/// SO_PASSCRED.
 template <typename T>
 bool receive_with(int socket, T &content, Descriptor &descriptor, uid_t *sender = nullptr) {
     iovec part{&content, sizeof content};

@@ -10,7 +10,7 @@
 
 namespace cldist {
 
-/// A pending MPI request. Must not be moved while it is in flight.
+/// The state of an MPI request. Must not be moved while the request is in flight.
 struct MessageTicket {
     bool done = false;
     int error = MPI_SUCCESS;
@@ -25,21 +25,21 @@ public:
     /// Only the progress thread has `inquiries`.
     explicit MessageDriver(Inquiries *inquiries = nullptr) : inquiries_(inquiries) {}
 
-    /// Sends or receives a block. MPI sets the ticket to done. Errors are stored in the ticket.
-    /// `synchronous`: done only when the receiver has matched the message.
+    /// Start a send or a receive. poll() sets the ticket to done. MPI errors are stored in the
+    /// ticket. `synchronous`: done only when the receiver has matched the message.
     void send(const void *data, std::size_t bytes, int dest, int tag, MPI_Comm comm,
               MessageTicket &ticket, bool synchronous = false);
     void receive(void *data, std::size_t bytes, int source, int tag, MPI_Comm comm,
                  MessageTicket &ticket);
     void receive(void *data, std::size_t bytes, MatchedMessage &message, MessageTicket &ticket);
 
-    /// Waits for a request that an MPI call started. The call returned `code`.
+    /// Tracks a request that a non-blocking MPI call returned together with `code`.
     void add(int code, MPI_Request request, MessageTicket &ticket);
 
-    /// Looks for the receive's message. Earlier announced receives come first. Any thread.
+    /// Announces the receive in the message order. poll() probes for its message. Any thread.
     void match(PendingMatch &pending) { message_order().announce(pending, watches_); }
 
-    /// Users' requests, tested in the same rounds.
+    /// Users' requests, which poll() also tests.
     AdoptedRequests &adopted() { return adopted_; }
 
     bool poll() override;

@@ -16,7 +16,8 @@
 
 namespace cldist {
 
-/// Sends and receives consist of a few sequential steps. Each step is polled until it ends.
+/// The base of sends and receives. They consist of a few sequential steps, each of which is polled
+/// until it ends.
 class MessageOperation : public Operation {
 public:
     MessageOperation(std::shared_ptr<Record> record, DeviceRange range, MessagePeer peer,
@@ -113,8 +114,8 @@ protected:
         if (!status.ok()) fail(status);
     }
 
-    /// Ends with a failure if the kernel of a device-ordered command will never start. Returns true
-    /// if it has.
+    /// If the kernel of a device-ordered command will never start, ends with a failure and returns
+    /// true.
     bool end_if_wait_failed() {
         if (!is_ahead() || !ordered_->failed()) return false;
         fail(Status::failure(CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST,
@@ -126,9 +127,9 @@ protected:
 
     DeviceRange range_;
     const MessagePeer peer_;
-    const bool plain_;  ///< the message has no header, and is in place if the range is mapped
+    const bool plain_;  ///< the message has no header
     MessageDriver &driver_;
-    MessageTicket ticket_;                     ///< of the header, or of a message in one piece
+    MessageTicket ticket_;                     ///< for the header or a message in one piece
     std::unique_ptr<OrderedCommand> ordered_;  ///< null: the host moves the bytes
     std::optional<NearWay> near_;              ///< without it the blocks use MPI
     std::optional<BlockTransfer> blocks_;

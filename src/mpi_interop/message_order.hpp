@@ -49,8 +49,8 @@ public:
     Probing &operator=(const Probing &) = delete;
     virtual ~Probing() = default;
 
-    /// Like MPI_Iprobe: returns nothing, or a message without removing it. An error counts as a
-    /// message.
+    /// Like MPI_Iprobe: returns the message without removing it, or nothing. An error is returned
+    /// as a message with `error` set.
     virtual std::optional<MatchedMessage> look(const Communicator &comm, int source, int tag) = 0;
     /// Like MPI_Improbe.
     virtual std::optional<MatchedMessage> take(const Communicator &comm, int source, int tag) = 0;
@@ -58,8 +58,8 @@ public:
     virtual void receive(MatchedMessage &message) = 0;
 };
 
-/// The receives that one thread probes for: their number for each communicator, source and tag.
-/// Guarded by the message order.
+/// The receives that one thread probes for, counted by communicator, source and tag. Guarded by the
+/// mutex of the message order.
 class Watches {
 public:
     Watches() = default;
@@ -84,12 +84,12 @@ struct PendingMatch {
 private:
     friend class MessageOrder;
     Watches *watches_ = nullptr;  ///< set while it is pending
-    std::uint64_t number_ = 0;    ///< in the order of the announcements
+    std::uint64_t number_ = 0;    ///< position among all announcements
     std::list<PendingMatch *>::iterator place_;
     Waker waker_;  ///< called when done, if not empty
 };
 
-/// A send that has not posted its message yet: its destination, and which send it is.
+/// A send that has not posted its message yet. `sender` identifies it.
 struct SendTurn {
     const Communicator *comm;
     int dest;
@@ -98,9 +98,9 @@ struct SendTurn {
     const OrderedCommand *ordered = nullptr;  ///< if the send is device-ordered
 };
 
-/// The order of messages in the process, whichever threads drive them. Receives get messages in the
-/// order in which they were announced. Sends with equal communicator, destination and tag post
-/// their messages in the order of their turns. Thread-safe.
+/// Orders the messages of all threads of the process. Receives get messages in the order in which
+/// they were announced. Sends with equal communicator, destination and tag post their messages in
+/// the order of their turns. Thread-safe.
 ///
 /// Receives are matched by probing instead of being posted. A message of any length or kind
 /// therefore raises no error on the user's communicator. A pending receive holds no memory and can
@@ -109,14 +109,16 @@ class MessageOrder {
 public:
     explicit MessageOrder(Probing &probing) : probing_(probing) {}
 
-    /// Looks for a message whenever `watches` is probed. Earlier announced receives come first.
+    /// Registers a receive, for which probe(watches) looks for a message. Earlier announced
+    /// receives come first.
     void announce(PendingMatch &pending, Watches &watches);
     /// Sets the function to call when the receive is done. It is not called if the receive is
     /// already done.
     void wake_by(PendingMatch &pending, const Waker &waker);
-    /// Abandons a receive that may not be done.
+    /// Abandons a receive unless it is done.
     void forget(PendingMatch &pending);
-    /// Returns true if a message was found for any receive.
+    /// Gives arrived messages to the receives that accept them. Returns true if any receive got
+    /// one.
     bool probe(Watches &watches);
 
     /// Returns true if no receive is pending and no message was put back. Then look() and take()
@@ -127,18 +129,18 @@ public:
     std::optional<MatchedMessage> look(const MessagePattern &pattern);
     /// The same, but removes the message.
     std::optional<MatchedMessage> take(const MessagePattern &pattern);
-    /// The same, but receives the message if it has `bytes` bytes, and puts it back for the next
+    /// Takes the message, receives it if it has `bytes` bytes, and puts it back for the next
     /// receive that accepts it. Throws an Error.
     std::optional<MatchedMessage> read(const MessagePattern &pattern, std::size_t bytes);
 
-    /// For a device-ordered send, which has no turn: it may post once OrderedCommand::may_post() is
-    /// true, in the order of these calls, and no other send with equal communicator and destination
-    /// overtakes it then.
+    /// For a device-ordered send, which takes no turn. It may post, in the order of these calls,
+    /// once OrderedCommand::may_post() is true. From then on, no later send with equal communicator
+    /// and destination overtakes it.
     void line_up(const SendTurn &turn);
     void leave_line(const SendTurn &turn);
 
     void take_turn(const SendTurn &turn);
-    /// Returns true if no earlier turn blocks the sender. It need not have taken a turn.
+    /// Returns true if no earlier send blocks this send, which need not have a turn.
     [[nodiscard]] bool may_post(const SendTurn &turn) const;
     void leave_turn(const SendTurn &turn);
 
@@ -170,7 +172,7 @@ private:
     std::list<PutBack> put_back_;  ///< no pending receive accepts them
     std::atomic<std::size_t> not_quiet_ = 0;
     using SendKey = std::tuple<const Communicator *, int, int>;
-    /// The place of a send among all turns and lines.
+    /// The position of a send among all turns and lines.
     struct Place {
         const void *sender;
         std::uint64_t number;

@@ -15,9 +15,9 @@
 
 namespace cldist {
 
-/// A message for which the library returned a substitute handle. The message was already received,
-/// because only its content contains its size. The handle belongs to a message with the same bytes,
-/// which the process sent to itself.
+/// A message for which the library returned a substitute handle. The library has received the
+/// message, because only its content contains its size. The handle belongs to a message with the
+/// same bytes, which the process has sent to itself.
 struct SubstitutedMessage {
     MPI_Comm comm;  ///< communicator of the original message
     int source;
@@ -42,8 +42,8 @@ public:
     /// can have sent the message, or if it is older than the last 64 probed messages. Throws an
     /// Error.
     MPI_Count payload_of(const MPI_Status &status);
-    /// `message` was matched. If a status of it has a mark and only the content contains its size,
-    /// it is received, so that the size stays known. Throws an Error.
+    /// Call it for each matched message. If the message has a marked status and its size is still
+    /// unknown, receives it to keep its size. Throws an Error.
     void note_taken(const Communicator &comm, MatchedMessage &message);
     /// Returns true if note_taken() may have an effect.
     [[nodiscard]] bool any_to_note() const { return open_ != 0; }
@@ -53,7 +53,7 @@ public:
     void end();
     /// Returns true if a message of `bytes` bytes from MPI_Mprobe needs a substitute.
     [[nodiscard]] bool to_substitute(std::size_t bytes) const;
-    /// Reports that MPI returned `handle`, for a message without header (`plain`) or with a header.
+    /// Call it after MPI has returned `handle` for a message, which has no header if `plain`.
     void note_handle(MPI_Message handle, bool plain);
     /// Returns true if the message of `handle`, which is about to be received, has no header.
     bool take_plain(MPI_Message handle);
@@ -74,8 +74,8 @@ private:
         std::optional<MPI_Count> payload;  ///< if it was requested or received
         std::uint64_t mark;
 
-        /// Returns true if only the content contains its size and, as far as is known, it was not
-        /// received.
+        /// Returns true if the payload's size is unknown, because the header that contains it has
+        /// not been received.
         [[nodiscard]] bool open() const;
     };
 

@@ -44,7 +44,7 @@ public:
     /// Throws an Error with cause and remedy if MPI's thread level is below MPI_THREAD_MULTIPLE.
     /// MPI must be initialised.
     static void check_thread_level();
-    /// This library has initialised MPI and requested MPI_THREAD_MULTIPLE.
+    /// Stores that this library has requested MPI_THREAD_MULTIPLE from MPI.
     static void note_requested_level();
     [[nodiscard]] static bool requested_level();
     /// Called after the initialisation of MPI, collectively over MPI_COMM_WORLD. Does nothing if a
@@ -61,8 +61,8 @@ public:
     static std::shared_ptr<Runtime> current();
     /// The same for an MPI call, but never creates a Runtime.
     static std::shared_ptr<Runtime> current_in_mpi_call();
-    /// At exit the progress thread must stop before the OpenCL platform is unloaded. Call it again
-    /// when a platform is first used.
+    /// Stops the progress thread at exit. This must happen before the OpenCL platform is unloaded.
+    /// Exit handlers run in reverse order, so call it again when a platform is first used.
     static void stop_at_exit();
 
 private:
@@ -83,7 +83,7 @@ private:
     std::unique_ptr<ProgressThread> progress_thread_;
 };
 
-/// One line for each transfer, with the transfers that the other side has instead.
+/// One line per transfer, with the transfers that its peer has instead. At most 40 transfers.
 std::vector<std::string> match_unmatched(const std::vector<Unmatched> &all);
 
 }  // namespace cldist

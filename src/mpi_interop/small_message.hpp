@@ -8,16 +8,17 @@
 
 namespace cldist {
 
-/// A small message of a blocking command that travels with its header. Conditions: its queue is
-/// in-order, and no other command of the library is in flight. Then no other code needs to see it,
-/// and it needs no operation, which would cost as much as the message.
+/// A small message of a blocking command, sent in one MPI message with its header. The command's
+/// queue must be in-order, and no other command of the library may be in flight. Then nothing else
+/// needs to see the command, and it saves the cost of an Operation, which is as high as the cost of
+/// the message.
 struct SmallMessage {
     cl_command_queue queue;
     cl_mem buffer;
     std::size_t offset;  ///< bytes
     std::size_t size;    ///< bytes, from 1 to largest_small
     MessagePeer peer;
-    /// Address of the range, if it has a persistent mapping (HostAddresses); else null.
+    /// Address of the range if it has a persistent mapping (HostAddresses). Otherwise null.
     std::byte *address;
 };
 
@@ -27,8 +28,8 @@ inline constexpr std::size_t largest_small = std::size_t{16} << 10U;
 /// read, the receiver gets an error message.
 Status send_small(const SmallMessage &message);
 
-/// Waits for a message and writes it to the range. If the message is not small or has no payload,
-/// it is only matched and stored in `left`, for a receive operation (make_recv).
+/// Waits for a message and writes it to the range. If the message does not fit this path or has no
+/// payload, only matches it and stores it in `left`, for make_recv().
 Status recv_small(const SmallMessage &message, std::optional<MatchedMessage> &left);
 
 }  // namespace cldist

@@ -27,7 +27,7 @@ public:
     MPI_Request give();
     /// Completes the request, once. `error` is an MPI code.
     void complete(const MPI_Status &status, int error);
-    /// Returns true if the process has such objects.
+    /// Returns true if any such object exists in the process.
     static bool any() { return count != 0; }
     /// Sets the function to call after the user has called MPI_Cancel.
     void woken_by(const Waker &waker);

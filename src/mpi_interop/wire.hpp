@@ -16,24 +16,24 @@ struct MessageHeader {
     std::uint64_t block = 0;    ///< bytes per block; 0: the payload follows the header
     std::uint32_t channel = 0;  ///< tag of the blocks
     std::int32_t failure = 0;   ///< CL_SUCCESS, or the reason why the sender sends no payload
-    std::uint32_t in_place =
-        0;  ///< 1: the sender does not stage blocks although it could, and the receiver must do
-            /// the same
+    /// 1: neither process may stage blocks, although the sender could.
+    std::uint32_t in_place = 0;
     std::uint32_t ring = 0;   ///< the sender's ring that replaces MPI for the blocks; 0: none
     std::uint32_t depth = 0;  ///< blocks in the ring
     /// Memory of the sender's device that the receiver's device may import; 0: none.
     std::uint32_t exported = 0;
     std::uint32_t whole = 0;  ///< 1: the payload is in that memory, from `offset` on
-    std::uint32_t slot = 0;  ///< 1 + the sender's slot, if a kernel of the sender moves the payload
-                             ///< to landing memory
-                             /// of the receiver's device, from `offset` on; 0: none
+    /// 1 + the sender's slot, if a kernel of the sender writes the payload to landing memory of the
+    /// receiver's device, from `offset` on; 0: none.
+    std::uint32_t slot = 0;
     std::uint64_t offset = 0;
 
     bool operator==(const MessageHeader &) const = default;
 };
 
-/// Processes exchange messages only if they have the same number. It grows with each change of a
-/// header, of the order of messages, or of what the processes exchange at the start.
+/// The protocol version. Processes with different versions refuse to exchange messages. Increase it
+/// with each change of a header, of the order of messages, or of the data that processes exchange
+/// at the start.
 inline constexpr std::uint16_t wire_version = 5;
 
 /// Bytes of an encoded header. Keeps the payload behind it aligned.

@@ -12,8 +12,8 @@ namespace cldist {
 /// send and receive it.
 enum class Wire { cldist, plain };
 
-/// The choice in `info` under the key cldist_wire. Nothing if there is none. An invalid value is
-/// reported once. Any thread. Throws an Error.
+/// The choice in `info` under the key cldist_wire, or nothing. An invalid value is logged once. Any
+/// thread. Throws an Error.
 std::optional<Wire> wire_in(MPI_Info info);
 
 /// The choice for `comm`: from set_wire(), else from the hints that MPI kept for it, else cldist.
