@@ -17,7 +17,7 @@ Span part_of(const CollectiveSide &side, std::size_t bytes, bool has_parts, int 
     return has_parts ? Span{place * bytes, bytes} : Span{0, side.range.size};
 }
 
-// Returns true if a process sends a part to another one.
+// Returns true if `from` sends a part to `to`. False for kinds without parts.
 bool sends_part(const Collective &what, int from, int to) {
     switch (what.kind) {
         case CollectiveKind::gather:

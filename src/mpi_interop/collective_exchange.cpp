@@ -54,7 +54,7 @@ void CollectiveExchange::begin_round() {
     const Round &round = rounds_.rounds[round_];
     tickets_.assign(round.receives.size() + round.sends.size(), {.done = true, .waker = waker_});
     auto ticket = tickets_.begin();
-    // If a message can't be started, its ticket is done and has failed.
+    // If a message can't be started, its ticket stays done, and the exchange has failed.
     const auto post = [&](const auto &begin) {
         try {
             begin(*ticket);

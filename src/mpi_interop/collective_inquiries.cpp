@@ -18,14 +18,14 @@
 namespace cldist {
 namespace {
 
-// The head of every message. In an answer, text follows it.
+// The beginning of every message. In an answer, text follows.
 struct Head {
     enum class Kind : std::int32_t { question, nothing_pending, pending };
     Kind kind;
     std::int32_t question;  ///< number of the question in the asking process
     /// In a question: the receiver's number of the communicator; negative if it is unknown.
     std::int32_t context;
-    std::uint32_t members;  ///< hash of the members; identifies a communicator without number
+    std::uint32_t members;  ///< hash of the members; used if `context` is unknown
 };
 
 int tag_of(MPI_Comm comm) { return max_tag_of(comm); }
@@ -55,7 +55,7 @@ void send(const Head &head, const std::string &text, int rank, MPI_Comm comm) {
                comm, &next.request);
 }
 
-/// The pending commands of this process.
+/// Describes this process's pending commands.
 std::string text_of(const CollectiveLine &line) {
     constexpr std::size_t most = 5;
     std::string text;
@@ -109,8 +109,7 @@ void CollectiveInquiries::tick() {
     for (const auto &line : lines) {
         const auto first = line->pending(1);
         if (first.empty()) continue;
-        // The first command of a chain may be old, although the commands before it have ended just
-        // now.
+        // The first command may be old, although the commands before it have ended just now.
         if (std::max(first[0].record->last_moved(), line->last_removed()) + stall_ns > now)
             continue;
         // Asks once for each command that was first when it stalled.

@@ -23,11 +23,12 @@ namespace cldist {
 
 namespace {
 
-// MPI_Reduce_local would end the program if MPI did not allow the operator for the datatype.
+// Returns true if MPI allows the operator for the datatype. Otherwise MPI_Reduce_local would end
+// the program.
 bool combines_here(MPI_Datatype type, MPI_Op op) { return combinable(type, op).has_value(); }
 
-// Kinds that can use blocks do. All processes must use the same blocks, so no setting or device
-// changes the size.
+// Bytes per block and number of blocks in flight of the kinds that in_blocks() accepts. All
+// processes must use the same blocks, so the size depends on no setting or device.
 constexpr std::size_t block_size = std::size_t{4} << 20U;
 constexpr std::size_t depth = 4;
 
@@ -36,16 +37,16 @@ bool in_blocks(CollectiveKind kind) {
            kind == CollectiveKind::allreduce;
 }
 
-// Small collectives exchange records once: each process sends all other processes a record with its
-// data and its status. Larger collectives need a second exchange for the status. All processes
-// decide alike.
+// Small collectives use one exchange: each process sends all others a record with its data and its
+// status. Larger collectives need a second exchange for the status. All processes must decide
+// alike.
 struct Records {
-    static constexpr std::size_t head = 64;  // an int, padded to keep data aligned
-    std::size_t size;                        // of one record
+    static constexpr std::size_t head = 64;  // an Agreement, padded to keep data aligned
+    std::size_t size;                        // bytes of one record
 };
 std::optional<Records> records_of(const Collective &what, std::size_t processes) {
     constexpr std::size_t most = std::size_t{8} << 10U;
-    // The limit if each process needs the data of all processes.
+    // The limit for kinds in which each process needs the data of all processes.
     constexpr std::size_t most_for_all = std::size_t{256} << 10U;
     constexpr std::size_t few = 8;
     std::size_t given = what.bytes;
@@ -232,7 +233,7 @@ private:
         return exchange.moved();
     }
 
-    // If the kernels of all processes carry out the command, lets this process's kernel go.
+    // Finds out whether kernels carry out the command. If so, lets this process's kernel start.
     void decide() {
         ordered_->on_devices = devices_->decision(number_);
         if (ordered_->on_devices.value_or(false)) ordered_->command.go();
@@ -272,7 +273,7 @@ private:
     [[nodiscard]] std::size_t bytes_per_block() const {
         return std::max(block_size / what_.element, std::size_t{1}) * what_.element;
     }
-    // The part of both sides that belongs to a block.
+    // The range of a block in both sides.
     [[nodiscard]] Span span(std::size_t block) const {
         const std::size_t offset = block * bytes_per_block();
         return {offset, std::min(bytes_per_block(), what_.bytes - offset)};
@@ -311,7 +312,7 @@ private:
             static_cast<unsigned>(std::max<std::size_t>(slots_.size(), 1)));
     }
 
-    // MPI_Reduce_local ends the program if MPI does not allow the operator for the datatype. This
+    // If MPI does not allow the operator for the datatype, MPI_Reduce_local ends the program. This
     // call reports the error instead.
     void check_operator() {
         if (what_.op == MPI_OP_NULL || combines_here(what_.type, what_.op)) return;
@@ -356,8 +357,8 @@ private:
         return (size + 63) / 64 * 64;
     }
 
-    // The other processes wait for this process. If page-locked memory is missing, it takes part
-    // with pageable memory.
+    // The other processes wait for this process. Without page-locked memory, or after a failure, it
+    // therefore takes part with pageable memory.
     std::byte *staging(std::size_t size) {
         const auto &resources =
             send_.range.resources != nullptr ? send_.range.resources : recv_.range.resources;
@@ -510,7 +511,7 @@ private:
             what_.kind == CollectiveKind::alltoall || what_.kind == CollectiveKind::alltoallv;
         if (to_all && memory.in == memory.out && send_.range.size != 0)
             memory.in = copy_of_sent(slot);
-        // A failed process does not combine, because no process uses its result.
+        // After a failure the process does not combine, because no process uses the result.
         return begin_exchange(slot.exchange, rounds(block), memory,
                               {what_.type, status().ok() ? what_.op : MPI_OP_NULL, what_.element});
     }
@@ -575,14 +576,14 @@ private:
         zeros_.reset();
     }
 
-    // What the processes tell each other in each collective of the hosts. The largest number
-    // counts.
+    // The status that a process sends in each collective of the hosts. The maximum over all
+    // processes applies.
     enum Agreement : int { devices_ready, success, failure };
     [[nodiscard]] Agreement agreement() const {
         if (!status().ok()) return failure;
         return devices_ != nullptr && devices_->prepared() ? devices_ready : success;
     }
-    // Returns false if some process has failed.
+    // Applies the maximum. Returns false if some process has failed.
     bool take_agreement() {
         if (failure_ == devices_ready && devices_ != nullptr) devices_->activate();
         if (failure_ != failure) return true;
@@ -598,11 +599,11 @@ private:
     const CollectiveSide recv_;
     const std::shared_ptr<CollectiveLine> line_;
     MessageDriver &driver_;
-    const std::uint64_t number_;        ///< among the commands of the line
-    DeviceCollectives *const devices_;  ///< null if kernels never carry out commands of the line
+    const std::uint64_t number_;        ///< position in the line
+    DeviceCollectives *const devices_;  ///< null: kernels carry out no command of the line
     const std::unique_ptr<OrderedCollective> ordered_;
     bool announced_ = false;
-    bool released_ = false;  ///< the host has moved the bytes, and the kernel ends
+    bool released_ = false;  ///< the host has moved the bytes; the kernel still has to end
     std::uint64_t start_ns_ = 0;
     const std::shared_ptr<Turn> turn_ = std::make_shared<Turn>();
     Waker waker_;  ///< copy of turn_->waker for the driving thread
@@ -616,8 +617,8 @@ private:
     std::vector<Slot> slots_;
     std::optional<Records> records_;
     std::byte *records_memory_ = nullptr;  ///< records of all processes, in the order of the ranks
-    // The total number of blocks, and how many have passed each step: the copy from the device was
-    // started, the messages were posted, the copy to the device was started, all is done.
+    // The number of blocks, and how many of them have passed each step: copy from the device
+    // started, messages posted, copy to the device started, done.
     std::size_t blocks_ = 0;
     std::size_t loading_ = 0;
     std::size_t posted_ = 0;

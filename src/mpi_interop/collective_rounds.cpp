@@ -39,7 +39,7 @@ void combine(Round &round, Piece from, Piece to) {
     if (from.size != 0) round.steps.push_back({true, from, to});
 }
 
-/// A binomial tree of the ranks. Places count from the root.
+/// A binomial tree of the ranks. Places are ranks relative to the root.
 class Tree {
 public:
     Tree(Member me, int root)
@@ -117,8 +117,8 @@ void tree_reduce(Rounds &all, Member me, int root, std::size_t bytes) {
     all.scratch = std::max(all.scratch, aligned(bytes) * (children.size() + 1));
 }
 
-// Each process receives and combines one part of the data, in the order of the ranks. `part` is the
-// position of a process's part in the input.
+// Each process combines one part of the data of all processes, in the order of the ranks. `part`
+// returns the position of a process's part in the input.
 void combine_parts(Rounds &all, Member me, const std::function<Piece(int)> &part, Piece result) {
     const Piece own = part(me.rank);
     const auto slot = [&](int rank) {
@@ -240,7 +240,7 @@ Rounds record_rounds(Member me, std::size_t record) {
 }
 
 Rounds agreement_rounds(Member me) {
-    // In round n each process has combined the values of 2^n processes. The round doubles that.
+    // Before round n, counted from 0, each process has combined the values of 2^n processes.
     Rounds all;
     const Piece own{Area::out, 0, sizeof(int)};
     for (int distance = 1; distance < me.size; distance *= 2) {

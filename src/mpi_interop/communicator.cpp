@@ -33,7 +33,7 @@ void check_with(MPI_Comm own, MPI_Comm comm) {
     if (!alive(comm, own)) throw freed("the communicator is not valid; was it freed?");
 }
 
-// The group whose ranks are the peers.
+// The group that the ranks of messages refer to.
 MPI_Group peer_group(MPI_Comm comm) {
     int inter = 0;
     MPI_Group group = MPI_GROUP_NULL;
@@ -58,8 +58,8 @@ std::vector<int> ranks_in(MPI_Comm target, MPI_Group group) {
     return translated;
 }
 
-// Registers the job's processes on this host. Their use of the cores does not indicate other
-// programs.
+// Registers the job's processes on this host, so that their use of the cores is not attributed to
+// other programs.
 void share_process_ids(MPI_Comm host) {
     int size = 0;
     PMPI_Comm_size(host, &size);
@@ -196,8 +196,7 @@ void Communicators::note_wire(MPI_Comm comm, Wire wire) {
 
 bool Communicators::free_later(MPI_Comm comm) {
     if (comm == MPI_COMM_WORLD || comm == MPI_COMM_SELF) return false;  // MPI refuses to free these
-    std::shared_ptr<Communicator> communicator;  // keeps the object alive until the lock is
-                                                 // released, because its destruction needs the lock
+    std::shared_ptr<Communicator> communicator;  // freed after the lock, because it may call MPI
     const std::lock_guard lock(mutex_);
     const auto at = known_.find(comm);
     if (at == known_.end() || at->second.use_count() == 1) return false;
@@ -216,8 +215,8 @@ std::shared_ptr<const Communicator> Communicators::keep(
         const auto [at, added] = known_.emplace(communicator->handle(), communicator);
         if (!added) return at->second;
     }
-    // MPI calls on_free() when the communicator is freed. Its handle may then denote another
-    // communicator.
+    // on_free() removes the entry when the communicator is freed, because the handle may then
+    // denote another communicator.
     PMPI_Comm_set_attr(communicator->handle(), keyval_, communicator.get());
     return communicator;
 }
@@ -226,8 +225,7 @@ int Communicators::on_free(MPI_Comm comm, int, void *communicator, void *self) {
     auto &freed = *static_cast<Communicator *>(communicator);
     freed.note_freed();
     if (freed.freed_with_last_use())
-        return MPI_SUCCESS;  // `self` does not know it any more and may have been
-                             // destroyed
+        return MPI_SUCCESS;  // `self` has forgotten it and may have been destroyed
     auto &all = *static_cast<Communicators *>(self);
     const std::lock_guard lock(all.mutex_);
     all.known_.erase(comm);

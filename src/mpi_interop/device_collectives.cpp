@@ -10,13 +10,13 @@ namespace cldist {
 namespace {
 
 constexpr std::size_t bytes_per_group = 16384;
-// Up to this many bytes in all, one phase is faster than two.
+// Up to this many bytes in all processes, one phase is faster than two.
 constexpr std::size_t most_in_one_phase = std::size_t{512} << 10U;
 constexpr std::uint32_t groups_of_uneven = 32;
 
 std::size_t blocks_in(std::size_t size, std::size_t block) { return (size + block - 1) / block; }
 
-// The range of the data for which a member combines or forwards.
+// The range of the data that a member combines or forwards.
 Span chunk_of(const Collective &what, std::size_t member, std::size_t members) {
     if (what.kind == CollectiveKind::reduce_scatter) {
         std::size_t before = 0;
@@ -70,7 +70,7 @@ CollectiveWork plan_collective(const Collective &what, const CollectiveSide &sen
     work.root = static_cast<std::uint32_t>(root);
     work.keep = 1;
     work.phases = 1;
-    // By member: what arrives from it in the first phase, and what is passed on to it.
+    // By member: the bytes that arrive from it in the first phase, and those passed on to it.
     std::vector<std::size_t> arriving(members), passed(members);
     const auto set_own = [&](std::size_t in, std::size_t bytes, std::size_t out) {
         work.own_in = in;
@@ -196,7 +196,7 @@ std::optional<CollectiveKernels::Combination> combination_of(const Collective &w
     struct Operator {
         MPI_Op op;
         const char *name;
-        bool is_bitwise;  ///< or logical: the result does not depend on the sign
+        bool is_bitwise;  ///< or logical: the type's sign does not matter
     };
     const std::array operators{Operator{MPI_SUM, "SUM", false},  Operator{MPI_PROD, "PROD", false},
                                Operator{MPI_MAX, "MAX", false},  Operator{MPI_MIN, "MIN", false},
@@ -262,8 +262,7 @@ bool DeviceCollectives::ready(const std::shared_ptr<DeviceResources> &resources,
         }
         prepared_ = true;
     }
-    // A command of another queue, or a command that the host carries out, could overtake this
-    // command.
+    // Otherwise an earlier command of another queue, or of the host, could be overtaken.
     return first_ != 0 &&
            std::all_of(pending_.begin(), pending_.end(),
                        [queue](const auto &command) { return command.second == queue; });
@@ -319,7 +318,8 @@ void DeviceCollectives::leave(std::uint64_t number) {
 bool DeviceCollectives::announce(std::uint64_t number, bool on_devices) {
     const std::lock_guard lock(mutex_);
     if (first_ == 0 || number < first_) return true;
-    // The others have read the announcement that this one replaces, because its command has ended.
+    // This announcement replaces an old one, whose command must have ended: then all processes have
+    // read it.
     if (number - pending_.begin()->first >= CollectiveBoard::window) return false;
     const auto value = static_cast<std::uint32_t>(number * 2 + (on_devices ? 1 : 0));
     boards_[static_cast<std::size_t>(rank_)]->calls[number % CollectiveBoard::window].store(

@@ -15,11 +15,11 @@
 namespace cldist {
 namespace {
 
-// NVIDIA's driver (580) submits kernels at the call, and a flush takes 3 us there. So only a kernel
-// that does not end soon is flushed. After that time, its event is looked at, too.
+// NVIDIA's driver (580) submits kernels at the enqueue, and a flush takes 3 us there. So the queue
+// is flushed, and the kernel's event queried, only if the kernel has not ended after this time.
 constexpr std::uint64_t look_ns = 50000;
 
-// TransferSlot::sent if the kernel has failed.
+// The value of TransferSlot::sent after the sender's kernel has failed.
 constexpr std::uint32_t spoiled_flag = 2;
 
 }  // namespace
@@ -106,7 +106,8 @@ void DeviceLinks::make_arenas(Lane &lane) {
           "clEnqueueWriteBuffer");
 }
 
-// The first process that uses the device binds a name made of the job's and the device's.
+// Returns true if no other process of the job uses the device. The first process binds a socket
+// name that combines the job's name and the device's UUID.
 bool DeviceLinks::claim(Lane &lane) {
     LocalName name = job_;
     const DeviceUuid device = uuid_of(lane.resources->device());
@@ -433,7 +434,7 @@ void OrderedCommand::note_enqueued() {
 OrderedCommand::~OrderedCommand() {
     if (!index_) return;
     if (enqueued_) {
-        static_cast<void>(ended());  // otherwise its kernel may still use the slot
+        static_cast<void>(ended());  // frees the slot unless the kernel may still use it
         return;
     }
     const std::lock_guard lock(links_->mutex_);

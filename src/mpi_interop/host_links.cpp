@@ -19,9 +19,10 @@
 namespace cldist {
 namespace {
 
-// The largest number of messages between the same two processes that use rings at the same time.
+// The largest number of rings from one process to another, and so of messages that use them at
+// once.
 constexpr std::size_t most_rings = 4;
-// If the receiver does not answer for this long, check whether it still lives.
+// While the receiver does not answer, check this often whether it still lives.
 constexpr std::uint64_t look_again_ns = 10'000'000;
 
 // The first message of a connection identifies the sender.
@@ -29,7 +30,8 @@ struct Greeting {
     int world_rank;
 };
 
-// A ring or device memory is offered, with its descriptor. The receiver answers for a ring.
+// The sender offers a ring or device memory with its descriptor. For a ring, the receiver answers
+// with a note.
 struct Note {
     std::uint32_t id;
     std::uint32_t usable;
@@ -38,8 +40,7 @@ struct Note {
 };
 
 void say_once(const std::string &what) {
-    static_cast<void>(config());  // reads the settings, because the log level is a setting and this
-                                  // may be its first use
+    static_cast<void>(config());  // reads the log level if this is its first use
     static std::atomic_flag said;
     if (!said.test_and_set())
         log_info(
@@ -106,7 +107,7 @@ std::shared_ptr<HostLink> HostLinks::connect(Peer &peer) {
     socklen_t length = 0;
     const sockaddr_un address = address_of(peer.address.name, length);
     if (!send_with(socket_.get(), greeting, theirs.get(), &address, length)) {
-        // Later connections may succeed if there are only too many at once.
+        // If there are only too many connections at once, a later one may succeed.
         peer.hopeless = errno != EAGAIN && errno != ENOBUFS;
         say_once(system_failure("cannot connect to another process of the host").message);
         return nullptr;
@@ -173,7 +174,7 @@ std::optional<NearWay> HostLinks::open(int world_rank, const DeviceRange &range,
     return way;
 }
 
-// If the memory can't be exported, the ring is used.
+// If the memory can't be exported, the blocks use the ring's host memory.
 void HostLinks::export_memory(HostLink &link, NearWay &way, const DeviceRange &range,
                               std::size_t size) {
     try {
@@ -222,7 +223,7 @@ std::optional<bool> HostLinks::settled(NearWay &way) {
         answer = link.answers_.find(ring.id());
     }
     if (answer == link.answers_.end() || !answer->second) {
-        // MPI reports the end of a process.
+        // If the receiver has ended, MPI reports that.
         if (answer == link.answers_.end() && link.lives()) return std::nullopt;
         say_once("the receiver cannot use this process's shared memory");
         link.refused_ = true;
@@ -274,7 +275,7 @@ void HostLinks::take_notes(HostLink &link, const DeviceRange &range) {
         std::shared_ptr<Ring> ring;
         try {
             if (descriptor) ring = Ring::open(descriptor, note.id);
-            // Before the sender's first bytes arrive.
+            // Lock the pages before the sender's first bytes arrive.
             if (ring != nullptr && range.resources != nullptr && !range.host_memory())
                 range.resources->lock_pages(*ring);
         } catch (const Error &error) {

@@ -33,7 +33,7 @@ struct Inquiries::Place {
 
 namespace {
 
-// As many as the stall report lists.
+// The stall report lists as many.
 constexpr std::size_t most_asked = 20;
 
 /// A pending transfer between this process and the asking process.
@@ -250,8 +250,8 @@ void Inquiries::answer(MPI_Comm block_comm) const {
     }
 }
 
-// Senders of messages in blocks ask by themselves. Such messages are skipped: their header arrives
-// alone, so they have the size of a header.
+// Skips messages in blocks, whose senders ask this process: only a header arrives, so their size is
+// header_size.
 void Inquiries::compare_with_arrived(const Record &record, const Communicator &comm,
                                      std::uint64_t now) const {
     const Record::State state = record.state();

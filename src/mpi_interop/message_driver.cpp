@@ -95,7 +95,7 @@ bool MessageDriver::poll_requests(std::size_t begin, std::size_t end) {
 
 void MessageDriver::close_gaps() {
     while (first_ < tickets_.size() && tickets_[first_] == nullptr) ++first_;
-    // Each request is moved only a few times.
+    // Compact only if a quarter has ended, so that each request is moved only a few times.
     if (ended_ * 4 < tickets_.size()) return;
     std::size_t kept = 0;
     for (std::size_t i = first_; i < tickets_.size(); ++i) {

@@ -156,8 +156,8 @@ private:
     [[nodiscard]] DeviceLinks &devices() const { return *peer_.comm->links().devices(); }
     [[nodiscard]] int world_source() const { return peer_.comm->world_rank(match_.message.source); }
 
-    // A message may be shorter than its receive, but all of the staging memory is copied back. This
-    // reads the rest from the device first.
+    // A message may be shorter than its receive, but the queue copies the whole staging memory to
+    // the buffer. This reads the rest of the range into the staging memory first.
     bool end_or_read_rest() {
         if (!range_.copied || size_ >= range_.size || !status().ok()) return finish();
         start_read(rest_, range_, size_, range_.size - size_, range_.mapped + size_, false);
@@ -190,7 +190,7 @@ private:
         driver_.receive(memory, message.bytes, match_.message, ticket_);
     }
 
-    // A message that does not match this receive may have any size.
+    // A message that does not fit this receive may have any size.
     std::byte *memory_for(std::size_t bytes) {
         if (size_ != 0 && size_ <= range_.size && status().ok()) {
             try {
@@ -308,7 +308,7 @@ private:
     Step step_ = Step::nothing;
     PendingMatch match_;
     std::uint64_t start_ns_ = 0;
-    const std::byte *memory_ = nullptr;  ///< of the message
+    const std::byte *memory_ = nullptr;  ///< the received MPI message
     std::unique_ptr<std::byte[]> other_memory_;
     std::size_t size_ = 0;
     MessageHeader header_;

@@ -34,7 +34,7 @@ public:
     void receive(MatchedMessage &message) override { receive_content(message); }
 
 private:
-    // Reports a matched message, because the program may have probed it.
+    // The program may have a status of this message from an earlier probe.
     static void note_taken(const Communicator &comm, MatchedMessage &message) {
         try {
             probed_messages().note_taken(comm, message);
@@ -143,8 +143,8 @@ bool MessageOrder::give_oldest(const Communicator &comm, const MatchedMessage &s
     return true;
 }
 
-// Gives the next message that the pattern finds to its receive. If no receive accepts the message,
-// or there was an error, sets `seen`.
+// Gives the next message that a probe finds to its receive. If no receive accepts the message, or
+// if the probe failed, sets `seen`.
 MessageOrder::Found MessageOrder::give_next(const Communicator &comm, int source, int tag,
                                             std::optional<MatchedMessage> &seen) {
     seen = probing_.look(comm, source, tag);
@@ -168,8 +168,8 @@ bool MessageOrder::probe(Watches &watches) {
     return found;
 }
 
-// Receives with several tags share a probe. If no receive accepts the sender's oldest message, it
-// hides the messages behind it, and each tag is probed.
+// Receives with different tags share a probe of all tags. If no receive accepts the message that it
+// finds, this message hides later ones, and each tag is probed.
 bool MessageOrder::probe(Watches &watches, const Watches::Sender &sender) {
     const auto &[comm, source] = sender;
     bool found = false;

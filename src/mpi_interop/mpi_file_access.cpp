@@ -64,7 +64,7 @@ FileView ask_view(MPI_File file) {
     PMPI_Type_get_true_extent(etype, &begin, &extent);
     free_type(etype);
     free_type(filetype);
-    // Bytes are moved without conversion, so MPI would not convert the representation.
+    // Data moves as bytes, which MPI does not convert to another representation.
     if (std::string_view(representation.data()) != "native")
         throw Error(CL_INVALID_OPERATION,
                     fmt::format("the view of {} has the data representation {}; expected native",
@@ -121,7 +121,8 @@ public:
 
     [[nodiscard]] std::string name() const override { return name_of(file_); }
     [[nodiscard]] std::shared_ptr<FileLane> lane() const override { return lane_; }
-    // In one block, because the other processes do not know the number of blocks.
+    // A collective access has one block, because the other processes do not know the number of
+    // blocks.
     [[nodiscard]] std::size_t granularity() const override { return collective_ ? 0 : etype_size_; }
     [[nodiscard]] bool collective() const override { return collective_; }
 
@@ -132,8 +133,9 @@ public:
             return (collective_ ? PMPI_File_read_at_all : PMPI_File_read_at)(
                 file_, at, to, bytes.count(), bytes.type(), &status);
         };
-        // Some MPI libraries count, and write, bytes beyond the file's end. While other processes
-        // may still write data of this process, only a collective call determines that end.
+        // Some MPI libraries return bytes beyond the file's end, so the read stops there. Before a
+        // collective read, other processes may still have to write data of this process, so the end
+        // is known only after the call.
         std::size_t there = size;
         int code = collective_ ? MPI_SUCCESS : find_end(offset, size, there);
         const FileResult told = code == MPI_SUCCESS ? move(offset, there, call) : FileResult{};
@@ -156,7 +158,7 @@ public:
     }
 
 private:
-    // Returns the number of bytes that MPI reports.
+    // Makes the call and returns the number of bytes that MPI reports.
     template <typename Call>
     FileResult move(std::size_t offset, std::size_t size, const Call &call) {
         std::optional<ByteType> bytes;
@@ -198,7 +200,7 @@ private:
     // From now on the file may get another view or be closed.
     void let_go() { view_.reset(); }
 
-    // Reduces `there`, which is `size`, to the bytes after this offset that are in the file, in
+    // Reduces `there`, which is `size`, to the bytes from `offset` on that the file contains, in
     // whole etypes.
     int find_end(std::size_t offset, std::size_t size, std::size_t &there) const {
         if (size == 0) return MPI_SUCCESS;

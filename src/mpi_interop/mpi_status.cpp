@@ -3,8 +3,8 @@
 namespace cldist {
 namespace {
 
-// A user-defined MPI error code, because MPI has none for this case. It is created at its first
-// use. Open MPI needs a code in the class to report the class.
+// The MPI error code for a failed peer, which the library adds to MPI at the first use. Open MPI
+// reports the added class only for a code of the class.
 int peer_failed_code() {
     static const int made = [] {
         constexpr const char *text = "cldist: the wait list or the device of the peer failed";
@@ -31,7 +31,7 @@ int mpi_code_of(const Status &status) {
         case CL_MESSAGE_TRUNCATED: return MPI_ERR_TRUNCATE;
         case CL_PEER_TRANSFER_FAILED: return peer_failed_code();
         case CL_OUT_OF_HOST_MEMORY: return MPI_ERR_NO_MEM;
-        // The datatype is unknown to the sender, or to a library that is not ready.
+        // MPI_CL_MEM is not the sender's datatype, or the library is not ready.
         case CL_MESSAGE_NOT_RECOGNIZED:
         case CL_MPI_NOT_INITIALIZED:
         case CL_MPI_THREAD_LEVEL_TOO_LOW: return MPI_ERR_TYPE;

@@ -11,7 +11,6 @@
 namespace cldist {
 namespace {
 
-// The number of probed messages that are remembered.
 constexpr std::size_t most_known = 64;
 
 constexpr auto header_bytes = static_cast<MPI_Count>(header_size);
@@ -52,7 +51,7 @@ std::shared_ptr<const Communicator> find_living(MPI_Comm comm) {
 
 bool ProbedMessages::Probed::open() const { return bytes == header_bytes && !payload; }
 
-// As long as a message was not received, the next probe finds the same message.
+// Until a message is received, further probes find the same message.
 ProbedMessages::List::iterator ProbedMessages::find_like(const Probed &wanted, bool open) {
     return std::find_if(probed_.begin(), probed_.end(), [&](const Probed &probed) {
         return probed.comm == wanted.comm && probed.source == wanted.source &&
@@ -117,7 +116,7 @@ MPI_Count ProbedMessages::payload_of(const MPI_Status &status) {
         message_order().look(pattern);  // a receive that became pending meanwhile may take it
         probed = known(mark);
         if (probed && probed->open()) {
-            // Received and put back, where its receive or another probe finds it.
+            // The message is put back, where its receive or another probe finds it.
             message_order().read(pattern, header_size);
             probed = known(mark);
         }
@@ -155,7 +154,7 @@ MPI_Message ProbedMessages::substitute(MPI_Comm comm, MatchedMessage &message) {
     if (message.content.empty()) receive_content(message);
     SubstitutedMessage substituted{comm, message.source, message.tag, message.content};
     const std::lock_guard lock(mutex_);
-    // Among the messages to this process, only this message has no handle yet.
+    // On self_, only this message has no handle yet.
     check_mpi(PMPI_Isend(substituted.content.data(), static_cast<int>(message.bytes), MPI_BYTE, 0,
                          0, self_, &substituted.sent),
               "MPI_Isend");
@@ -169,7 +168,7 @@ MPI_Message ProbedMessages::substitute(MPI_Comm comm, MatchedMessage &message) {
 void ProbedMessages::note_handle(MPI_Message handle, bool plain) {
     if (cldist_mpi_cl_mem == MPI_DATATYPE_NULL || handle == MPI_MESSAGE_NO_PROC) return;
     if (!plain) {
-        take_plain(handle);  // a receive that the library did not see left the handle there
+        take_plain(handle);  // a stale entry, if the library did not see its receive
         return;
     }
     const std::lock_guard lock(mutex_);

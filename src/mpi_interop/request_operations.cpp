@@ -43,7 +43,7 @@ public:
         return Progress::idle;
     }
 
-    // Unknown here. AdoptedRequests detects moving bytes.
+    // This is unknown here. AdoptedRequests detects moving bytes.
     [[nodiscard]] bool bytes_in_flight() const override { return false; }
     [[nodiscard]] bool wakes() const override { return static_cast<bool>(original_.waker); }
 

@@ -42,8 +42,7 @@ namespace {
 static_assert(mpi_any_source == MPI_ANY_SOURCE && mpi_any_tag == MPI_ANY_TAG &&
               mpi_proc_null == MPI_PROC_NULL && mpi_undefined == MPI_UNDEFINED);
 
-// The library's name and version number. The rest of the text differs between builds of the same
-// version.
+// MPI's name and version number. The rest of the text differs between builds of the same version.
 std::string mpi_version() {
     char text[MPI_MAX_LIBRARY_VERSION_STRING] = "";
     int length = 0;
@@ -71,7 +70,7 @@ constexpr Job this_job{&mpi_version, &abort_job, &note_failures};
 
 std::mutex runtime_mutex;
 
-// Never destroyed. A runtime that exists at exit is kept.
+// Never destroyed, so a Runtime that exists at exit is kept.
 std::shared_ptr<Runtime> &runtime_slot() {
     static auto &slot = *new std::shared_ptr<Runtime>;
     return slot;
@@ -82,7 +81,7 @@ std::shared_ptr<Runtime> take_runtime() {
     return std::exchange(runtime_slot(), nullptr);
 }
 
-// This library has requested MPI_THREAD_MULTIPLE from MPI.
+// See Runtime::note_requested_level().
 std::atomic<bool> level_was_requested{false};
 // MPI_Finalize, or the end of the program, has begun.
 std::atomic<bool> ending{false};
@@ -90,7 +89,7 @@ std::atomic<bool> ending{false};
 void at_exit() {
     if (in_forked_child()) return;
     ending = true;
-    // Not destroyed, because MPI may already be unloaded.
+    // Never destroyed, because MPI may already be unloaded.
     static auto &left = *new std::shared_ptr<Runtime>;
     const std::shared_ptr<Runtime> taken = take_runtime();
     if (taken == nullptr) return;
@@ -197,7 +196,7 @@ void complain_for_others(MPI_Comm world) {
                         fmt::join(ranks, ", "));
 }
 
-// Why the processes cannot exchange messages. Empty if they can.
+// Why the processes cannot exchange messages. Empty if they can. Guarded by runtime_mutex.
 std::string version_mismatch;
 
 void check_same_version() {
@@ -205,8 +204,8 @@ void check_same_version() {
     if (!version_mismatch.empty()) throw Error(CL_INVALID_OPERATION, version_mismatch);
 }
 
-// Throws an Error in all processes if their wire versions differ. Collective. It must be the first
-// communication in every version.
+// Throws an Error in all processes if their wire versions differ. Collective. In all versions of
+// the library, it must be the first communication.
 void compare_versions() {
     std::array<int, 2> bounds{wire_version, -wire_version};
     check_mpi(PMPI_Allreduce(MPI_IN_PLACE, bounds.data(), 2, MPI_INT, MPI_MIN, MPI_COMM_WORLD),
@@ -226,7 +225,7 @@ void compare_versions() {
     check_same_version();
 }
 
-// If processes never arrive, the others wait in MPI. This class then prints a message.
+// Logs a warning if processes wait in Runtime::begin() for others that do not call it.
 class MeetingWatch {
 public:
     MeetingWatch() {
@@ -394,8 +393,9 @@ std::vector<Unmatched> Runtime::unmatched() const {
     return mine;
 }
 
-// The progress thread continues, because messages may still end. In MPI_Finalize, MPICH calls back
-// without its locks. Therefore the progress thread and this thread must not both be in MPI.
+// The progress thread continues, because messages may still end. During MPI_Finalize, MPICH calls
+// attribute callbacks without its locks, so the progress thread and this thread must not both be in
+// MPI.
 template <typename Begin>
 void Runtime::complete(Begin &&begin) {
     MPI_Request request = MPI_REQUEST_NULL;

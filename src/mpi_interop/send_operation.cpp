@@ -126,8 +126,8 @@ private:
         return false;
     }
 
-    // Posts the header on the calling thread. If the receiver has it before its own command is
-    // called, no kernel is held back there.
+    // Posts the header on the calling thread. If it arrives before the program calls the receive,
+    // the receive's kernel need not be held back.
     void post_ordered() {
         step_ = Step::ordered;
         record()->chosen(Path::device, range_.size, 1);
@@ -141,7 +141,7 @@ private:
         leave_line();
     }
 
-    // Where the kernel leaves the bytes.
+    // Encodes a header that describes where the kernel puts the bytes.
     void encode_ordered() {
         MessageHeader header{range_.size, range_.size};
         ordered_->describe(header);
@@ -257,7 +257,7 @@ private:
         step_ = Step::blocks;
     }
 
-    // Returns false until the receiver has answered how it can receive the blocks.
+    // Returns false until the receiver has answered whether it can use the ring.
     bool try_begin_blocks() {
         if (near_) {
             const std::optional<bool> settled = peer_.comm->links().settled(*near_);
@@ -270,13 +270,13 @@ private:
         return true;
     }
 
-    // The payload is already behind the space for the header.
+    // The payload already follows the space for the header in `whole_`.
     void send_inlined() {
         encode({range_.size, 0, 0, CL_SUCCESS}, whole_);
         send_message(whole_, header_size + range_.size);
     }
 
-    // Sends an error message: the receiver gets no payload.
+    // Sends an error message in place of the message.
     void send_notice() {
         if (plain_) {
             give_up();
@@ -286,7 +286,8 @@ private:
         send_message(header_.data(), header_size);
     }
 
-    // A receiver of plain messages would mistake an error message for the payload.
+    // On a communicator with plain messages, the receiver would take an error message for the
+    // payload.
     void give_up() {
         log_warning(
             "a send to rank {} with tag {} sends nothing, because it failed: {}: {}. On a "
@@ -309,8 +310,8 @@ private:
         message_order().take_turn(turn());
     }
 
-    // Messages leave in the order in which their commands started, regardless of how long their
-    // copies take.
+    // Posts the message if it is its turn. The order of the messages is the order in which their
+    // commands started, regardless of how long their copies take.
     bool try_post() {
         if (!may_post()) {
             if (!is_ahead()) take_turn();
@@ -355,9 +356,9 @@ private:
     bool turn_taken_ = false;
     bool lined_up_ = false;
     bool posted_ = false;
-    MPI_Request request_ = MPI_REQUEST_NULL;  ///< posted by the calling thread
+    MPI_Request request_ = MPI_REQUEST_NULL;  ///< from post_ordered()
     std::uint64_t message_start_ns_ = 0;
-    /// Message in one piece: the payload, after the space for the header if not plain.
+    /// A message in one piece. If not plain, it begins with the space for the header.
     std::byte *whole_ = nullptr;
     DeviceCommand read_;
 };

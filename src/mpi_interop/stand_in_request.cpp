@@ -10,7 +10,7 @@ StandInRequest::StandInRequest() {
     auto state = std::make_unique<std::shared_ptr<State>>(state_);
     check_mpi(PMPI_Grequest_start(&query, &free, &cancel, state.get(), &handle_),
               "MPI_Grequest_start");
-    // MPI owns it until it calls free().
+    // MPI owns the state until it calls free().
     [[maybe_unused]] const auto *owned_by_mpi = state.release();
     ++count;
 }
@@ -45,7 +45,7 @@ int StandInRequest::query(void *state, MPI_Status *status) {
     State &s = **static_cast<std::shared_ptr<State> *>(state);
     const std::lock_guard lock(s.mutex);
     *status = s.status;  // includes the count and the cancelled flag
-    // Open MPI uses the member, and MPICH uses the return value.
+    // Open MPI takes the error from the member, MPICH from the return value.
     status->MPI_ERROR = s.error;
     return s.error;
 }

@@ -43,8 +43,7 @@ TraceClock::TraceClock() {
     PMPI_Comm_size(MPI_COMM_WORLD, &size);
     const bool wanted = trace::enabled();
     const std::string wrong = trace::start(rank, size);
-    // Each process only knows its own state. The processes agree whether all want a trace, and on
-    // the lowest rank that can't write one.
+    // The processes agree whether all want a trace, and on the lowest rank that can't write one.
     std::array<int, 2> least{wanted ? 1 : 0, wrong.empty() ? size : rank};
     check_mpi(PMPI_Allreduce(MPI_IN_PLACE, least.data(), 2, MPI_INT, MPI_MIN, MPI_COMM_WORLD),
               "MPI_Allreduce");

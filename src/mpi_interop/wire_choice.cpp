@@ -22,8 +22,7 @@ Wire from_attribute(void *value) {
     return static_cast<Wire>(reinterpret_cast<std::intptr_t>(value));
 }
 
-// MPI calls this function in every call that duplicates a communicator, including non-blocking
-// calls.
+// MPI calls this function when a communicator is duplicated, also without blocking.
 int copy_attribute(MPI_Comm, int, void *, void *value, void *copied, int *flag) {
     *static_cast<void **>(copied) = wire_of_duplicates ? to_attribute(*wire_of_duplicates) : value;
     *flag = 1;
