@@ -9,7 +9,7 @@
 
 namespace cldist {
 
-/// The arguments that commands have in common. Each check throws an Error with the code that the
+/// The arguments that all commands have. Each check throws an Error with the code that the public
 /// header documents.
 struct CommandArguments {
     cl_command_queue queue;
@@ -30,16 +30,17 @@ struct RangeArgument {
     std::size_t offset;
     std::size_t size;  ///< bytes of the message
     Direction direction;
-    /// If set, the requested region. check_command() then sets offset, size and strided.
+    /// The requested region, if any, from which check_command() sets offset, size and strided.
     std::optional<RectArguments> rect = std::nullopt;
     /// The layout of the bytes from `offset` on, unless they are contiguous.
     std::optional<RectRegion> strided = std::nullopt;
 
-    /// Bytes of the buffer from the first to the last byte.
+    /// Bytes from the first to the last byte of the range.
     [[nodiscard]] std::size_t extent() const { return strided ? strided->extent() : size; }
 };
 
-/// The bytes of a range in its buffer, from the first to the last. For a sub-buffer, in its parent.
+/// The first byte of a range and the end behind its last byte, in its buffer, or in the parent of a
+/// sub-buffer.
 struct Extent {
     cl_mem buffer;
     std::size_t begin;
@@ -47,9 +48,9 @@ struct Extent {
 };
 Extent extent_of(const RangeArgument &range);
 
-/// Makes all checks of clEnqueueReadBuffer and clEnqueueReadBufferRect, in their order. It does not
-/// check for a failed wait list, because the far end may need an error message. `in_place`: two
-/// ranges may overlap.
+/// Makes all checks of clEnqueueReadBuffer and clEnqueueReadBufferRect, in their order, except for
+/// a failed wait list: the far end may then need an error message. `in_place`: two ranges may
+/// overlap.
 QueueInfo check_command(const CommandArguments &command, std::span<RangeArgument> ranges,
                         bool in_place = false);
 

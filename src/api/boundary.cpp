@@ -8,7 +8,7 @@ void keep_error_message(const std::string &message) noexcept {
     try {
         per_thread<std::string>() = message;
     } catch (const std::bad_alloc &) {
-        // The message of the call before remains.
+        // The previous message remains.
     }
 }
 

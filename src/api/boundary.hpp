@@ -10,8 +10,8 @@
 
 namespace cldist {
 
-/// Throws an Error in a process that can't use the library. Call it before any other function of
-/// the library.
+/// Throws an Error in a child that was forked from a process with the library. Call it before any
+/// other function of the library.
 inline void refuse_forked_child() {
     if (in_forked_child())
         throw Error(
@@ -19,7 +19,7 @@ inline void refuse_forked_child() {
             "this process was forked from a process that uses the library, and can't use it");
 }
 
-/// Keeps the cause of the calling thread's last failed call.
+/// Stores the message of the calling thread's last failed call.
 void keep_error_message(const std::string &message) noexcept;
 [[nodiscard]] const char *last_error_message() noexcept;
 

@@ -26,7 +26,7 @@ using namespace cldist;
 
 namespace {
 
-/// A buffer, an offset, and the elements from there on. It replaces MPI's address.
+/// The elements from an offset in a buffer on. It replaces the address in MPI's calls.
 struct Place {
     cl_mem buffer;
     std::size_t offset;  ///< bytes
@@ -69,7 +69,7 @@ bool predefined(MPI_Datatype type) {
     return combiner == MPI_COMBINER_NAMED;
 }
 
-/// Returns the bytes from one element to the next. Throws an Error if commands do not accept the
+/// Returns the bytes from one element to the next. Throws an Error if collectives do not accept the
 /// type.
 std::size_t element_of(MPI_Datatype type) {
     if (type == MPI_DATATYPE_NULL)
@@ -121,7 +121,7 @@ Side side_of(const Place &place, std::size_t element, Direction direction) {
     return {{place.buffer, place.offset, bytes_of(place.count, element), direction}, {}};
 }
 
-/// The same for parts with counts and displacements.
+/// The same for kinds with counts and displacements.
 Side uneven_side_of(const Place &place, std::size_t element, int processes, Direction direction) {
     if (place.counts == nullptr || place.displacements == nullptr)
         throw Error(CL_INVALID_VALUE, "the array of counts or of displacements is NULL");
@@ -173,8 +173,8 @@ struct Call {
     Collective what;
     std::optional<Side> send{};
     std::optional<Side> recv{};
-    /// If both sides are in one buffer, this distance in bytes from recv to send means
-    /// MPI_IN_PLACE.
+    /// Both sides in one buffer mean MPI_IN_PLACE if the send side begins this many bytes after the
+    /// receive side.
     std::ptrdiff_t in_place_at = 0;
 };
 
@@ -210,8 +210,8 @@ std::vector<Span> parts_in_buffer(const Side &side) {
     return parts;
 }
 
-/// Returns true if no byte is both sent and received. The two ranges may overlap nevertheless,
-/// because parts may be in each other's gaps.
+/// Returns true if no byte is both sent and received. The ranges may overlap nevertheless, because
+/// parts may be in gaps of the other side.
 bool are_apart(const Side &a, const Side &b) {
     if (extent_of(a.range).buffer != extent_of(b.range).buffer) return true;
     const std::vector<Span> left = parts_in_buffer(a);
@@ -292,7 +292,7 @@ private:
                 side->parts};
     }
 
-    /// Returns true if a kernel may carry out the command in this process.
+    /// Returns true if a kernel of this process may carry out the command.
     [[nodiscard]] bool may_order(DeviceCollectives &devices) const {
         // In place, the result replaces elements that other work-groups have not read yet.
         if (call_.what.kind == CollectiveKind::reduce_scatter && is_in_place(call_)) return false;
@@ -307,7 +307,8 @@ private:
                devices.ready(resources, queue.queue);
     }
 
-    /// Enqueues a kernel that carries out the command if all processes do, and returns true.
+    /// Path device: enqueues a kernel that carries out the command if the kernels of all processes
+    /// may. Returns true if that is possible.
     bool run_ordered() {
         if (config().path != Path::device) return false;
         const auto line = call_.group.comm->collectives();
@@ -373,8 +374,7 @@ private:
         const Extent a = extent_of(send);
         const Extent b = extent_of(recv);
         if (a.buffer != b.buffer || a.begin >= b.end || b.begin >= a.end) return {};
-        // Use the program's buffer instead of the parent of a sub-buffer if it contains both
-        // ranges.
+        // If one range contains the other, use its buffer, which may be a sub-buffer.
         if (contains(b, a)) return recv;
         if (contains(a, b)) return send;
         const std::size_t begin = std::min(a.begin, b.begin);
@@ -402,7 +402,7 @@ private:
 
     const Call call_;
     std::vector<Mapping> mappings_;
-    std::vector<Extent> mapped_;  ///< of each mapping
+    std::vector<Extent> mapped_;  ///< one per mapping
 };
 
 void run(Call call) { CollectiveCall(std::move(call)).run(); }
@@ -416,7 +416,7 @@ void check_parts(std::size_t given, std::size_t got) {
                                 given, got));
 }
 
-// The entry points differ in the sides of a process and in the distance that means MPI_IN_PLACE.
+// These functions set the sides of this process and the distance that means MPI_IN_PLACE.
 
 void run_reduction(Call call, CollectiveKind kind, int root, const Place &send, const Place &recv,
                    MPI_Op op) {

@@ -18,7 +18,7 @@ void take_hints(MPI_Comm comm, MPI_Info info) {
     if (const auto runtime = Runtime::find()) runtime->communicators().note_wire(comm, *wire);
 }
 
-// `duplicate` is the MPI call.
+// `duplicate` calls MPI.
 template <typename Duplicate>
 int duplicate_with_hints(const char *call, MPI_Comm comm, MPI_Info info, Duplicate duplicate) {
     std::optional<WireOfDuplicates> wire;
@@ -42,7 +42,7 @@ int MPI_Comm_dup_with_info(MPI_Comm comm, MPI_Info info, MPI_Comm *newcomm) {
 }
 
 // MPI keeps a communicator until its operations end, but it does not know the library's pending
-// receives.
+// receives, so the library may free it later.
 int MPI_Comm_free(MPI_Comm *comm) {
     bool later = false;
     if (comm != nullptr && !in_forked_child())

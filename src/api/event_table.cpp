@@ -8,8 +8,8 @@
 namespace cldist {
 namespace {
 
-// Two checks of old events per new event keep up with any program. The limit is for platforms with
-// meaningless reference counts.
+// Two checks of old events per new event free events as fast as any program creates them. The limit
+// is for platforms with meaningless reference counts.
 constexpr int looks = 2;
 constexpr std::size_t most_entries = 65536;
 
@@ -48,8 +48,9 @@ EventTable::Records EventTable::find(cl_event event) const {
 }
 
 void EventTable::release_unused() {
-    std::list<Entry> let_go;  // freed without the lock, because an event may hold the last
-                              // reference to its queue and context
+    // Freed without the lock, because an event may hold the last reference to its queue and
+    // context.
+    std::list<Entry> let_go;
     const std::lock_guard lock(mutex_);
     for (auto at = entries_.begin(); at != entries_.end();) {
         const auto entry = at++;

@@ -12,14 +12,14 @@
 namespace cldist {
 
 /// The records of the events that users hold. OpenCL does not report when the user releases an
-/// event. Therefore the table holds a reference and checks whether it is the last one. It checks
-/// some old events with each new event, and all events in each round of the cleanup thread.
+/// event. Therefore the table holds a reference and checks whether it is the last one: for some old
+/// events with each new event, and for all events in each round of the cleanup thread.
 class EventTable {
 public:
     using Records = std::vector<std::shared_ptr<Record>>;
 
     void add(cl_event event, const std::vector<std::unique_ptr<Operation>> &operations);
-    /// Empty if the library did not create the event.
+    /// Returns no records if the library did not create the event.
     [[nodiscard]] Records find(cl_event event) const;
 
     /// Releases all events that only the table holds.
@@ -27,7 +27,8 @@ public:
 
 private:
     struct Entry {
-        /// Of the event's queue, which may be freed with the last event; see DeviceResources.
+        /// The device of the event's queue, which may be freed with its last event; see
+        /// DeviceResources.
         Device device;
         Event event;
         Records records;

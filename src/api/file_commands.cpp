@@ -66,8 +66,8 @@ public:
         drive(command, *wakeup);
     }
 
-    // If the command writes the file, its first copy can wait in the queue instead. A file with a
-    // lane needs the gate, because the command would otherwise block the lane while it waits.
+    // If the command writes the file, its first copy waits in the queue instead. A file with a lane
+    // needs the gate, because the command would otherwise block the lane while it waits.
     [[nodiscard]] bool needs_gate(bool has_mappings) const override {
         return has_mappings || arguments.num_events != 0 || range_.size == 0 ||
                !progress_thread().idle() || writes() || access_->lane() != nullptr;

@@ -6,7 +6,7 @@
 namespace cldist {
 namespace {
 
-// If a tool called PMPI_Init, this was already done.
+// Creates the Runtime, unless init_thread_below_tool() has done so when a tool called PMPI_Init.
 int begin_after(int code) {
     if (code == MPI_SUCCESS && !Runtime::requested_level())
         at_boundary("MPI_Init", [] {

@@ -11,10 +11,10 @@ inline constexpr bool redirects_calls = false;
 
 using InitThread = int(int *argc, char ***argv, int required, int *provided);
 
-/// A PMPI tool's MPI_Init_thread, or null. Set before the program's main function.
+/// A PMPI tool's MPI_Init_thread, or null. Set before main().
 extern InitThread *init_of_tool;
 
-/// A tool or a Fortran binding calls these functions when it calls PMPI_Init and PMPI_Init_thread.
+/// Replace PMPI_Init and PMPI_Init_thread for tools and Fortran bindings.
 int init_below_tool(int *argc, char ***argv);
 InitThread init_thread_below_tool;
 

@@ -25,7 +25,7 @@ struct Request {
     cl_device_id *device;
 };
 
-/// The devices of one process, and the identities by which other processes know them.
+/// The devices of one process and their identities.
 struct Devices {
     std::vector<cl_device_id> ids;
     std::vector<DeviceIdentity> identities;
@@ -158,7 +158,7 @@ private:
     std::vector<int> ranks_;
 };
 
-// Only the lowest rank prints the warning. CPU devices are skipped, because processes always share
+// Only the lowest rank logs the warning. CPU devices are skipped, because processes always share
 // the host's CPUs.
 void warn_of_sharing(const HostProcesses &host, const std::vector<std::size_t> &sharing,
                      const Devices &mine, std::size_t position) {

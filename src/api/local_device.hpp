@@ -15,13 +15,13 @@ using DeviceIdentity = std::string;
 /// Uses UUID or bus address. Without them, devices with equal names have equal identities.
 [[nodiscard]] DeviceIdentity identity_of(cl_device_id device);
 
-/// Numbers equal identities in one process's list, because two devices of one list are always
-/// different devices.
+/// Appends numbers to the identities in one process's list, because its devices always differ even
+/// if their identities are equal.
 void number_equal(std::vector<DeviceIdentity> &list);
 
-/// Chooses a device for each process of a host, in the order of its ranks. Returns positions in the
-/// lists. The chosen device is the first device that the fewest earlier processes took. Equal lists
-/// give round robin. Returns nothing for an empty list.
+/// Chooses a device for each process of a host, in the order of the ranks: the first device in its
+/// list that the fewest earlier processes took. Equal lists give round robin. Returns positions in
+/// the lists, and nothing for an empty list.
 std::vector<std::optional<std::size_t>> choose_devices(
     const std::vector<std::vector<DeviceIdentity>> &lists);
 

@@ -47,7 +47,7 @@ public:
         arguments = command;
         queue = check_parts(command, parts);
         runtime_ = Runtime::current();
-        // Gives earlier failed commands their positions in the message order.
+        // Earlier failed commands take their positions in the message order first.
         runtime_->progress_thread().note_failures();
         comm_ = runtime_->communicators().find(comm);
         for (const Part &part : parts) check_rank(part.peer, part.range.direction, *comm_);
@@ -64,8 +64,8 @@ public:
     void run() {
         if (may_use_kernels() && (run_ordered() || run_by_kernel())) return;
         const auto no_peer = [](const Part &part) { return part.peer.rank == MPI_PROC_NULL; };
-        // A command without peers only has its position in the queue, which the program sees by
-        // wait list or event.
+        // Without peers, the command's only effect is its position in the queue, which the program
+        // can observe only by a wait list or an event.
         if (arguments.blocking == CL_FALSE && arguments.num_events == 0 &&
             arguments.event == nullptr && std::all_of(parts_.begin(), parts_.end(), no_peer))
             return;
@@ -84,8 +84,8 @@ public:
         drive(command, caller_driver());
     }
 
-    // If no other command of the library is in flight, the copies wait in the queue instead. The
-    // program can't see the difference.
+    // If no other command of the library is in flight, the copies wait in the queue instead, which
+    // the program can't distinguish.
     [[nodiscard]] bool needs_gate(bool /*has_mappings*/) const override {
         return arguments.num_events != 0 || !progress_thread().idle() ||
                std::any_of(parts_.begin(), parts_.end(), [](const Part &part) {
@@ -136,8 +136,8 @@ bool MessageCall::may_map_part(const Part &part) const {
     return rank != MPI_PROC_NULL && may_map(part.range, *resources, advice);
 }
 
-// Returns true if the queue should copy the range to or from memory of the library. Waiting
-// commands may use as much of this memory as is kept when unused.
+// Returns true if the queue should copy the range to or from memory of the library. Such memory of
+// pending commands is limited to the amount that the pool keeps when it is unused.
 bool MessageCall::may_copy(const Part &part) const {
     const RangeArgument &range = part.range;
     if (part.peer.rank == MPI_PROC_NULL || range.strided) return false;
@@ -147,7 +147,7 @@ bool MessageCall::may_copy(const Part &part) const {
     if (!plan_copying(resources->host_memory(), same_host, ring, range.size,
                       resources->advice(message_route(same_host)), config()))
         return false;
-    // If a message is shorter than its receive, the rest is read from the buffer.
+    // If a message is shorter than its receive, the host reads the rest from the buffer.
     if (range.direction == Direction::recv &&
         (query<cl_mem_flags>(range.buffer, CL_MEM_FLAGS).value_or(CL_MEM_HOST_WRITE_ONLY) &
          CL_MEM_HOST_WRITE_ONLY) != 0)
@@ -155,7 +155,7 @@ bool MessageCall::may_copy(const Part &part) const {
     return resources->staging().bytes_lent() + range.size <= config().staging_keep.value;
 }
 
-// Maps parts, or else copies them to memory of the library.
+// Chooses for each part a mapping, a copy through memory of the library, or neither.
 std::span<Mapping> MessageCall::make_mappings(Drives driver) {
     const bool in_queue = driver == Drives::caller_in_queue;
     // A read of a small range takes one command. Mapping and unmapping take two. The host packs
@@ -183,7 +183,7 @@ std::span<Mapping> MessageCall::make_mappings(Drives driver) {
     return mappings_;
 }
 
-// Null if the part has no mapping, or if the platform refused it.
+// Returns null if the part has no mapping or the platform refused it.
 const Mapping *MessageCall::mapping_of(const Part &part) const {
     const auto at = std::find(mapped_.begin(), mapped_.end(), &part);
     if (at == mapped_.end()) return nullptr;
@@ -215,7 +215,7 @@ Operations MessageCall::make_operations(Drives drives) const {
     return operations;
 }
 
-// Without the parts from and to MPI_PROC_NULL.
+// The parts whose peer is not MPI_PROC_NULL.
 std::span<const Part> MessageCall::parts_with_peer() const {
     std::span<const Part> parts = parts_;
     if (parts.front().peer.rank == MPI_PROC_NULL) parts = parts.subspan(1);
@@ -240,7 +240,7 @@ bool MessageCall::may_use_kernels() const {
     });
 }
 
-// Returns what the kernel needs. Null if some of it is not free.
+// Reserves the slot and the landing memory of a part's kernel. Returns null if none is free.
 std::unique_ptr<OrderedCommand> MessageCall::reserve(const Part &part,
                                                      OrderedCommand::Position position) const {
     const int rank = part.peer.rank;
@@ -256,9 +256,9 @@ DeviceRange MessageCall::range_of(const Part &part) const {
     return {resources, Mem::share(buffer), offset, part.range.size, nullptr, {}};
 }
 
-// Enqueues the command with a kernel for the send, and returns true if that is possible. The
-// message takes its position in the message order when the command starts. The receiver's host
-// copies the bytes when they have arrived, so no kernel waits.
+// Path kernel: enqueues the command with a kernel for the send, and returns true if that is
+// possible. The message takes its position in the message order when the command starts. The
+// receiver's host copies the bytes after their arrival, so no kernel waits.
 bool MessageCall::run_by_kernel() {
     const Part &first = parts_with_peer().front();
     std::unique_ptr<OrderedCommand> sending;
@@ -291,7 +291,7 @@ bool MessageCall::may_order() const {
            may_wait_in_kernel(queue, arguments, comm_->handle());
 }
 
-// Enqueues kernels that move the messages, and returns true if that is possible.
+// Path device: enqueues kernels that move the messages, and returns true if that is possible.
 bool MessageCall::run_ordered() {
     if (!may_order()) return false;
     std::vector<std::unique_ptr<OrderedCommand>> reserved;
@@ -300,7 +300,8 @@ bool MessageCall::run_ordered() {
         if (reserved.back() == nullptr) return false;
     }
     const std::lock_guard lock(enqueueing_on(queue.queue));
-    // This command gets its position in the message order now. Earlier ones may still wait for it.
+    // This command takes its position in the message order now, so all earlier commands must have
+    // taken theirs.
     if (!progress_thread().positions_taken()) return false;
     try {
         enqueue_ordered(reserved);
@@ -361,8 +362,8 @@ void MessageCall::enqueue_ordered(std::vector<std::unique_ptr<OrderedCommand>> &
     if (event) *arguments.event = event.give();
 }
 
-// Takes the message of a receive if it arrives within that time. If a kernel of the sender moves
-// it, the receive's kernel may wait for that kernel.
+// Takes the receive's message if it arrives within the time. If a kernel of the sender moves the
+// bytes, lets the receive's kernel take them.
 std::optional<MatchedMessage> MessageCall::find_ordered(const Part &part, OrderedCommand &ordered,
                                                         std::uint64_t patience_ns) const {
     const MessagePattern pattern{comm_, part.peer.rank, part.peer.tag};

@@ -1,4 +1,4 @@
-/// Wraps MPI calls of the program through the PMPI interface. The library implements the calls with
+/// Wraps the program's MPI calls through the PMPI interface. The library implements calls with
 /// MPI_CL_MEM. All other calls go to MPI after one comparison.
 
 #include <algorithm>
@@ -28,13 +28,11 @@
 
 using namespace cldist;
 
-// For functions that ordinary calls do not use.
 #define CLDIST_COLD [[gnu::cold, gnu::noinline]]
 
 namespace {
 
 // ---- Errors
-// ----------------------------------------------------------------------------------------------------------
 
 // Calls the error handler that MPI would call.
 int raise(const char *call, MPI_Comm comm, const Status &status) {
@@ -74,7 +72,6 @@ Error wrong_argument(int mpi_error, std::string message) {
 }
 
 // ---- Messages of host memory
-// -----------------------------------------------------------------------------------------
 
 /// A range of the program's memory.
 struct HostMemory {
@@ -125,8 +122,8 @@ void tell_status(MPI_Status *status, const Record &record) {
     set_status(written, state.peer, state.tag, static_cast<MPI_Count>(state.bytes));
 }
 
-// For a call that adds messages to the message order. Earlier failed commands first get their
-// positions.
+// For calls that add messages to the message order. Earlier failed commands take their positions
+// first.
 std::shared_ptr<Runtime> runtime_for_messages() {
     std::shared_ptr<Runtime> runtime = Runtime::current_in_mpi_call();
     runtime->progress_thread().note_failures();
@@ -210,7 +207,6 @@ CLDIST_COLD int host_sendrecv(const char *call, const HostMemory &out, const Pee
 }
 
 // ---- Probing
-// ---------------------------------------------------------------------------------------------------------
 
 /// The arguments of a probe.
 struct ProbeArguments {
@@ -224,7 +220,7 @@ struct ProbeArguments {
 
 // Returns true if MPI alone determines the result of a probe.
 bool quiet(int source) { return message_order().quiet() || source == MPI_PROC_NULL; }
-// The same for a matching probe, whose message may have been probed before.
+// The same for a matching probe, whose message may have a marked status.
 bool quiet_taking(int source) { return quiet(source) && !probed_messages().any_to_note(); }
 
 std::optional<MatchedMessage> find(const ProbeArguments &probe, const MessagePattern &pattern) {
@@ -236,7 +232,7 @@ std::optional<MatchedMessage> find(const ProbeArguments &probe, const MessagePat
     }
 }
 
-// Returns MPI's handle or a substitute for the message.
+// Sets `handle` to MPI's handle of the message or to a substitute.
 void hand_out(MPI_Comm comm, MatchedMessage &message, MPI_Message *handle) {
     const bool plain = wire_of(comm) == Wire::plain;
     const bool substituted = !plain && probed_messages().to_substitute(message.bytes);
@@ -244,8 +240,8 @@ void hand_out(MPI_Comm comm, MatchedMessage &message, MPI_Message *handle) {
     probed_messages().note_handle(*handle, plain);
 }
 
-// Messages for pending receives are hidden from the probe. Messages that were put back are visible.
-// MPI reports invalid arguments.
+// Probes while the library has pending receives or messages that were put back. Messages for
+// pending receives are hidden. MPI reports invalid arguments.
 CLDIST_COLD int probe_beside_receives(const ProbeArguments &probe, int *flag, MPI_Message *handle,
                                       MPI_Status *status) {
     int code = MPI_SUCCESS;
@@ -296,9 +292,8 @@ CLDIST_COLD int host_get_count(const char *call, const MPI_Status *status, Count
 }
 
 // ---- Messages that MPI_Mprobe took
-// -------------------------------------------------------------------------------------
 
-// Completes the handle of a message that was already received.
+// Receives the substitute and drops it, because the message was already received.
 void discard(MPI_Message *handle, SubstitutedMessage &substituted) {
     std::vector<std::byte> copy(substituted.content.size());
     check_mpi(
@@ -402,7 +397,8 @@ CLDIST_COLD int host_imrecv(const char *call, const HostMemory &memory, MPI_Mess
     });
 }
 
-// With another datatype the program receives the substitute. Only source and tag must be replaced.
+// Receives a substitute with another datatype than MPI_CL_MEM. Only source and tag must be
+// replaced.
 template <typename Receive>
 int receive_substitute(MPI_Message *handle, MPI_Status *status, Receive &&receive) {
     auto substituted = probed_messages().take_substituted(*handle);
@@ -417,7 +413,6 @@ int receive_substitute(MPI_Message *handle, MPI_Status *status, Receive &&receiv
 }
 
 // ---- Requests in MPICH
-// -------------------------------------------------------------------------------------------------
 
 #ifdef MPICH_VERSION
 // In MPICH (4.0 to 4.2), MPI_Waitall ends the program if the array contains an incomplete
@@ -445,7 +440,6 @@ CLDIST_COLD int waitall_without_null(int count, MPI_Request *requests, MPI_Statu
 #endif
 
 // ---- Messages of commands that other receives take
-// ---------------------------------------------------------------------
 
 // Returns true if the datatype stores its values from the start of the receive's memory, and if the
 // count covers the beginning of a header.
@@ -460,8 +454,8 @@ bool holds_header(MPI_Datatype datatype, Count count) {
 }
 
 CLDIST_COLD void report_header(const char *call, int code, const MPI_Status &status) {
-    // The memory may already have contained a header. For a truncated message, MPI need not report
-    // the bytes.
+    // The memory may contain an older header. For a truncated message, MPI need not report the
+    // bytes.
     if (code == MPI_SUCCESS && bytes_of(status) < header_size) return;
     log_error(
         "{}: the message from rank {} with tag {} was sent by a cldist command. Its receiver must "
@@ -475,8 +469,7 @@ CLDIST_COLD void report_header(const char *call, int code, const MPI_Status &sta
         call, status.MPI_SOURCE, status.MPI_TAG, header_size);
 }
 
-// Returns true if the receive has written to its memory. A header with its payload may be
-// truncated.
+// Returns true if the receive has written to its memory. The message may have been truncated.
 bool wrote(int code) {
     if (code == MPI_SUCCESS) return true;
     int error_class = code;
@@ -499,9 +492,8 @@ int received(const char *call, const void *memory, Count count, MPI_Datatype dat
 }
 
 // ---- A Sendrecv of two kinds
-// -------------------------------------------------------------------------------------------
 
-// The library's part and MPI's part move at the same time.
+// Runs the library's part while MPI's part is in flight.
 template <typename Own>
 int beside(MPI_Request plain, MPI_Status *status, Own &&own) {
     const int own_code = own();
@@ -559,9 +551,9 @@ int MPI_Improbe(int source, int tag, MPI_Comm comm, int *flag, MPI_Message *mess
 }
 
 #ifdef MPICH_VERSION
-// In MPI_Finalize, MPICH (4.0) stops using its locks before it deletes the attributes of
-// MPI_COMM_SELF, which end the library in other MPI libraries. An MPI call of another thread at
-// that time releases a lock that is not held any more, and the program ends.
+// Other MPI libraries end this library when they delete the attributes of MPI_COMM_SELF. MPICH
+// (4.0) stops using its locks before it deletes them. If another thread is in an MPI call at that
+// time, the call releases a lock that is not held, and the program ends.
 int MPI_Finalize() {
     try {
         Runtime::finish();

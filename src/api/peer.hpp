@@ -10,8 +10,8 @@ struct PeerArgument {
     int tag;
 };
 
-/// Check the rank and the tag of a message in `direction`. A command checks the ranks of all its
-/// messages first.
+/// Check the rank and the tag of a message in `direction`. Throw an Error. A command checks the
+/// ranks of all its messages before the tags.
 void check_rank(const PeerArgument &peer, Direction direction, const Communicator &comm);
 void check_tag(const PeerArgument &peer, Direction direction, int max_tag);
 

@@ -7,10 +7,10 @@
 ///   MPI_X   becomes a tool's MPI_X if a tool defines it, otherwise this library's.
 ///   PMPI_X  becomes this library's MPI_X.
 /// A call then passes the tool, this library and the MPI library, in this order. MPI_Init passes
-/// this library first, which requests MPI_THREAD_MULTIPLE from the tool. Some tools look up
-/// PMPI_Init with dlsym.
+/// this library first, which requests MPI_THREAD_MULTIPLE from the tool, because some tools find
+/// PMPI_Init with dlsym and bypass the replaced addresses.
 ///
-/// The MPI library and this project's other libraries keep their addresses.
+/// The addresses in the MPI library and in this project's other libraries are not replaced.
 ///
 /// With CLDIST_TRACE, it also replaces the calls that launch kernels, to show the kernels in the
 /// trace. An object that calls clTraceEvent chooses itself what the trace shows.
@@ -55,8 +55,8 @@ const void *home_of(const void *function) {
     if (function == nullptr || dladdr1(function, &info, &found, RTLD_DL_SYMENT) == 0)
         return nullptr;
     const auto *const symbol = static_cast<const ElfW(Sym) *>(found);
-    // A program that is not position-independent has such a symbol for its jump to another object's
-    // function.
+    // In a program that is not position-independent, an undefined symbol may be a jump to another
+    // object's function.
     return symbol != nullptr && symbol->st_shndx == SHN_UNDEF ? nullptr : info.dli_fbase;
 }
 
@@ -68,8 +68,8 @@ public:
         if (dladdr(&place, &info) == 0) return;
         self_ = info.dli_fbase;
         program_ = dlopen(nullptr, RTLD_LAZY);
-        // If this library was loaded later for one object, it leaves the program's calls alone. If
-        // the program has a jump to the function, home_of() returns null.
+        // If this library was loaded later for another object, the program's calls are not
+        // redirected. If the program has a jump to the function, home_of() returns null.
         const void *const linked = dlsym(program_, "clDistInit");
         if (linked == nullptr || (home_of(linked) != self_ && home_of(linked) != nullptr)) return;
         self_handle_ = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
@@ -109,7 +109,7 @@ public:
         }
         std::map<ElfW(Sxword), std::uintptr_t> value;
         for (; dynamic->d_tag != DT_NULL; ++dynamic) value[dynamic->d_tag] = dynamic->d_un.d_val;
-        // The loader has replaced offsets by addresses, except on some CPU architectures.
+        // The loader has replaced offsets with addresses, except on some CPU architectures.
         const auto address = [&](ElfW(Sxword) tag) {
             return value[tag] < object.dlpi_addr ? object.dlpi_addr + value[tag] : value[tag];
         };
@@ -161,7 +161,7 @@ private:
         if (wanted != 0 && *place != wanted) write(place, wanted);
     }
 
-    // Makes memory that the loader has protected writable for the write.
+    // Makes memory writable for the write if the loader has protected it.
     void write(std::uintptr_t *place, std::uintptr_t value) const {
         const auto address = std::bit_cast<std::uintptr_t>(place);
         const bool is_protected = address >= begin_ && address < end_;
@@ -177,7 +177,7 @@ private:
         void *profiling = nullptr;  ///< replaces PMPI_X
     };
 
-    // Returns null if no tool defines the function.
+    // Returns a tool's function, or null if no tool defines it.
     void *tools(const char *name) const {
         for (void *const found : {dlsym(program_, name), dlsym(RTLD_NEXT, name)}) {
             const void *const home = home_of(found);
@@ -208,7 +208,7 @@ private:
     const void *mpi_ = nullptr;
     const void *opencl_ = nullptr;
     bool has_trace_ = false;
-    bool traces_ = false;       ///< whether the current object's kernels are added to the trace
+    bool traces_ = false;       ///< the current object's kernels are added to the trace
     std::uintptr_t begin_ = 0;  ///< range that the loader has protected in the current object
     std::uintptr_t end_ = 0;
     std::map<std::string, Targets> targets_;

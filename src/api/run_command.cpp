@@ -35,7 +35,7 @@ void enqueue(CheckedCall &call) {
     start_when_ready(call, call.make_operations(Drives::progress_thread), std::move(bridge));
 }
 
-// The progress thread gives the far end an error message.
+// Lets the progress thread send the error message that the far end waits for.
 Status leave_failure(const CheckedCall &call, std::unique_ptr<Bridge> bridge) {
     const Status failure = failed_wait();
     auto command = std::make_unique<Command>(call.make_operations(Drives::progress_thread),

@@ -12,7 +12,7 @@
 namespace cldist {
 
 std::shared_ptr<DeviceResources> resources_of(QueueInfo &queue, std::span<const cl_mem> buffers) {
-    // Use the parent of a sub-buffer, because the program may hold the parent longer.
+    // Use the parent of a sub-buffer, because it may live longer.
     std::array<cl_mem, 2> whole{};
     std::transform(buffers.begin(), buffers.end(), whole.begin(), [](cl_mem buffer) {
         const cl_mem parent = query<cl_mem>(buffer, CL_MEM_ASSOCIATED_MEMOBJECT).value_or(nullptr);
@@ -95,7 +95,7 @@ Status failed_wait() {
 
 void end_mappings(const QueueInfo &queue, std::span<const Mapping> mappings, bool written) {
     const std::vector<Event> unmapped = enqueue_unmap(queue, nullptr, mappings);
-    // Only writes must wait. A CPU device writes to its own memory directly.
+    // Only writes must wait. On a CPU device the mapping is the device's memory.
     if (!unmapped.empty() && written && !queue.is_cpu) wait_for(unmapped.back().get());
 }
 

@@ -60,11 +60,12 @@ std::vector<cl_transfer_stage> stages_of(const std::vector<Record::State> &state
     return stages;
 }
 
-// The records of a command describe a send, a receive, a send and a receive, a file, a collective,
-// or an MPI request.
+// `records` belong to one command: a send, a receive, a send and a receive, a file transfer, a
+// collective, or an MPI request.
 void answer(cl_event event, const EventTable::Records &records, cl_transfer_info param,
             const Answer &out) {
-    // The kernel of a device-ordered command ends before the progress thread notices.
+    // A device-ordered command's event completes with its kernel, before the progress thread
+    // notices.
     if (query<cl_command_type>(event, CL_EVENT_COMMAND_TYPE) == CL_COMMAND_NDRANGE_KERNEL &&
         execution_status(event) == CL_COMPLETE)
         for (Backoff backoff; !std::all_of(records.begin(), records.end(),
@@ -112,9 +113,9 @@ void answer(cl_event event, const EventTable::Records &records, cl_transfer_info
     }
 }
 
-// The platform's profiling clock may have another zero than the host's clock. The host sees the
-// callback shortly after the command's end, so the smallest observed difference is the best
-// estimate.
+// Converts a time of the platform's profiling clock, which may start at another time than the
+// host's clock. Callbacks run shortly after a command's end, so the smallest observed difference is
+// the best estimate of the offset.
 std::uint64_t host_time(std::uint64_t device_ns, std::uint64_t device_end_ns) {
     static std::mutex mutex;
     static std::int64_t smallest = INT64_MAX;
