@@ -9,8 +9,7 @@
 
 namespace cldist {
 
-/// The arguments that all commands have. Each check throws an Error with the code that the public
-/// header documents.
+/// The arguments of every command. Each check throws an Error with the code in the public header.
 struct CommandArguments {
     cl_command_queue queue;
     cl_bool blocking;
@@ -39,8 +38,7 @@ struct RangeArgument {
     [[nodiscard]] std::size_t extent() const { return strided ? strided->extent() : size; }
 };
 
-/// The first byte of a range and the end behind its last byte, in its buffer, or in the parent of a
-/// sub-buffer.
+/// The first and past-the-end byte of a range, in its buffer or in the parent of a sub-buffer.
 struct Extent {
     cl_mem buffer;
     std::size_t begin;
@@ -49,8 +47,7 @@ struct Extent {
 Extent extent_of(const RangeArgument &range);
 
 /// Makes all checks of clEnqueueReadBuffer and clEnqueueReadBufferRect, in their order, except for
-/// a failed wait list: the far end may then need an error message. `in_place`: two ranges may
-/// overlap.
+/// a failed wait list: the far end may need an error message then. `in_place`: ranges may overlap.
 QueueInfo check_command(const CommandArguments &command, std::span<RangeArgument> ranges,
                         bool in_place = false);
 

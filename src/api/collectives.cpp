@@ -69,8 +69,7 @@ bool predefined(MPI_Datatype type) {
     return combiner == MPI_COMBINER_NAMED;
 }
 
-/// Returns the bytes from one element to the next. Throws an Error if collectives do not accept the
-/// type.
+/// Returns the bytes from one element to the next. Throws an Error if collectives refuse the type.
 std::size_t element_of(MPI_Datatype type) {
     if (type == MPI_DATATYPE_NULL)
         throw Error(CL_INVALID_MPI_DATATYPE, "the datatype is MPI_DATATYPE_NULL");
@@ -173,8 +172,7 @@ struct Call {
     Collective what;
     std::optional<Side> send{};
     std::optional<Side> recv{};
-    /// Both sides in one buffer mean MPI_IN_PLACE if the send side begins this many bytes after the
-    /// receive side.
+    /// MPI_IN_PLACE: the send side begins this many bytes after the receive side, in one buffer.
     std::ptrdiff_t in_place_at = 0;
 };
 

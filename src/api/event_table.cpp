@@ -48,8 +48,7 @@ EventTable::Records EventTable::find(cl_event event) const {
 }
 
 void EventTable::release_unused() {
-    // Freed without the lock, because an event may hold the last reference to its queue and
-    // context.
+    // Freed without the lock: an event may hold the last reference to its queue and context.
     std::list<Entry> let_go;
     const std::lock_guard lock(mutex_);
     for (auto at = entries_.begin(); at != entries_.end();) {

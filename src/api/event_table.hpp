@@ -27,8 +27,7 @@ public:
 
 private:
     struct Entry {
-        /// The device of the event's queue, which may be freed with its last event; see
-        /// DeviceResources.
+        /// The device of the event's queue, which the last event may free; see DeviceResources.
         Device device;
         Event event;
         Records records;

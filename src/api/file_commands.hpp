@@ -14,8 +14,7 @@ struct FileCommand {
     RangeArgument range;  ///< its size is 0 if the access determines the size
 };
 
-/// Checks the file's arguments and creates the access to the file. May change `size`. Throws an
-/// Error.
+/// Checks the file's arguments and creates the access. May change `size`. Throws an Error.
 using MakeFileAccess = std::function<std::shared_ptr<FileAccess>(std::size_t &size)>;
 
 /// The body of the C entry point `call`. Checks the arguments, enqueues the command or runs it if

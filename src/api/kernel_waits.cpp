@@ -23,8 +23,7 @@ bool has_fatal_errors(MPI_Comm comm) {
 bool may_wait_in_kernel(const QueueInfo &queue, const CommandArguments &arguments, MPI_Comm comm) {
     if (!queue.in_order || config().on_error == OnError::event || !has_fatal_errors(comm))
         return false;
-    // A user event or an unfinished command of the library may depend on later calls of the
-    // program.
+    // User events and unfinished commands of the library may depend on later calls.
     const std::span<const cl_event> events = arguments.events();
     return std::all_of(events.begin(), events.end(), [](cl_event event) {
         const cl_int status = execution_status(event);

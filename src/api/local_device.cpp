@@ -41,8 +41,7 @@ void check_communicator(MPI_Comm comm) {
                     "the communicator is an inter-communicator; expected an intra-communicator");
 }
 
-// Finds the platforms to search. An invalid handle must not reach clGetDeviceIDs, which would
-// dereference it.
+// Finds the platforms to search. clGetDeviceIDs would dereference an invalid handle.
 std::vector<cl_platform_id> platforms_asked_for(cl_platform_id platform) {
     cl_uint count = 0;
     // A loader without platforms returns an error.

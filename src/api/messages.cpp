@@ -55,7 +55,7 @@ public:
             check_tag(part.peer, part.range.direction, runtime_->max_tag());
         resources = resources_of(
             queue, {std::array{parts.front().range.buffer, parts.back().range.buffer}});
-        // Builds the kernels here. On the progress thread, the build would block all other
+        // Builds the kernels here, because a build on the progress thread would block other
         // transfers.
         for (const Part &part : parts)
             if (part.range.strided && !may_map_part(part)) resources->rect_kernels();
@@ -158,8 +158,8 @@ bool MessageCall::may_copy(const Part &part) const {
 // Chooses for each part a mapping, a copy through memory of the library, or neither.
 std::span<Mapping> MessageCall::make_mappings(Drives driver) {
     const bool in_queue = driver == Drives::caller_in_queue;
-    // A read of a small range takes one command. Mapping and unmapping take two. The host packs
-    // strided ranges.
+    // Reading a small range takes one command, mapping and unmapping two. The host packs strided
+    // ranges.
     const std::size_t copied = in_queue ? largest_copied(resources->host_memory(), config()) : 0;
     const auto flags_of = [](const RangeArgument &range) -> cl_map_flags {
         // Not CL_MAP_WRITE_INVALIDATE_REGION, because a message may be shorter than its receive.
@@ -284,8 +284,7 @@ bool MessageCall::run_by_kernel() {
     return true;
 }
 
-// Returns true if kernels may wait for the messages. A kernel cannot fail its event, so errors must
-// be fatal.
+// Returns true if kernels may wait for the messages. See may_wait_in_kernel().
 bool MessageCall::may_order() const {
     return config().path == Path::device && comm_->links().devices()->may_wait() &&
            may_wait_in_kernel(queue, arguments, comm_->handle());
@@ -300,8 +299,7 @@ bool MessageCall::run_ordered() {
         if (reserved.back() == nullptr) return false;
     }
     const std::lock_guard lock(enqueueing_on(queue.queue));
-    // This command takes its position in the message order now, so all earlier commands must have
-    // taken theirs.
+    // This command takes its position in the message order now, so earlier ones must have theirs.
     if (!progress_thread().positions_taken()) return false;
     try {
         enqueue_ordered(reserved);

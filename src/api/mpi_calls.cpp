@@ -122,8 +122,7 @@ void tell_status(MPI_Status *status, const Record &record) {
     set_status(written, state.peer, state.tag, static_cast<MPI_Count>(state.bytes));
 }
 
-// For calls that add messages to the message order. Earlier failed commands take their positions
-// first.
+// For calls that add messages to the message order. Earlier failed commands take positions first.
 std::shared_ptr<Runtime> runtime_for_messages() {
     std::shared_ptr<Runtime> runtime = Runtime::current_in_mpi_call();
     runtime->progress_thread().note_failures();
@@ -262,8 +261,7 @@ CLDIST_COLD int probe_beside_receives(const ProbeArguments &probe, int *flag, MP
     return failure == MPI_SUCCESS ? code : failure;
 }
 
-// The message that MPI_Mprobe matched may be a header. MPI_Get_count must then report the payload's
-// size.
+// The message that MPI_Mprobe matched may be a header, but MPI_Get_count must report the payload.
 CLDIST_COLD int after_mprobe(const char *call, MPI_Comm comm, MPI_Message *handle,
                              MPI_Status &status) {
     return at_mpi_boundary(call, comm, [&] {
@@ -397,8 +395,7 @@ CLDIST_COLD int host_imrecv(const char *call, const HostMemory &memory, MPI_Mess
     });
 }
 
-// Receives a substitute with another datatype than MPI_CL_MEM. Only source and tag must be
-// replaced.
+// Receives a substitute with a datatype other than MPI_CL_MEM, and corrects source and tag.
 template <typename Receive>
 int receive_substitute(MPI_Message *handle, MPI_Status *status, Receive &&receive) {
     auto substituted = probed_messages().take_substituted(*handle);
@@ -454,8 +451,7 @@ bool holds_header(MPI_Datatype datatype, Count count) {
 }
 
 CLDIST_COLD void report_header(const char *call, int code, const MPI_Status &status) {
-    // The memory may contain an older header. For a truncated message, MPI need not report the
-    // bytes.
+    // The memory may contain an older header. MPI need not report the bytes of a truncated message.
     if (code == MPI_SUCCESS && bytes_of(status) < header_size) return;
     log_error(
         "{}: the message from rank {} with tag {} was sent by a cldist command. Its receiver must "

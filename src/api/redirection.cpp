@@ -13,7 +13,7 @@
 /// The addresses in the MPI library and in this project's other libraries are not replaced.
 ///
 /// With CLDIST_TRACE, it also replaces the calls that launch kernels, to show the kernels in the
-/// trace. An object that calls clTraceEvent chooses itself what the trace shows.
+/// trace, except in objects that call clTraceEvent themselves.
 
 #include <dlfcn.h>
 #include <link.h>
@@ -55,8 +55,7 @@ const void *home_of(const void *function) {
     if (function == nullptr || dladdr1(function, &info, &found, RTLD_DL_SYMENT) == 0)
         return nullptr;
     const auto *const symbol = static_cast<const ElfW(Sym) *>(found);
-    // In a program that is not position-independent, an undefined symbol may be a jump to another
-    // object's function.
+    // In a program that is not position-independent, `function` may be a jump to another object.
     return symbol != nullptr && symbol->st_shndx == SHN_UNDEF ? nullptr : info.dli_fbase;
 }
 

@@ -51,8 +51,7 @@ public:
     std::shared_ptr<DeviceResources> resources;
 };
 
-/// Submits a command with `operations` and `bridge` to the progress thread, and sets the call's
-/// event.
+/// Submits the command to the progress thread and sets the call's event. `bridge` is the call's.
 void start_when_ready(const CheckedCall &call, Operations operations,
                       std::unique_ptr<Bridge> bridge);
 

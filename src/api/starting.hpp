@@ -35,8 +35,8 @@ std::mutex &enqueueing_on(cl_command_queue queue);
 
 /// Waits for the event. Returns true if it succeeded.
 bool wait_for(cl_event event);
-/// The same for the start of a blocking command, including its mappings. Meanwhile the stall report
-/// lists `records`.
+/// The same for a blocking command's start and mappings. The stall report lists `records`
+/// meanwhile.
 bool wait_for_start(const Start &start, std::span<const std::shared_ptr<Record>> records);
 /// The status of a command whose wait failed.
 Status failed_wait();

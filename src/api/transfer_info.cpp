@@ -64,8 +64,7 @@ std::vector<cl_transfer_stage> stages_of(const std::vector<Record::State> &state
 // collective, or an MPI request.
 void answer(cl_event event, const EventTable::Records &records, cl_transfer_info param,
             const Answer &out) {
-    // A device-ordered command's event completes with its kernel, before the progress thread
-    // notices.
+    // A device-ordered command's event completes before the progress thread notices.
     if (query<cl_command_type>(event, CL_EVENT_COMMAND_TYPE) == CL_COMMAND_NDRANGE_KERNEL &&
         execution_status(event) == CL_COMPLETE)
         for (Backoff backoff; !std::all_of(records.begin(), records.end(),
@@ -85,8 +84,7 @@ void answer(cl_event event, const EventTable::Records &records, cl_transfer_info
     const bool receives = records.back()->direction != Direction::send;
 
     switch (param) {
-        // A transfer that has ended, or had nothing to do, may still wait for its turn in the
-        // queue.
+        // A transfer that has ended, or had nothing to do, may still wait in the queue.
         case CL_TRANSFER_STATUS:
             if (!status.ok()) return out.give<cl_int>(status.code);
             return out.give<cl_int>(phase == CL_COMPLETE ? execution_status(event) : phase);

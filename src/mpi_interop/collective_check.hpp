@@ -33,8 +33,7 @@ struct CallSummary {
 /// (CLDIST_CHECK). Must not be moved.
 class CollectiveCheck {
 public:
-    /// `given` and `got` are the bytes that this process sends to each process and expects from
-    /// each process.
+    /// `given` and `got`: the bytes that this process sends to and expects from each process.
     CollectiveCheck(const Collective &what, const std::vector<std::size_t> &given,
                     const std::vector<std::size_t> &got, std::uint64_t number,
                     std::shared_ptr<CollectiveLine> line, MessageDriver &driver,

@@ -28,8 +28,8 @@ public:
     };
 
     /// Begins the exchange. Its command must be first in the line. Returns false if too many
-    /// exchanges are in flight. `waker` must outlive the exchange. It is called when a message has
-    /// ended.
+    /// exchanges are in flight. `waker` must outlive the exchange. It is called when a message
+    /// ends.
     bool begin(Rounds rounds, const Memory &memory, const Combination &combination,
                std::shared_ptr<CollectiveLine> line, MessageDriver &driver, const Waker &waker);
     /// Returns true when all rounds are done. An error does not end them early, because other
@@ -57,7 +57,7 @@ private:
     const Waker *waker_ = nullptr;
     unsigned number_ = 0;
     std::size_t round_ = 0;
-    std::vector<MessageTicket> tickets_;  ///< of this round: receives, then sends
+    std::vector<MessageTicket> tickets_;  ///< the round's receives, then its sends
     bool moved_ = false;
     bool ended_ = true;
     Status status_;

@@ -20,8 +20,7 @@ public:
     CollectiveInquiries &operator=(const CollectiveInquiries &) = delete;
     ~CollectiveInquiries();
 
-    /// Asks about stalled commands and answers other processes. The progress thread calls it
-    /// periodically.
+    /// Asks about stalled commands and answers other processes. Called by the progress thread.
     void tick();
 
 private:

@@ -29,7 +29,7 @@ struct CollectiveRoutes {
     /// Ranks in `comm` of the processes of the program's communicator.
     std::vector<int> ranks{};
     std::shared_ptr<Channels> contexts{};
-    /// Null unless CLDIST_PATH=device, and if `ranks` are not ranks in MPI_COMM_WORLD.
+    /// Null unless CLDIST_PATH=device and `ranks` are ranks in MPI_COMM_WORLD.
     std::shared_ptr<DeviceLinks> devices{};
 };
 

@@ -23,8 +23,7 @@ namespace cldist {
 
 namespace {
 
-// Returns true if MPI allows the operator for the datatype. Otherwise MPI_Reduce_local would end
-// the program.
+// Returns false if MPI_Reduce_local may end the program, because MPI forbids the combination.
 bool combines_here(MPI_Datatype type, MPI_Op op) { return combinable(type, op).has_value(); }
 
 // Bytes per block and number of blocks in flight of the kinds that in_blocks() accepts. All
@@ -38,8 +37,7 @@ bool in_blocks(CollectiveKind kind) {
 }
 
 // Small collectives use one exchange: each process sends all others a record with its data and its
-// status. Larger collectives need a second exchange for the status. All processes must decide
-// alike.
+// status. Larger ones need a second exchange for the status. All processes must decide alike.
 struct Records {
     static constexpr std::size_t head = 64;  // an Agreement, padded to keep data aligned
     std::size_t size;                        // bytes of one record
@@ -343,8 +341,7 @@ private:
     }
     [[nodiscard]] std::byte *head_of(int rank) const { return record_of(rank) - Records::head; }
 
-    // Returns true if MPI can use the side's memory directly. Operators may require aligned
-    // elements.
+    // Returns true if MPI can use the side's memory. Operators may require aligned elements.
     [[nodiscard]] bool in_place(const CollectiveSide &side) const {
         const std::size_t alignment = what_.element & (~what_.element + 1);
         return side.range.mapped != nullptr &&
@@ -576,8 +573,7 @@ private:
         zeros_.reset();
     }
 
-    // The status that a process sends in each collective of the hosts. The maximum over all
-    // processes applies.
+    // What a process reports in each collective of the hosts. The maximum of all processes applies.
     enum Agreement : int { devices_ready, success, failure };
     [[nodiscard]] Agreement agreement() const {
         if (!status().ok()) return failure;

@@ -58,7 +58,7 @@ struct Collective {
 };
 
 /// The part of the send side that process `rank` sends to process `to`, and the part of the receive
-/// side that it receives from process `from`. The processes may be equal. Not for broadcasts and
+/// side that it receives from `from`. The processes may be equal. Not for broadcasts and
 /// reductions.
 [[nodiscard]] Span given_to(const Collective &what, const CollectiveSide &send, int rank, int to);
 [[nodiscard]] Span got_from(const Collective &what, const CollectiveSide &recv, int rank, int from);
@@ -67,8 +67,7 @@ struct Collective {
 [[nodiscard]] std::vector<Span> pieces_of(const CollectiveSide &side);
 
 enum class NumberKind { real, signed_integer, unsigned_integer };
-/// Returns the kind of the elements if type and operator are common ones and MPI allows the
-/// combination.
+/// Returns the kind of the elements if type and operator are common and MPI allows them together.
 [[nodiscard]] std::optional<NumberKind> combinable(MPI_Datatype type, MPI_Op op);
 
 /// Creates the operation and adds it to the line. It runs when it is first. Each process decides

@@ -12,8 +12,7 @@ constexpr std::size_t alignment = 64;
 
 std::size_t aligned(std::size_t size) { return (size + alignment - 1) / alignment * alignment; }
 
-// The other ranks, starting with the next one, so that not all processes send to the same process
-// first.
+// The other ranks from the next one on, so that not all processes send to the same one first.
 std::vector<int> others_of(Member me) {
     std::vector<int> others;
     for (int i = 1; i < me.size; ++i) others.push_back((me.rank + i) % me.size);
@@ -84,8 +83,7 @@ private:
     std::size_t more_;  ///< processes with one more element
 };
 
-// From this many bytes per process on, all processes share the work. Below, the number of messages
-// dominates.
+// From this many bytes per process on, all processes share the work. Below, latency dominates.
 constexpr std::size_t worth_sharing = 1024;
 bool shares_work(Member me, std::size_t bytes) {
     return bytes / static_cast<std::size_t>(me.size) >= worth_sharing;

@@ -56,8 +56,7 @@ struct Member {
 
 /// The root's input becomes the output of all other processes.
 Rounds broadcast_rounds(Member me, int root, std::size_t bytes);
-/// Reductions of elements of `element` bytes. If a process has input and output, both may be the
-/// same memory.
+/// Reductions of elements of `element` bytes. Input and output may be the same memory.
 Rounds reduce_rounds(Member me, int root, std::size_t bytes, std::size_t element);
 Rounds allreduce_rounds(Member me, std::size_t bytes, std::size_t element);
 /// Process i receives the elements of part i, which has `parts[i]` bytes.
@@ -70,8 +69,7 @@ Rounds exchange_rounds(Member me, const std::function<Span(int)> &given,
 /// record there and receives all others.
 Rounds record_rounds(Member me, std::size_t record);
 /// Each process has an int in Area::out and receives the combination of all. No process ends before
-/// all have begun. The operator must give the same result if it combines a value several times,
-/// like MPI_MAX.
+/// all have begun. The operator must be idempotent, like MPI_MAX.
 Rounds agreement_rounds(Member me);
 
 }  // namespace cldist

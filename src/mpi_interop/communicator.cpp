@@ -58,8 +58,7 @@ std::vector<int> ranks_in(MPI_Comm target, MPI_Group group) {
     return translated;
 }
 
-// Registers the job's processes on this host, so that their use of the cores is not attributed to
-// other programs.
+// Registers the job's processes on this host, so that their load is not taken for other programs'.
 void share_process_ids(MPI_Comm host) {
     int size = 0;
     PMPI_Comm_size(host, &size);

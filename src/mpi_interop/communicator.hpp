@@ -73,8 +73,7 @@ public:
     [[nodiscard]] bool freed() const { return freed_; }
     /// MPI is freeing the communicator.
     void note_freed() { freed_ = true; }
-    /// The program has freed the communicator while operations are pending. The destructor frees it
-    /// in MPI.
+    /// The program freed the communicator while operations are pending. The destructor frees it.
     void free_with_last_use() { freed_last_ = true; }
     [[nodiscard]] bool freed_with_last_use() const { return freed_last_; }
 
@@ -133,8 +132,7 @@ public:
 private:
     static int on_free(MPI_Comm comm, int keyval, void *communicator, void *self);
     std::shared_ptr<Communicator> make(MPI_Comm comm) const;
-    /// Adds `communicator` to known_, unless another thread has added the handle. Returns the valid
-    /// entry.
+    /// Adds `communicator` to known_ and returns it, or the entry that another thread has added.
     std::shared_ptr<const Communicator> keep(const std::shared_ptr<Communicator> &communicator);
 
     MPI_Comm world_ = MPI_COMM_NULL;

@@ -318,8 +318,7 @@ void DeviceCollectives::leave(std::uint64_t number) {
 bool DeviceCollectives::announce(std::uint64_t number, bool on_devices) {
     const std::lock_guard lock(mutex_);
     if (first_ == 0 || number < first_) return true;
-    // This announcement replaces an old one, whose command must have ended: then all processes have
-    // read it.
+    // All processes have read the announcement that this one replaces if its command has ended.
     if (number - pending_.begin()->first >= CollectiveBoard::window) return false;
     const auto value = static_cast<std::uint32_t>(number * 2 + (on_devices ? 1 : 0));
     boards_[static_cast<std::size_t>(rank_)]->calls[number % CollectiveBoard::window].store(

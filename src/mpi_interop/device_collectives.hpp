@@ -42,9 +42,8 @@ struct OrderedCollective {
 [[nodiscard]] std::optional<CollectiveKernels::Combination> combination_of(const Collective &what);
 
 /// The device-ordered collectives of one communicator. For each command, each process announces
-/// whether its kernel may carry it out. If all kernels may, they do. Otherwise the hosts carry it
-/// out. Announcements begin after a collective of the hosts has shown that all processes are ready.
-/// Thread-safe.
+/// whether its kernel may carry it out. If all kernels may, they do. Otherwise the hosts do.
+/// Announcements begin after a collective of the hosts has shown that all are ready. Thread-safe.
 class DeviceCollectives {
 public:
     /// Takes an arena. `world_ranks` are the members.
@@ -97,8 +96,8 @@ private:
     std::uint64_t last_ = 0;                             ///< number of the last command
     std::uint64_t first_ = 0;                            ///< first announced command; 0: none
     std::map<std::uint64_t, cl_command_queue> pending_;  ///< null: host
-    std::vector<CollectiveBoard *> boards_;              ///< of the members
-    std::vector<DeviceLinks::ArenaAddress> addresses_;   ///< of their arenas
+    std::vector<CollectiveBoard *> boards_;              ///< one per member
+    std::vector<DeviceLinks::ArenaAddress> addresses_;   ///< their arenas'
 };
 
 }  // namespace cldist

@@ -98,8 +98,7 @@ public:
     void withdraw();
     /// Collective: lets the kernel do its work.
     void go();
-    /// Returns true if the kernel has ended, although its event may be incomplete, or will never
-    /// start.
+    /// Returns true if the kernel has ended (its event may be incomplete) or will never start.
     [[nodiscard]] bool ended();
     /// Returns true if the command has a wait list, which may fail.
     [[nodiscard]] bool waits() const { return waits_; }
@@ -127,8 +126,7 @@ private:
     Event reached_;             ///< the queue has reached the kernel, which is held back
     Event held_by_;             ///< a user event; null if the kernel is not held back
     std::uint64_t number_ = 0;  ///< of this command if held, else of the next held one
-    /// The kernel's event. Set only if the command has a wait list or takes its position at its
-    /// start.
+    /// The kernel's event, if the command has a wait list or takes its position at its start.
     Event event_;
     int world_rank_ = MPI_UNDEFINED;  ///< the peer's
     std::uint32_t peer_slot_ = 0;
@@ -170,8 +168,7 @@ public:
         int index = -1;           ///< -1: none
         std::uint32_t value = 0;  ///< initial value of the flags, which only grow
     };
-    /// Takes an arena of this process; index -1 if none is free. give_arena() frees it for another
-    /// communicator.
+    /// Takes an arena of this process; index -1 if none is free. give_arena() frees it.
     Arena take_arena();
     void give_arena(const Arena &arena);
     struct ArenaAddress {
@@ -224,8 +221,7 @@ private:
     /// The flags of one arena. The flags of all arenas precede the arenas' space.
     static constexpr std::size_t flags_bytes =
         CollectiveWork::most_members * CollectiveKernels::flags_bytes;
-    /// Must not exceed 512 MiB: NVIDIA's driver (580) crashes when a command writes to larger
-    /// imported memory.
+    /// NVIDIA's driver (580) crashes when a command writes to imported memory of over 512 MiB.
     static constexpr std::size_t arenas_bytes = TransferSlots::boards * (flags_bytes + arena_space);
     struct Note {
         NoteKind kind;
@@ -233,8 +229,7 @@ private:
         std::uint64_t bytes;
         DeviceUuid device;
     };
-    /// A send that has ended. Its slot and landing memory are in use until the receiver has set
-    /// `taken`.
+    /// A send that has ended. Its slot and landing memory are free after the receiver sets `taken`.
     struct Sent {
         std::uint32_t slot;
         std::size_t landing;

@@ -19,8 +19,7 @@
 namespace cldist {
 namespace {
 
-// The largest number of rings from one process to another, and so of messages that use them at
-// once.
+// The largest number of rings, and so of messages that use them at once, between two processes.
 constexpr std::size_t most_rings = 4;
 // While the receiver does not answer, check this often whether it still lives.
 constexpr std::uint64_t look_again_ns = 10'000'000;

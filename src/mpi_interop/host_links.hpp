@@ -62,8 +62,7 @@ class NearWay {
 public:
     NearWay(NearWay &&other) noexcept = default;
     NearWay &operator=(NearWay &&other) noexcept = default;
-    /// Gives the ring back, unless place() was called. The endpoint of far_end() also gives it
-    /// back.
+    /// Gives the ring back unless place() was called. far_end()'s endpoint also gives it back.
     ~NearWay() {
         if (place_.ring != nullptr) place_.ring->give_back(false);
     }
@@ -100,8 +99,7 @@ public:
 
     /// Returns true if `world_rank` is another process that can be reached.
     [[nodiscard]] bool reach(int world_rank) const;
-    /// Returns true if this process can share memory with itself between two contexts, as with
-    /// another process.
+    /// Returns true if two contexts of this process can share memory like two processes.
     [[nodiscard]] bool reach_itself() const { return own_.length != 0; }
     /// Device-ordered transfers to and from these processes.
     [[nodiscard]] const std::shared_ptr<DeviceLinks> &devices() const { return devices_; }

@@ -250,8 +250,7 @@ void Inquiries::answer(MPI_Comm block_comm) const {
     }
 }
 
-// Skips messages in blocks, whose senders ask this process: only a header arrives, so their size is
-// header_size.
+// Skips messages in blocks, which arrive as a header alone: their senders ask this process.
 void Inquiries::compare_with_arrived(const Record &record, const Communicator &comm,
                                      std::uint64_t now) const {
     const Record::State state = record.state();

@@ -21,12 +21,10 @@ public:
           stall_seconds_(stall_seconds),
           collectives_(communicators, stall_seconds) {}
 
-    /// The largest channel for messages in blocks. Inquiries use the next tag on the same
-    /// communicators.
+    /// The largest channel for messages in blocks. Inquiries use the next tag.
     static int largest_channel(int max_tag) { return max_tag - 1; }
 
-    /// Asks about stalled transfers and answers other processes. The progress thread calls it
-    /// periodically.
+    /// Asks about stalled transfers and answers other processes. Called by the progress thread.
     void tick();
 
 private:

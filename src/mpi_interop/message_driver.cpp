@@ -8,8 +8,7 @@
 namespace cldist {
 namespace {
 
-// A round tests this many of the oldest requests, which usually end first, and as many others in
-// rotation.
+// A round tests this many of the oldest requests, which usually end first, and as many others.
 constexpr std::size_t asked_at_once = 512;
 
 }  // namespace

@@ -81,8 +81,7 @@ protected:
     [[nodiscard]] Path path_of_whole() const {
         return range_.mapped != nullptr && !range_.copied ? Path::mapped : Path::pinned;
     }
-    /// Memory for a message of `size` bytes. It is page-locked if its payload is copied to or from
-    /// a device.
+    /// Memory for a message of `size` bytes, page-locked if a device copies the payload.
     std::byte *message_memory(std::size_t size) {
         if (range_.copied) return range_.mapped - header_size;
         if (range_.mapped != nullptr) {
@@ -114,8 +113,7 @@ protected:
         if (!status.ok()) fail(status);
     }
 
-    /// If the kernel of a device-ordered command will never start, ends with a failure and returns
-    /// true.
+    /// If the kernel will never start (failed wait list), ends with a failure and returns true.
     bool end_if_wait_failed() {
         if (!is_ahead() || !ordered_->failed()) return false;
         fail(Status::failure(CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST,

@@ -18,8 +18,7 @@ struct MessagePeer {
 };
 
 /// Creates a send. `driver` and `channels` must outlive the operation. With `synchronous` it ends
-/// only when the receiver has matched the message. With `ordered`, its kernel sends the bytes if
-/// possible.
+/// only when the receiver has matched the message. With `ordered`, a kernel sends if possible.
 std::unique_ptr<Operation> make_send(DeviceRange range, MessagePeer peer, MessageDriver &driver,
                                      Channels &channels, bool synchronous = false,
                                      std::unique_ptr<OrderedCommand> ordered = {});

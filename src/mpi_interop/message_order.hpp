@@ -112,13 +112,11 @@ public:
     /// Registers a receive, for which probe(watches) looks for a message. Earlier announced
     /// receives come first.
     void announce(PendingMatch &pending, Watches &watches);
-    /// Sets the function to call when the receive is done. It is not called if the receive is
-    /// already done.
+    /// Sets the function to call when the receive is done. No effect if it is already done.
     void wake_by(PendingMatch &pending, const Waker &waker);
     /// Abandons a receive unless it is done.
     void forget(PendingMatch &pending);
-    /// Gives arrived messages to the receives that accept them. Returns true if any receive got
-    /// one.
+    /// Gives arrived messages to the receives that accept them. Returns true if one got a message.
     bool probe(Watches &watches);
 
     /// Returns true if no receive is pending and no message was put back. Then look() and take()

@@ -121,8 +121,7 @@ public:
 
     [[nodiscard]] std::string name() const override { return name_of(file_); }
     [[nodiscard]] std::shared_ptr<FileLane> lane() const override { return lane_; }
-    // A collective access has one block, because the other processes do not know the number of
-    // blocks.
+    // Collective: one block, because the other processes do not know the number of blocks.
     [[nodiscard]] std::size_t granularity() const override { return collective_ ? 0 : etype_size_; }
     [[nodiscard]] bool collective() const override { return collective_; }
 

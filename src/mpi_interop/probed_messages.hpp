@@ -33,14 +33,12 @@ struct SubstitutedMessage {
 /// counts the payload.
 class ProbedMessages {
 public:
-    /// Marks `status`, which a probe on `comm` returned. If `content` is not empty, it contains the
-    /// payload's size.
+    /// Marks `status` of a probe on `comm`. If `content` is not empty, it has the payload's size.
     void mark(MPI_Comm comm, MPI_Status &status, const std::vector<std::byte> &content = {});
     /// Returns the status that MPI wrote. Returns nothing if there is no mark.
     [[nodiscard]] std::optional<MPI_Status> without_mark(const MPI_Status &status) const;
     /// Returns the size of the payload. Returns MPI_UNDEFINED if no command or call with MPI_CL_MEM
-    /// can have sent the message, or if it is older than the last 64 probed messages. Throws an
-    /// Error.
+    /// can have sent the message, or if 64 messages were probed since. Throws an Error.
     MPI_Count payload_of(const MPI_Status &status);
     /// Call it for each matched message. If the message has a marked status and its size is still
     /// unknown, receives it to keep its size. Throws an Error.
@@ -57,7 +55,7 @@ public:
     void note_handle(MPI_Message handle, bool plain);
     /// Returns true if the message of `handle`, which is about to be received, has no header.
     bool take_plain(MPI_Message handle);
-    /// Receives `message`, unless it has its content, and returns a substitute handle. Throws an
+    /// Receives `message`, unless it was received, and returns a substitute handle. Throws an
     /// Error.
     MPI_Message substitute(MPI_Comm comm, MatchedMessage &message);
     [[nodiscard]] bool is_substituted(MPI_Message handle);

@@ -15,8 +15,7 @@ std::unique_ptr<Operation> make_request_wait(MPI_Request request,
                                              std::unique_ptr<StandInRequest> stand_in,
                                              AdoptedRequests &adopted);
 
-/// Creates an operation that completes `stand_in` at its start. It must be started when `event` has
-/// ended.
+/// Creates an operation that completes `stand_in` at its start, which must follow `event`'s end.
 std::unique_ptr<Operation> make_event_wait(cl_event event,
                                            std::unique_ptr<StandInRequest> stand_in);
 

@@ -102,8 +102,8 @@ void at_exit() {
     trace::flush();
 }
 
-// MPI_Finalize first deletes the attributes of MPI_COMM_SELF. MPI still works then, whoever called
-// MPI_Finalize.
+// MPI_Finalize, whoever calls it, first deletes the attributes of MPI_COMM_SELF. MPI still works
+// then.
 int on_finalize(MPI_Comm, int, void *, void *) {
     Runtime::finish();
     return MPI_SUCCESS;
@@ -394,8 +394,7 @@ std::vector<Unmatched> Runtime::unmatched() const {
 }
 
 // The progress thread continues, because messages may still end. During MPI_Finalize, MPICH calls
-// attribute callbacks without its locks, so the progress thread and this thread must not both be in
-// MPI.
+// attribute callbacks without its locks, so this thread and the progress thread must take turns.
 template <typename Begin>
 void Runtime::complete(Begin &&begin) {
     MPI_Request request = MPI_REQUEST_NULL;

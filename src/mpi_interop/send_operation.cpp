@@ -286,8 +286,7 @@ private:
         send_message(header_.data(), header_size);
     }
 
-    // On a communicator with plain messages, the receiver would take an error message for the
-    // payload.
+    // The receiver of a plain message would take an error message for the payload.
     void give_up() {
         log_warning(
             "a send to rank {} with tag {} sends nothing, because it failed: {}: {}. On a "

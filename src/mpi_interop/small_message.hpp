@@ -9,9 +9,8 @@
 namespace cldist {
 
 /// A small message of a blocking command, sent in one MPI message with its header. The command's
-/// queue must be in-order, and no other command of the library may be in flight. Then nothing else
-/// needs to see the command, and it saves the cost of an Operation, which is as high as the cost of
-/// the message.
+/// queue must be in-order, and no other command of the library may be in flight. Then no other code
+/// needs to see the command, and it needs no Operation, which would cost as much as the message.
 struct SmallMessage {
     cl_command_queue queue;
     cl_mem buffer;

@@ -19,8 +19,8 @@ public:
     StandInRequest();
     StandInRequest(const StandInRequest &) = delete;
     StandInRequest &operator=(const StandInRequest &) = delete;
-    /// Completes the request with MPI_ERR_OTHER unless it is complete. Frees it if the user did not
-    /// get it.
+    /// Completes the request with MPI_ERR_OTHER unless it is complete. Frees it unless give() was
+    /// called.
     ~StandInRequest();
 
     /// Returns the handle and passes its ownership to the user.
