@@ -87,8 +87,8 @@ bool BlockPipeline::end(Endpoint &endpoint, Block &block) {
     if (!outcome) return false;
     if (outcome->ok()) return true;
     const std::size_t moved = endpoint.moved_of_failed(block);
-    // Bytes that the source has read before its failure are moved on, unless an earlier block
-    // failed. Bytes that the sink has accepted always count.
+    // The bytes that a source has read before its failure are moved on, unless an earlier block
+    // failed. The bytes that a sink has moved always count.
     block.shortened = moved != 0 && (status_.ok() || &endpoint == &sink_);
     block.skipped = !block.shortened;
     if (block.shortened) block.size = moved;

@@ -9,10 +9,10 @@
 
 namespace cldist {
 
-/// Moves a transfer in blocks from a source to a sink. At most `plan.depth` blocks are in flight,
-/// so that source and sink overlap. One of the two is `device`. After an error, the remaining
-/// blocks are still skipped through both ends, so that the far end does not wait forever. The bytes
-/// that a failing source has read are moved on first.
+/// Moves a transfer in blocks from a source to a sink. Up to `plan.depth` blocks are in flight, so
+/// that source and sink overlap. One of the two is `device`. After an error, the remaining blocks
+/// are still skipped through both ends, so that the far end does not wait forever. The bytes that a
+/// failing source has read are moved on first.
 class BlockPipeline {
 public:
     /// The endpoints must outlive the pipeline. If `so_far` is a failure, all blocks are skipped.
@@ -23,9 +23,9 @@ public:
     Progress poll();
     /// The first error.
     [[nodiscard]] const Status &status() const { return status_; }
-    /// Bytes that have left the sink.
+    /// Bytes that the sink has moved.
     [[nodiscard]] std::size_t bytes_moved() const { return bytes_moved_; }
-    /// Blocks that were started in an endpoint and have not ended there.
+    /// Blocks that were started in the source, or the sink, and have not ended there.
     [[nodiscard]] std::size_t blocks_in_source() const { return started_ - filled_; }
     [[nodiscard]] std::size_t blocks_in_sink() const { return filled_ - drained_; }
 
@@ -47,7 +47,7 @@ private:
     const std::size_t block_size_;
     const std::size_t first_;  ///< bytes of the first block
     const std::size_t count_;
-    std::vector<Block> blocks_;  ///< one per slot
+    std::vector<Block> blocks_;  ///< by slot
 
     Phase phase_ = Phase::open_source;
     std::size_t started_ = 0;  ///< blocks started in the source

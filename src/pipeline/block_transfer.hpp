@@ -13,7 +13,7 @@ namespace cldist {
 class BlockTransfer {
 public:
     /// `range` must outlive the transfer. If `so_far` is a failure, all blocks are skipped.
-    /// `shared` is the place of blocks that two processes share.
+    /// `shared`: where the blocks are if two processes share them.
     BlockTransfer(const DeviceRange &range, Direction direction, std::size_t size, const Plan &plan,
                   std::unique_ptr<Endpoint> far_end, const std::shared_ptr<Record> &record,
                   const Status &so_far = {}, SharedPlace shared = {})
@@ -35,11 +35,11 @@ public:
         return progress;
     }
     [[nodiscard]] const Status &status() const { return pipeline_.status(); }
-    /// Returns true if blocks have not ended in the device.
+    /// Returns true if the device endpoint has unfinished blocks.
     [[nodiscard]] bool device_busy() const {
         return (reads_device_ ? pipeline_.blocks_in_source() : pipeline_.blocks_in_sink()) != 0;
     }
-    /// The time when the first block left the sink. 0 before.
+    /// The time at which the sink had moved the first bytes. 0 before.
     [[nodiscard]] std::uint64_t first_moved_ns() const { return first_moved_ns_; }
 
 private:

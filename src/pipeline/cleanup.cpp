@@ -33,8 +33,8 @@ struct CleanupThread {
     std::condition_variable changed;
     bool started = false;
     bool working = false;
-    bool clear = false;  ///< free everything now
-    bool soon = false;   ///< check again soon
+    bool clear = false;  ///< free everything unused now
+    bool soon = false;   ///< check in a `moment`
     std::vector<void (*)()> at_rounds;
     bool stop = false;
     bool stuck = false;
@@ -75,7 +75,7 @@ void run(unsigned number) {
         thread.working = true;
         thread.begun = Clock::now();
         lock.unlock();
-        // These objects may hold a queue and through it the context.
+        // First, because these objects may hold a queue and through it the context.
         for (void (*const release)() : at_rounds) release();
         DeviceResources::release_unused(all ? 0 : idle_seconds);
         Ring::release_idle(all ? 0 : idle_seconds);
@@ -89,7 +89,7 @@ void run(unsigned number) {
     }
 }
 
-// If the platform does not return, another thread takes over.
+// If the platform does not return from a release, abandons its thread and starts another one.
 void replace_stuck_thread() {
     CleanupThread &thread = cleanup_thread();
     if (!thread.working || Clock::now() - thread.begun < patience || in_forked_child()) return;

@@ -2,20 +2,20 @@
 
 namespace cldist {
 
-/// Starts the cleanup thread unless it runs. It frees idle device resources and file lanes, and
-/// calls registered functions that free more. A separate thread does this because NVIDIA's driver
-/// (580) takes a tenth of a second to release a context and sometimes never returned. No thread
-/// waits long for it. It stops when the program ends.
+/// Starts the cleanup thread unless it runs. It frees idle device resources, rings, imported memory
+/// and file lanes, and calls registered functions that free more. A separate thread does this
+/// because NVIDIA's driver (580) takes a tenth of a second to release a context and sometimes never
+/// returned. No other thread waits long for it. It stops when the program ends.
 void start_cleanup_thread();
 
-/// Registers a function that the cleanup thread calls in each round. Call it once per function.
+/// Registers a function that the cleanup thread calls in each round. Register each function once.
 void at_cleanup_rounds(void (*release)());
 
-/// Reports that the program has released an object, and perhaps a context with it. The thread
+/// Reports that the program has released an object, and perhaps its context. The cleanup thread
 /// checks soon and then at growing intervals. Does not wait.
 void clean_up_soon();
 
-/// Frees all unused device resources. Returns when they are freed, or after five seconds.
+/// Frees all unused device resources, rings and imported memory. Waits at most five seconds for it.
 void clean_up();
 
 }  // namespace cldist

@@ -11,13 +11,14 @@
 namespace cldist {
 namespace {
 
-// Work-group g of one process waits only for the work-groups g of the others. Each handles the same
-// slice of every piece.
+// Work-group g of one process waits only for the work-groups g of the other processes. Each handles
+// the same slice of every piece.
 //
-// Two memories take turns in the rounds of two processes, in this kernel and from one kernel to the
-// next. A process that gives the pieces of a round has seen that the other one has finished with
-// the pieces of the round before the last. A kernel starts after the previous kernel of its queue
-// has ended, so a flag of a kernel says the same of all kernels before.
+// Between two processes, the rounds alternate between two areas of the arenas, within a kernel and
+// from one kernel to the next. When a process gives the pieces of a round, it has seen a flag of
+// the round before. The other process has then finished with the pieces of the round before that
+// one, so their area is free. Kernels of one queue do not overlap, so a flag also covers all
+// earlier kernels.
 constexpr const char *source = R"(
 typedef struct {
     ulong to, from, to_flag, from_flag, give, give_size, take, take_size;

@@ -38,7 +38,7 @@ Outcome DeviceCommand::ended() {
 
 namespace {
 
-// Packed bytes of a strided range, in device memory.
+// Device memory for the packed bytes of a strided range.
 struct Packed {
     cl_mem buffer;
     std::size_t offset;  // bytes
@@ -128,8 +128,8 @@ void write_mapped(const DeviceRange &range, std::size_t offset, std::size_t size
 
 namespace {
 
-// Copies through a ring of staging blocks. The device's commands copy, or the calling thread copies
-// if the range is mapped.
+// Copies through staging blocks, one per slot, which are in a Ring if two processes share them. The
+// device's commands copy, or the calling thread copies if the range is mapped.
 class StagedDevice final : public DeviceEndpoint {
 public:
     StagedDevice(const DeviceRange &range, Direction direction, const Plan &plan,
@@ -185,7 +185,7 @@ public:
     }
 
     // Page-locking may overwrite the memory with old contents. A receiver therefore page-locks the
-    // ring when the sender fills no block.
+    // ring here, when the sender fills no block.
     Outcome close() override {
         // A transfer that failed before its start may not even have a range.
         if (opened_ && ring_ != nullptr && range_.mapped == nullptr && !reads_device(direction_)) {
@@ -199,7 +199,7 @@ public:
     }
 
 private:
-    // Calls that may fail run before the first block.
+    // Makes the calls that may fail, before the first block.
     void open_packed() {
         packed_ = range_.resources->scratch().lease(packed_block() * slots_.size());
         range_.resources->rect_kernels();
@@ -235,7 +235,7 @@ private:
     const std::shared_ptr<Record> record_;
 };
 
-// Copies on the device, from or to memory that is shared with another process.
+// Copies on the device, from or to device memory that is shared with another process.
 class DirectDevice final : public DeviceEndpoint {
 public:
     DirectDevice(const DeviceRange &range, Direction direction, const Plan &plan,

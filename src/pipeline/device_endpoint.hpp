@@ -15,30 +15,29 @@
 
 namespace cldist {
 
-/// A range of a buffer, or a strided region of one, with its device. Or a range of host memory,
-/// which has no device.
+/// A contiguous range or a strided region of a device's buffer. Or a range of host memory, which
+/// has no device.
 struct DeviceRange {
     std::shared_ptr<DeviceResources> resources;  ///< null for host memory
     Mem buffer;                                  ///< null for host memory
     std::size_t offset;                          ///< bytes
-    std::size_t size;                            ///< bytes in the message
-    /// Address of the range if it is host memory or is mapped while the command runs. Otherwise
-    /// null.
+    std::size_t size;                            ///< bytes that are transferred
+    /// Address of the range while the command runs, if it is host memory or mapped. Otherwise null.
     std::byte *mapped = nullptr;
-    /// In a blocking call, the queue of the call, in which the calling thread waits. Otherwise
-    /// empty, and the private queues are used.
+    /// In a blocking call, the call's queue, in which the calling thread waits for its copies.
+    /// Otherwise empty, and the device's private queues are used.
     Queue caller_queue;
-    /// The layout of the bytes from `offset` on, unless they are contiguous.
+    /// The layout of a strided region, which begins at `offset`. Empty if the range is contiguous.
     std::optional<RectRegion> strided = std::nullopt;
-    /// `mapped` is staging memory. The user's queue copies the whole range to or from it. It has
+    /// `mapped` is staging memory to or from which the user's queue copies the whole range. It has
     /// space for a message header before the range.
     bool copied = false;
 
     [[nodiscard]] bool host_memory() const {
         return resources == nullptr || resources->host_memory();
     }
-    /// Returns true if single copies should be waited for at once. On a CPU device, polling would
-    /// use the cores that copy. On other devices, polling is faster.
+    /// Returns true if the calling thread should block until a single copy ends. On a CPU device,
+    /// polling would use the cores that copy. On other devices, polling is faster.
     [[nodiscard]] bool waits_for_copies() const { return caller_queue && resources->is_cpu(); }
     [[nodiscard]] cl_command_queue read_queue() const {
         return caller_queue ? caller_queue.get() : resources->read_queue();
@@ -53,13 +52,13 @@ class DeviceCommand {
 public:
     /// Returns the pointer to pass as event of the enqueue call.
     cl_event *begin();
-    /// Takes the result of the enqueue call. The call must not be blocking, because PoCL's blocking
-    /// calls wait for the whole queue if it is out-of-order. With `wait` the command has ended on
-    /// return.
+    /// Takes the result of the enqueue call, and flushes. The call must not be blocking, because
+    /// PoCL's blocking calls wait for the whole queue if it is out-of-order. With `wait`, returns
+    /// when the command has ended.
     void enqueued(cl_int code, const char *call, cl_command_queue queue, bool wait);
     [[nodiscard]] Outcome ended();
     [[nodiscard]] std::uint64_t start_ns() const { return start_ns_; }
-    /// Keeps the device memory that the command uses.
+    /// The device memory that the command uses, released with the command.
     ScratchPool::Lease &scratch() { return scratch_; }
 
 private:
@@ -70,30 +69,30 @@ private:
     std::uint64_t start_ns_ = 0;
 };
 
-/// Start a copy between the range and host memory, in one piece. Copies of a strided range need
-/// device memory and throw an Error if there is none.
+/// Start a copy of a part of the range to or from host memory. For a strided range, the copy needs
+/// device memory and throws an Error if there is none.
 void start_read(DeviceCommand &command, const DeviceRange &range, std::size_t offset,
                 std::size_t size, void *to, bool wait);
 void start_write(DeviceCommand &command, const DeviceRange &range, std::size_t offset,
                  std::size_t size, const void *from, bool wait);
 
-/// The same for a mapped range. The calling thread copies.
+/// The same for a mapped range, on the calling thread.
 void read_mapped(const DeviceRange &range, std::size_t offset, std::size_t size, std::byte *to);
 void write_mapped(const DeviceRange &range, std::size_t offset, std::size_t size,
                   const std::byte *from);
 
-/// The place of the message blocks that two processes of one host exchange.
+/// Where the blocks of a message are if two processes of one host share them.
 struct SharedPlace {
-    std::shared_ptr<Ring> ring;  ///< null: in memory of this process
-    /// On path direct: memory of the sender's device, in the context of the range.
+    std::shared_ptr<Ring> ring;  ///< null: the blocks are in memory of this process
+    /// On path direct: memory of the sender's device, as a buffer in the range's context.
     Mem device = {};
     std::size_t offset = 0;  ///< bytes before the first block in `device`
-    /// All bytes of the message are in `device`, not only the blocks in flight.
+    /// `device` contains all bytes of the message, not only the blocks in flight.
     bool whole = false;
 };
 
-/// Creates the endpoint for `range`. On path mapped it works in place. Otherwise it copies through
-/// the shared place or through staging memory.
+/// Creates the endpoint for `range`, which must outlive it. On path mapped it works in place.
+/// Otherwise it copies through the shared place or through staging memory.
 std::unique_ptr<DeviceEndpoint> make_device_endpoint(const DeviceRange &range, Direction direction,
                                                      const Plan &plan,
                                                      std::shared_ptr<Record> record,

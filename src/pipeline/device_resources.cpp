@@ -30,7 +30,8 @@ public:
             for (const cl_mem buffer : buffers)
                 if (on_context.buffers.insert(buffer).second) added.push_back(buffer);
         }
-        // Without the lock, because a thread of the platform may wait for it in on_destroyed().
+        // Without the lock, because on_destroyed() takes it on a thread of the platform, for which
+        // this call may wait.
         for (const cl_mem buffer : added) {
             if (clSetMemObjectDestructorCallback(buffer, on_destroyed, context) == CL_SUCCESS)
                 continue;
@@ -46,8 +47,8 @@ public:
         return resources;
     }
 
-    /// Frees unused resources and staging memory above its limit. Destructors run without the lock,
-    /// so get() does not wait for them.
+    /// Frees unused resources, and staging memory above its limit. Destructors run without the
+    /// lock, so get() does not wait for them.
     void release_unused(double idle_seconds) {
         const std::uint64_t now = now_ns();
         const auto since = [now](std::uint64_t then) {
@@ -86,7 +87,7 @@ private:
         std::uint64_t left = 0;    ///< when the last of these buffers was destroyed
     };
 
-    /// A program that continues with other buffers creates them sooner than this.
+    /// A program that goes on to use other buffers creates them within this time.
     static constexpr double left_seconds = 0.02;
 
     static void CL_CALLBACK on_destroyed(cl_mem buffer, void *context);
@@ -111,7 +112,7 @@ AllResources &all_resources() {
     return instance;
 }
 
-// Runs on any thread. It must not wait, because the thread may belong to the platform.
+// Runs on any thread, and must not block, because the thread may belong to the platform.
 void CL_CALLBACK AllResources::on_destroyed(cl_mem buffer, void *context) {
     AllResources &self = all_resources();
     {
@@ -144,7 +145,8 @@ Mem make_placeholder(cl_context context, cl_device_id device) {
     return buffer;
 }
 
-// Keeps the last sub-devices for some time.
+// Keeps the last sub-devices alive for longer than their queues' events
+// (Quirks::frees_sub_devices_early).
 void release_later(Device device) {
     if (!quirks_of(device.get()).frees_sub_devices_early ||
         query<cl_device_id>(device.get(), CL_DEVICE_PARENT_DEVICE).value_or(nullptr) == nullptr)
@@ -179,7 +181,7 @@ DeviceResources::DeviceResources(cl_context context, cl_device_id device)
 
 bool DeviceResources::some_have_own_memory() { return own_memory_used; }
 
-// Memory that is shared with other processes also holds a reference to the context.
+// Rings and imported memory also hold references to the context.
 DeviceResources::~DeviceResources() {
     Ring::forget(context_);
     ImportedMemory::forget(context_);

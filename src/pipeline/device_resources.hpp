@@ -15,8 +15,7 @@
 namespace cldist {
 
 /// The library's resources on one device of one context: page-locked memory, and a private queue
-/// per direction. Staging copies therefore do not use the user's queues, and they overlap with the
-/// user's kernels.
+/// per direction, so that staging copies overlap with the kernels in the user's queues.
 class DeviceResources {
 public:
     DeviceResources(cl_context context, cl_device_id device);
@@ -25,14 +24,12 @@ public:
     ~DeviceResources();
 
     /// Returns the resources of (context, device) for a command that uses `buffers`. They are
-    /// created at the first use and then kept. Throws an Error if the platform refuses.
-    /// Thread-safe.
+    /// created at the first use. Throws an Error if the platform refuses. Thread-safe.
     static std::shared_ptr<DeviceResources> of(cl_context context, cl_device_id device,
                                                std::span<const cl_mem> buffers);
-    /// Frees resources that were idle for `idle_seconds`. Also frees the resources of a context
-    /// after the program has released all buffers of this context that commands used, because the
-    /// program may be about to release the context. The library's reference to the context is
-    /// released, too.
+    /// Frees resources that were idle for `idle_seconds`, with the library's reference to the
+    /// context. Also frees the resources of a context after the program has released all buffers
+    /// that commands used there, because the program may be about to release the context.
     static void release_unused(double idle_seconds);
 
     [[nodiscard]] cl_command_queue read_queue() const { return read_queue_.get(); }
@@ -45,30 +42,30 @@ public:
     /// Page-locks a ring for the context. Throws an Error.
     void lock_pages(Ring &ring) const { ring.lock_pages(context_, write_queue_.get()); }
     [[nodiscard]] ScratchPool &scratch() const { return *scratch_; }
-    /// Built at the first use, which takes as long as a compilation.
+    /// Builds the kernels at the first call, which compiles them.
     RectKernels &rect_kernels();
     /// See QueueInfo.
     [[nodiscard]] cl_mem placeholder() const { return placeholder_.get(); }
     /// Returns true if the device's memory is host memory, so that mapping copies nothing.
     [[nodiscard]] bool host_memory() const { return host_memory_; }
-    /// Returns true if commands of this process have used a device that has its own memory.
+    /// Returns true if this process has used a device that has its own memory.
     [[nodiscard]] static bool some_have_own_memory();
 
-    /// Returns true for a CPU device. It sees the host's writes without an unmapping.
+    /// Returns true for a CPU device, which sees the host's writes without an unmapping.
     [[nodiscard]] bool is_cpu() const { return is_cpu_; }
     /// See HostAddresses::last().
     [[nodiscard]] bool addresses_last() const { return addresses_last_; }
-    /// The device's profile for a route. Null if there is none.
+    /// The advice of the device's profile for a route. Null if there is none.
     [[nodiscard]] const Advice *advice(Route route) const {
         const auto &advice = advice_.at(static_cast<std::size_t>(route));
         return advice ? &*advice : nullptr;
     }
-    /// Replaces the profile. Nothing may be in flight.
+    /// Replaces the advice. No transfer may be in flight.
     void advise(const AdviceForRoutes &advice) { advice_ = advice; }
     [[nodiscard]] Refinements &refinements() { return refinements_; }
 
 private:
-    const cl_context context_;  ///< valid as long as its queues
+    const cl_context context_;  ///< not retained; the queues below keep it alive
     Device device_;             ///< held because PoCL 3.1 frees a sub-device that still has queues
     Queue read_queue_;
     Queue write_queue_;

@@ -75,7 +75,7 @@ Mem import(cl_context context, cl_device_id device, int descriptor, cl_mem_flags
         return wrap_shared_memory(context, descriptor, flags, size, allocated);
     if (!imports_descriptors(device))
         throw Error(CL_INVALID_OPERATION, "the device cannot import memory of another process");
-    // The platform closes an imported descriptor at any time, so it gets a duplicate.
+    // The platform may close an imported descriptor at any time, so it gets a duplicate.
     const int given = fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
     if (given < 0)
         throw Error(CL_OUT_OF_RESOURCES, fmt::format("a descriptor: {}", std::strerror(errno)));

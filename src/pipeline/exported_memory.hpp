@@ -13,24 +13,24 @@
 
 namespace cldist {
 
-/// Identifies a device of a host. All zero if the platform does not provide it.
+/// Identifies a device (CL_DEVICE_UUID_KHR). All zero if the platform does not provide it.
 using DeviceUuid = std::array<unsigned char, 16>;
 [[nodiscard]] DeviceUuid uuid_of(cl_device_id device);
 
-/// IPC-shareable device memory: other processes of the host can import it. It needs NVIDIA's OpenCL
-/// driver and CUDA's driver library, which is loaded at run time and allocates the memory. On CPU
-/// devices, shared memory replaces it. Thread-safe.
+/// IPC-shareable device memory, which other processes of the host can import. It needs NVIDIA's
+/// OpenCL driver and CUDA's driver library, which is loaded at run time and allocates the memory.
+/// On CPU devices, shared host memory replaces it. Thread-safe.
 class ExportedMemory {
 public:
-    /// Returns true if the device has such memory. `stand_in`: shared memory counts, too.
+    /// Returns true if the device has such memory. `stand_in`: also for CPU devices.
     static bool possible(cl_device_id device, bool stand_in);
-    /// Throws an Error with the missing feature.
+    /// Throws an Error that describes the missing feature.
     static std::shared_ptr<ExportedMemory> create(cl_context context, cl_device_id device,
                                                   cl_mem_flags flags, std::size_t size);
     /// The memory of a buffer from create_buffer(). Null for other buffers.
     static std::shared_ptr<ExportedMemory> of(cl_mem buffer);
-    /// Creates a buffer and its memory, which has the same lifetime and is found by of(). Throws an
-    /// Error.
+    /// Creates a buffer with its own IPC-shareable memory, which of() finds until the buffer is
+    /// destroyed. Throws an Error.
     static Mem create_buffer(cl_context context, cl_device_id device, cl_mem_flags flags,
                              std::size_t size);
 
@@ -39,11 +39,11 @@ public:
     ExportedMemory &operator=(const ExportedMemory &) = delete;
 
     [[nodiscard]] std::uint32_t id() const { return id_; }
-    /// Bytes of the memory. May be more than requested.
+    /// Allocated bytes, which may be more than requested.
     [[nodiscard]] std::size_t size() const { return size_; }
     [[nodiscard]] int descriptor() const { return descriptor_.get(); }
     [[nodiscard]] const DeviceUuid &device() const { return device_; }
-    /// The buffer in the context of create(). Null for create_buffer().
+    /// The buffer from create(). Null for create_buffer(), whose caller owns the buffer.
     [[nodiscard]] cl_mem buffer() const { return buffer_.get(); }
 
 private:
@@ -66,15 +66,15 @@ public:
     [[nodiscard]] bool is_of(cl_device_id device) const {
         return device_ != DeviceUuid{} && device_ == uuid_of(device);
     }
-    /// Returns true if the memory was released.
+    /// Returns true if release_idle() has released the memory.
     [[nodiscard]] bool closed() const;
-    /// Releases all imported memory for which buffer() was not called for `idle_seconds`, because
-    /// it keeps the other process's memory allocated.
+    /// Releases imported memory for which buffer() was not called for `idle_seconds`, because an
+    /// import keeps the other process's memory allocated.
     static void release_idle(double idle_seconds);
     /// Releases the imports in `context`. No transfer in flight may use them.
     static void forget(cl_context context);
 
-    /// Registers `imported`. Call it for every object.
+    /// Registers `imported` for release_idle() and forget(), and returns it.
     static std::shared_ptr<ImportedMemory> keep(std::shared_ptr<ImportedMemory> imported);
 
 private:

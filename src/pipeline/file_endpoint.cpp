@@ -28,15 +28,15 @@ IoThreads &io_threads() {
 
 namespace {
 
-// The limit of page-locked memory for all transfers of the progress thread. A transfer waits for
-// its memory, unless other transfers wait for it. A thread in a blocking command has only one
-// transfer and does not wait.
+// The limit of page-locked memory for all transfers of the progress thread. A transfer waits until
+// memory is available, unless it is the first in its lane, where others wait for it. A thread in a
+// blocking command has only one transfer, and this transfer does not wait.
 constexpr std::size_t most_staging = std::size_t{256} << 20U;
 
 class StagingBudget {
 public:
-    /// Takes `size` bytes and returns true. If they are not available, it returns false and calls
-    /// `wake` when memory is given back.
+    /// Takes `size` bytes and returns true. If they are not available, returns false and calls
+    /// `wake` after memory is given back. `at_once`: ignores the limit.
     bool take(std::size_t size, bool at_once, const std::function<void()> &wake) {
         const std::lock_guard lock(mutex_);
         if (!at_once && in_use_ != 0 && in_use_ + size > most_staging) {
@@ -95,8 +95,8 @@ public:
         });
     }
 
-    // A read waits for its turn before it takes memory. A write may read the device before its
-    // turn.
+    // A read waits for its turn in the lane before it takes memory. A write may read the device
+    // before its turn.
     Outcome open() {
         take_turn();
         if (!writes_ && !has_turn()) return std::nullopt;
@@ -135,7 +135,7 @@ public:
         return last_status_;
     }
 
-    // The transfer and its memory were destroyed, but calls may still run.
+    // Called when the transfer and its memory are destroyed. Calls may still run.
     void abandon() {
         if (staged_) staging_budget().give_back(staging_);
         if (lane_ != nullptr) lane_->leave(this);
@@ -159,13 +159,12 @@ private:
                    staging_budget().take(staging_, lane_ != nullptr && has_turn(), driver_.wake);
     }
 
-    // After its last call or a failure, the transfer has left the lane and does not use the file
-    // any more.
+    // When finished, the transfer has left the lane and does not use the file any more.
     [[nodiscard]] bool has_turn() const {
         return lane_ == nullptr || finished_ || lane_->is_first(this);
     }
 
-    // Queues a call. At most one queued call runs at a time, and none before the transfer's turn.
+    // Queues a call. Queued calls run one after the other, and only in the transfer's turn.
     void post(Call call) {
         {
             const std::lock_guard lock(mutex_);
@@ -178,7 +177,7 @@ private:
         if (!driver_.calls_itself) run_calls();
         driver_.wake();
     }
-    // If the driver makes the calls itself, it makes them here after a wake-up.
+    // If the driver makes the calls itself, it makes the waiting calls here after a wake-up.
     void take_turn() {
         if (driver_.calls_itself) run_calls();
     }
@@ -246,7 +245,7 @@ private:
             failure_ = result.status;
             slot.set(std::move(result));
         }
-        // The next transfer then need not wait until the device has finished the last block.
+        // Now, so that the next transfer of the lane need not wait for the device.
         if (!failure_.ok() || block.offset + block.size == size_) finish();
         driver_.wake();
     }
@@ -266,7 +265,7 @@ private:
     const std::shared_ptr<FileLane> lane_;
     const bool writes_;
     const bool memory_;
-    /// Several threads read blocks, or write blocks to memory, at the same time.
+    /// Several threads read blocks, or write blocks to memory, in parallel.
     const bool at_once_;
     const std::size_t size_;
     const std::size_t staging_;  ///< bytes of page-locked memory
@@ -277,7 +276,7 @@ private:
     std::deque<Call> in_order_;
     bool running_ = false;
 
-    // Only used by calls in order.
+    // Used only by queued calls.
     bool begun_ = false;
     Status failure_;
     std::atomic<bool> called_ = false;

@@ -10,7 +10,7 @@
 
 namespace cldist {
 
-/// The threads for calls on files without order, and their largest number.
+/// The threads that make calls on files without a lane, and the largest number of these threads.
 IoThreads &io_threads();
 unsigned io_thread_count();
 
@@ -19,14 +19,14 @@ struct FileDriver {
     /// Requests another poll of the transfer. Any thread may call it, even after the transfer was
     /// destroyed.
     Waker wake;
-    /// The driving thread makes the calls itself, except calls that several threads make at the
-    /// same time.
+    /// The driving thread makes the calls itself, except calls that several threads make in
+    /// parallel.
     bool calls_itself;
 };
 
-/// The file's end of a transfer in blocks. Other threads make its calls, or start() makes them if
-/// the driver makes its calls itself. It is in the file's lane from its construction until its last
-/// call.
+/// The file's end of a transfer in blocks. Its calls run on other threads, or on the driving thread
+/// if the driver makes its calls itself. It is in the file's lane from its construction until its
+/// last call.
 class FileEndpoint final : public Endpoint {
 public:
     /// `size` is the size of the transfer in bytes.

@@ -7,10 +7,10 @@
 
 namespace cldist {
 
-/// The queue of transfers on one file, and the thread that makes their calls.
+/// The queue of transfers on one file, and the thread that makes their calls one by one.
 class FileLane : public Line {
 public:
-    /// The lane for `key`, which identifies a FILE or a library that only one thread may use at a
+    /// The lane for `key`, which identifies a FILE, or a library that only one thread may use at a
     /// time. Thread-safe.
     static std::shared_ptr<FileLane> of(const void *key);
     /// Frees the lanes that were idle for `idle_seconds`.

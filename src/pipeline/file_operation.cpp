@@ -50,7 +50,7 @@ public:
         return progress;
     }
 
-    // Running calls use the memory.
+    // Always, because running calls use the memory.
     [[nodiscard]] bool bytes_in_flight() const override { return blocks_.has_value(); }
     [[nodiscard]] bool wakes() const override { return !blocks_ || !blocks_->device_busy(); }
 

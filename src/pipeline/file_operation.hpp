@@ -22,16 +22,16 @@ namespace cldist {
 }
 
 /// The progress thread of all non-blocking file commands. It is created at the first use and never
-/// destroyed. When the program ends, it waits for these commands.
+/// destroyed. At exit, the program waits for these commands.
 ProgressThread &file_progress_thread();
 /// The same, or null if it was not created.
 ProgressThread *find_file_progress_thread();
 
-/// Sets a function that is called when the program ends, after the pending commands were listed.
-/// Calls on files that still wait must then give up. Only one caller.
+/// Sets a function that is called at exit after the pending commands were listed. It must make file
+/// calls that still block return. Only one caller.
 void at_end_of_files(void (*give_up)());
 
-/// Moves `range` to or from a file. Its driver must set a waker. `calls_itself` is as in
+/// A transfer of `range` to or from a file. Its driver must set a waker. `calls_itself`: see
 /// FileDriver.
 std::unique_ptr<Operation> make_file_transfer(DeviceRange range, Direction direction,
                                               std::shared_ptr<FileAccess> access,

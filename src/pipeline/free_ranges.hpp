@@ -7,14 +7,14 @@
 
 namespace cldist {
 
-/// The free ranges of some memory. A taken range is the first that is large enough.
+/// A first-fit allocator of ranges of some memory. Not thread-safe.
 class FreeRanges {
 public:
     static constexpr std::size_t alignment = 256;
 
     FreeRanges(std::size_t begin, std::size_t size) { free_.emplace(begin, size); }
 
-    /// Returns the offset of `size` bytes, at least 1, or nothing.
+    /// Returns the offset of a free range of `size` bytes (at least 1), or nothing.
     std::optional<std::size_t> take(std::size_t size) {
         size = rounded(size);
         for (auto at = free_.begin(); at != free_.end(); ++at) {
@@ -26,7 +26,7 @@ public:
         }
         return std::nullopt;
     }
-    /// Gives back what take(size) returned.
+    /// Frees a range that take(size) returned.
     void give_back(std::size_t offset, std::size_t size) {
         auto at = free_.emplace(offset, rounded(size)).first;
         if (const auto next = std::next(at);

@@ -10,7 +10,7 @@
 namespace cldist {
 
 /// Memory of the program in place of a file. Threads copy it in blocks to or from page-locked
-/// memory. It must outlive the transfer.
+/// memory. The memory must outlive the transfer.
 class MemoryAccess final : public FileAccess {
 public:
     explicit MemoryAccess(std::byte *memory) : memory_(memory) {}

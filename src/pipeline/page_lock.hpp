@@ -11,8 +11,8 @@ namespace cldist {
 class PageLock {
 public:
     PageLock() = default;
-    /// If the system has no more page-locked memory, the memory stays pageable, which is slower.
-    /// Throws an Error if the platform maps the buffer at another address.
+    /// If the system cannot page-lock more memory, the memory stays pageable, and transfers are
+    /// slower. Throws an Error if the platform maps the buffer at another address.
     PageLock(cl_context context, cl_command_queue queue, std::byte *memory, std::size_t size);
     PageLock(PageLock &&other) noexcept = default;
     PageLock &operator=(PageLock &&other) noexcept;

@@ -7,7 +7,8 @@ namespace cldist {
 namespace {
 
 // If the first block took this many times longer than the average of the others, the transfer has
-// waited for its peer. Its time then does not measure the way. A pipeline has three stages.
+// waited for its peer, and its time is no sample. Without waiting, the first block passes the three
+// stages of a pipeline and takes about three times as long.
 constexpr double waited = 8;
 
 }  // namespace

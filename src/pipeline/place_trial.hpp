@@ -8,13 +8,14 @@
 namespace cldist {
 
 /// Measures one message as a sample for the choice between staging and moving in place (see
-/// WayRefinement).
+/// Refinements).
 class PlaceTrial {
 public:
-    /// Returns true if the message should move in place, although it may also be staged. Call it
-    /// when the transfer starts.
+    /// Returns true if a message that may be staged should move in place instead. Call it when the
+    /// transfer starts.
     [[nodiscard]] bool chooses_place(const DeviceRange &range, const Situation &situation);
-    /// Records the time of a successful transfer in blocks of `block` bytes.
+    /// Records the time of a successful transfer in blocks of `block` bytes, unless it is no
+    /// sample.
     void ended(const BlockTransfer &transfer, std::size_t block);
 
 private:

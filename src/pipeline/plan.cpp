@@ -27,12 +27,12 @@ constexpr unsigned mapped_depth = 16;
 // huge pages.
 constexpr std::size_t staged_on_host_min = mib / 2;
 
-// With a ring, the copies of the two devices overlap and MPI copies nothing. This applies to
-// devices that have their own memory. A sender of so few bytes may expect not to wait for the
-// receiver.
+// Limits for devices that have their own memory, if a ring is possible. With a ring, the copies of
+// the two devices overlap and MPI copies nothing. The first limit is for path shared or direct on
+// request: the sender of a smaller message may expect not to wait for the receiver.
 constexpr std::size_t never_through_ring = 4 * kib;
 constexpr std::size_t most_beside_ring = 32 * kib;
-// Copied in one piece by the command's queue.
+// The largest message that the command's queue copies in one piece.
 constexpr std::size_t most_copied_beside_ring = 512 * kib;
 
 // Enough blocks to overlap, but few enough that the start-up cost of each is small.
@@ -52,10 +52,10 @@ unsigned ring_depth(bool host_memory) { return host_memory ? pipelined_depth(tru
 // pages, which suits direct I/O.
 constexpr std::size_t file_block = 2 * mib;
 constexpr std::size_t smallest_memory_block = 256 * kib;
-// If one thread reads in place, blocks only serve progress reports.
+// If one thread accesses the file in place, blocks only serve progress reports.
 constexpr std::size_t mapped_file_block_of_one = 64 * mib;
-// Below this size, one thread fills host memory as fast as several threads. In a blocking command
-// it is the caller.
+// Below this size, one thread fills host memory as fast as several. In a blocking command it is the
+// caller.
 constexpr std::size_t mapped_by_threads_min = 16 * mib;
 // The limit of host memory for one transfer between file and device.
 constexpr std::size_t most_file_staging = 64 * mib;
@@ -69,7 +69,8 @@ Plan in_blocks(Path path, std::size_t size, std::size_t block, unsigned depth,
             static_cast<unsigned>(std::min<std::size_t>(depth, (size + block - 1) / block)), false};
 }
 
-// The largest payload that travels with its header, unless the user forces a path.
+// The largest payload that travels with its header (an eager message), unless the user forces a
+// path.
 std::size_t largest_inlined(const Situation &situation, const Config &requested) {
     if (situation.host_memory || situation.mapped || requested.pinned_max.value != 0)
         return largest_copied(situation.host_memory, requested);
@@ -87,7 +88,7 @@ const Way *advised(std::size_t size, const Situation &situation, const Config &r
     return way ? &*way : nullptr;
 }
 
-// The path of `way`, or the most similar path if the range could not be mapped or shared.
+// The path of `way`, or the most similar path if the range is not mapped or has no ring.
 Path path_of(const Way &way, const Situation &situation) {
     const bool near = way.path == Path::shared || way.path == Path::direct;
     if (near && !situation.ring) return Path::pipelined;
@@ -156,8 +157,8 @@ Plan plan_send(std::size_t size, const Situation &situation, const Config &reque
     if (size == 0) return {Path::pinned, 1, 1, true};
     const Way *way =
         requested.pinned_max.value == 0 ? advised(size, situation, requested) : nullptr;
-    // A profile without shared and direct ways may not have measured these paths. If the device has
-    // its own memory, MPI is slower than a ring.
+    // A profile that advises neither shared nor direct may not have measured these paths. If the
+    // device has its own memory, a ring is faster than MPI.
     const bool by_mpi = way != nullptr && way->path != Path::shared && way->path != Path::direct;
     if (by_mpi && situation.ring && !situation.host_memory) way = nullptr;
     const bool insists_on_blocks =
@@ -176,8 +177,8 @@ Plan plan_send(std::size_t size, const Situation &situation, const Config &reque
     }
     switch (path_in_blocks(size, situation, requested)) {
         case Path::mapped: {
-            // The far end may be a device that takes the bytes of host memory block by block. On
-            // this host it may be a CPU device.
+            // The far end may be a device that copies each block from host memory when it arrives.
+            // On this host it may be a CPU device.
             const std::size_t block =
                 situation.no_device ? pipelined_block(size, situation.same_host)
                 : situation.in_place

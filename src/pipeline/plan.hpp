@@ -8,24 +8,25 @@
 
 namespace cldist {
 
-/// Describes how a transfer is done.
+/// How a transfer moves its bytes.
 struct Plan {
     Path path = Path::pinned;
-    std::size_t block = 0;  ///< bytes per block in MPI or in the file; at least 1
+    std::size_t block = 0;  ///< bytes per block at both ends; at least 1
     unsigned depth = 1;     ///< blocks in flight
     /// The message is one block that travels with its header (an eager message).
     bool inlined = false;
-    /// Bytes of the first block, which aligns the other blocks in a file. 0: the same as the other
-    /// blocks.
+    /// Bytes of the first block, if a smaller one aligns the others in a file. 0: the same as the
+    /// others.
     std::size_t first = 0;
 
     bool operator==(const Plan &) const = default;
 };
 
-/// The size of the memory for blocks that two processes share for one message.
+/// Bytes of a Ring, through which the blocks of one message at a time pass.
 inline constexpr std::size_t ring_capacity = std::size_t{16} << 20U;
 
-/// The size of the device memory that another process imports for one message.
+/// Bytes of the device memory that a sender exports for the blocks of one message
+/// (Ring::landing()).
 inline constexpr std::size_t landing_capacity = std::size_t{64} << 20U;
 
 /// Below this size, two processes on one GPU exchange data through host memory. The GPU takes 80 us
@@ -36,46 +37,49 @@ inline constexpr std::size_t direct_on_one_device = std::size_t{8} << 20U;
 /// The largest block, because MPI counts are int.
 inline constexpr std::size_t max_block = std::size_t{1} << 30U;
 
-/// Returns true if kernels should move bytes.
+/// Returns true if the user requests that kernels move the bytes.
 [[nodiscard]] constexpr bool uses_kernels(Path requested) {
     return requested == Path::device || requested == Path::kernel;
 }
 
-/// Whether kernels move messages between the GPUs of a host, in words. `exports`: the driver shares
+/// Describes whether kernels move messages between the GPUs of a host. `exports`: the driver shares
 /// the GPU's memory between processes.
 [[nodiscard]] std::string kernels_in_words(bool exports, Path requested);
 
-/// The requested path of what the host moves. If kernels should move bytes, the automatic choice.
+/// The requested path for transfers that the host carries out. Automatic if the request is for
+/// kernels.
 [[nodiscard]] constexpr Path host_path(const Config &requested) {
     return uses_kernels(requested.path) ? Path::automatic : requested.path;
 }
 
-/// Returns true if the range should be mapped. This depends on the user's choice (CLDIST_PATH, …),
-/// on whether the device uses host memory, and on the profile's advice (or null) for `size` bytes.
+/// Returns true if the range should be mapped. This depends on the user's choice (CLDIST_PATH), on
+/// whether the device uses host memory, and on the profile's advice for `size` bytes. `advice` may
+/// be null.
 bool plan_mapping(bool host_memory, std::size_t size, const Advice *advice,
                   const Config &requested);
 
-/// Returns true if the queue of a non-blocking command should copy all `size` bytes between the
-/// device and page-locked memory. Otherwise the progress thread copies them in blocks.
+/// Returns true if the queue of a non-blocking command should copy all `size` bytes to or from
+/// page-locked memory. Otherwise the progress thread copies them in blocks. `ring`: blocks can pass
+/// through a Ring.
 bool plan_copying(bool host_memory, bool same_host, bool ring, std::size_t size,
                   const Advice *advice, const Config &requested);
 
-/// The largest payload for which a copy is faster than a mapping, unless the user forces a path.
+/// The largest payload for which a copy is faster than a mapping (CLDIST_PINNED_MAX or a default).
 std::size_t largest_copied(bool host_memory, const Config &requested);
 
 /// The facts that a plan depends on, apart from the size.
 struct Situation {
-    bool host_memory;  ///< the device's memory is host memory
+    bool host_memory;  ///< the device uses host memory
     bool mapped;       ///< the range is mapped
     bool same_host;    ///< the far end is on this host
     /// The bytes are not contiguous and can't be sent or received in place.
     bool strided = false;
     bool no_device = false;  ///< the range is host memory, not a device buffer
-    /// The profile's advice for this route; null: the built-in choice.
+    /// The profile's advice for this route. Null: the built-in choice.
     const Advice *advice = nullptr;
-    /// Blocks are not staged even if they could be (may_stage()).
+    /// Blocks are not staged even if may_stage() returns true.
     bool in_place = false;
-    /// Blocks can pass through memory that is shared with the far end's process.
+    /// Blocks can pass through a Ring that is shared with the far end's process.
     bool ring = false;
     /// The device has IPC-shareable memory.
     bool exports = false;
@@ -93,24 +97,24 @@ Plan plan_send(std::size_t size, const Situation &situation, const Config &reque
 Plan plan_recv(std::size_t size, std::size_t block, const Situation &situation,
                const Config &requested);
 
-/// The plan of both ends for a message that was planned for a ring, if its bytes move from device
-/// to device. `whole`: the sender does not copy them to other memory first.
+/// The plan of both ends for a message that was planned for a ring but moves from device to device.
+/// `whole`: the receiver reads the sender's buffer directly, without a copy in between.
 Plan plan_direct(std::size_t size, const Plan &through_ring, bool whole);
 
-/// Limits the depth to the blocks that fit into a ring, if the plan uses one. The block size may
-/// differ from the first plan.
+/// If the plan uses a ring, limits block size and depth to the ring's capacity. Call it again after
+/// a change of the block size.
 void fit_ring(Plan &plan, std::size_t size);
 
-/// The block layout that a file requires. See FileAccess.
+/// What a plan depends on besides the Situation, for files. See FileAccess.
 struct FileBlocks {
-    unsigned threads;         ///< threads that access it at the same time
+    unsigned threads;         ///< threads that access the file at the same time
     std::size_t granularity;  ///< 0: the transfer is one block
     std::size_t first = 0;    ///< bytes before the first position where a block may begin
     bool is_memory = false;   ///< memory of the program instead of a file
 };
 
-/// The plan for `size` bytes, at least 1, between a device and a file. It does not use `same_host`
-/// of the situation.
+/// The plan for `size` bytes (at least 1) between a device and a file. Ignores
+/// `situation.same_host`.
 Plan plan_file(std::size_t size, const Situation &situation, const FileBlocks &file,
                const Config &requested);
 

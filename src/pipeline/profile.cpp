@@ -28,7 +28,7 @@ constexpr double clearly = 1.03;
 
 bool is_for(const Way &way, std::size_t size) {
     if (way.whole) return size <= largest_whole;
-    // A message that is smaller than a block is one block on path mapped.
+    // On path mapped, a message that is smaller than a block is one block.
     return way.path == Path::pinned || way.path == Path::mapped || way.block < size;
 }
 
@@ -93,7 +93,7 @@ Ranking rank(const std::vector<Curve> &curves, std::size_t size) {
         ranking.best = &curve;
         best = *seconds;
     }
-    // A message in one piece needs the least work. If it is only slightly slower, that was noise.
+    // An eager message needs the least work. A slightly longer measured time is noise.
     for (const Curve &curve : curves) {
         const auto seconds = expected_seconds(curve);
         if (seconds && curve.way.whole && ranking.best->way.maps == curve.way.maps &&

@@ -34,7 +34,7 @@ inline constexpr std::size_t route_count = 4;
 struct Way {
     Path path = Path::pinned;  ///< never automatic
     /// The range is mapped while the command runs: always on path mapped, never on path pinned. On
-    /// path pipelined, the host then copies the bytes. Otherwise the device's queues copy them.
+    /// the other paths, the host then copies the bytes. Otherwise the device's queues copy them.
     bool maps = false;
     /// The message travels with its header in one piece (eager). The members below then have no
     /// effect.
@@ -44,10 +44,10 @@ struct Way {
 
     bool operator==(const Way &) const = default;
 };
-/// For example "pipelined, 512 KiB × 3, mapped".
+/// For example "pipelined, 512 KiB x 3, mapped".
 [[nodiscard]] std::string describe(const Way &way);
 
-/// Measured times of transfers on one way.
+/// The measured times of transfers on one way.
 struct Curve {
     struct Point {
         std::size_t size;  ///< bytes, at least 1
@@ -61,8 +61,9 @@ struct Curve {
 
     /// The expected time of a transfer of `size` bytes. It is linear between points. Below the
     /// first point it is the time of that point. Beyond the last point it continues with the slope
-    /// of the last two, or stays constant if times fall there. Returns nothing if the way does not
-    /// apply to this size: eager messages have a limit, and blocks are not larger than the message.
+    /// of the last two, or stays constant if times fall there. With a single point, it grows in
+    /// proportion to the size. Returns nothing if the way does not apply to this size: eager
+    /// messages have a limit, and blocks are not larger than the message.
     [[nodiscard]] std::optional<double> expected_seconds(std::size_t size) const;
 
     bool operator==(const Curve &) const = default;
@@ -72,15 +73,17 @@ struct Curve {
 inline constexpr std::size_t largest_whole = std::size_t{1} << 20U;
 
 /// `best` is the curve with the shortest expected time for `size` bytes. An eager curve wins if it
-/// expects only slightly more. `runner_up` is the best curve on another path, or else any other.
-/// Null if no curve applies. A curve that ends before other curves is ignored beyond its end.
+/// expects only slightly more. `runner_up` is the best curve of another kind (path, mapped, eager),
+/// or else the second best. Null if no curve applies. A curve that ends before other curves is
+/// ignored beyond its end.
 struct Ranking {
     const Curve *best = nullptr;
     const Curve *runner_up = nullptr;
 };
 [[nodiscard]] Ranking rank(const std::vector<Curve> &curves, std::size_t size);
 
-/// Sizes that are treated alike: four classes per octave, from 1 KiB on.
+/// Classes of sizes that are treated alike: four per octave from 1 KiB on, and one for smaller
+/// sizes.
 inline constexpr std::size_t size_class_count = 128;
 [[nodiscard]] std::size_t size_class(std::size_t size);
 /// The smallest size of a class.
@@ -97,11 +100,12 @@ public:
     /// only slightly slower.
     explicit Advice(const std::vector<Curve> &curves);
 
-    /// Nothing: use the built-in choice.
+    /// Returns nothing if the built-in choice applies.
     [[nodiscard]] const std::optional<Way> &way(std::size_t size) const {
         return ways_.at(size_class(size));
     }
-    /// The advice for messages without header: the built-in choice replaces eager ways.
+    /// The advice for plain messages, which have no header: the built-in choice replaces eager
+    /// ways.
     [[nodiscard]] Advice without_headers() const;
 
 private:

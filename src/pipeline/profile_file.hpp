@@ -12,7 +12,7 @@ namespace cldist {
 /// The name of this host, or "?".
 [[nodiscard]] std::string host_name();
 
-/// The system on which this process would measure.
+/// The system of this process, as a profile records it.
 [[nodiscard]] Profile::System system_of(cl_device_id device);
 
 /// The path of the profile: $XDG_CONFIG_HOME/cldist/<host>-<device>.toml, with ~/.config as default
@@ -21,19 +21,20 @@ namespace cldist {
 
 /// The profile as TOML. docs/tuning.md describes the format.
 [[nodiscard]] std::string profile_text(const Profile &profile);
-/// If the text is damaged, throws an Error with CL_INVALID_VALUE, the line and the cause.
+/// Reads a profile. If the text is damaged, throws an Error with CL_INVALID_VALUE, the line and the
+/// cause.
 [[nodiscard]] Profile parse_profile(const std::string &text);
 
 /// Writes the complete file or nothing, and creates the folder. Throws an Error.
 void write_profile(const std::string &path, const Profile &profile);
-/// Throws an Error if the file can't be read or is damaged.
+/// Reads a profile. Throws an Error if the file can't be read or is damaged.
 [[nodiscard]] Profile read_profile(const std::string &path);
 
 /// The result of the search for a device's profile (CLDIST_PROFILE).
 struct FoundProfile {
-    std::string path;                        ///< empty if none was requested
+    std::string path;                        ///< empty if there is no file or CLDIST_PROFILE=none
     std::shared_ptr<const Profile> profile;  ///< null: defaults are used
-    /// Reason, if the profile is damaged or belongs to another system.
+    /// The reason if the profile is damaged or belongs to another system. Otherwise empty.
     std::string refused = {};
 };
 [[nodiscard]] FoundProfile find_profile(cl_device_id device);

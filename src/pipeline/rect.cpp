@@ -53,9 +53,9 @@ void copy_rows(const std::byte *from, std::size_t from_pitch, std::byte *to, std
 }
 
 // Compares a_count pieces of a_size bytes with b_count pieces of b_size bytes. Both series have the
-// same `pitch`; the first piece of b is `distance` bytes behind the first one of a. Calls `use`
-// with the distance between the pieces of each pair that has a byte in common. Returns whether one
-// of the calls returns true.
+// same `pitch`, and the first piece of b is `distance` bytes behind the first piece of a. Calls
+// `use` with the distance between the pieces of each pair that has a byte in common. Returns true
+// as soon as a call returns true.
 template <typename Use>
 bool any_meeting(std::ptrdiff_t distance, std::size_t pitch, std::size_t a_count,
                  std::size_t a_size, std::size_t b_count, std::size_t b_size, Use &&use) {

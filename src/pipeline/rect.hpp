@@ -34,8 +34,8 @@ struct PlacedRect {
     RectRegion region;
 };
 
-/// Whether the regions have a byte in common. The first byte of `b` is `distance` bytes behind that
-/// of `a`, or before it.
+/// Returns true if the regions have a byte in common. The first byte of `b` is `distance` bytes
+/// behind the first byte of `a` (before it if negative).
 [[nodiscard]] bool overlap(const RectRegion &a, const RectRegion &b, std::ptrdiff_t distance);
 
 /// The arguments of a rectangular command, as in clEnqueueReadBufferRect.
@@ -46,11 +46,11 @@ struct RectArguments {
     std::size_t slice_pitch;    ///< 0: region[1] * row_pitch
 };
 
-/// Checks the arguments against a buffer of `buffer_size` bytes; throws an Error with
+/// Checks the arguments against a buffer of `buffer_size` bytes. Throws an Error with
 /// CL_INVALID_VALUE.
 PlacedRect place_rect(const RectArguments &arguments, std::size_t buffer_size);
 
-/// `count` rows with the region's row pitch in memory and contiguous in the message. They are
+/// Some rows that have the region's row pitch in memory and are contiguous in the message. They are
 /// complete rows of one slice, or a part of a single row.
 struct RowRun {
     std::size_t memory;   ///< bytes from the region's first byte
@@ -81,11 +81,11 @@ void for_each_row_run(const RectRegion &region, std::size_t offset, std::size_t 
     }
 }
 
-/// Copies `size` bytes of the message, from `offset` on, out of the region. `memory` is the
+/// Copies `size` bytes of the region's message, from `offset` on, to `message`. `memory` is the
 /// region's first byte.
 void pack(const RectRegion &region, const std::byte *memory, std::size_t offset, std::size_t size,
           std::byte *message);
-/// Copies these bytes into the region and touches no other bytes.
+/// The reverse copy. It touches no other bytes of the region.
 void unpack(const RectRegion &region, std::byte *memory, std::size_t offset, std::size_t size,
             const std::byte *message);
 

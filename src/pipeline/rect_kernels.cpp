@@ -48,7 +48,7 @@ bool consists_of(const RectCopy &copy, std::size_t width) {
            0;
 }
 
-// Enqueues one copy after the other, for each slice or row.
+// Enqueues a copy for each slice, or for each part of a row. Each copy waits for the previous one.
 cl_int enqueue_copies(bool pack, cl_command_queue queue, const RectCopy &copy, cl_event after,
                       cl_event *event) {
     cl_int code = CL_SUCCESS;

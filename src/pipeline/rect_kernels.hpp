@@ -10,7 +10,7 @@
 
 namespace cldist {
 
-/// A region on a device, a part of its message, and the packed place of this part.
+/// A part of a region's message, the region in a buffer, and the device memory for the packed part.
 struct RectCopy {
     const RectRegion &region;
     cl_mem buffer;
@@ -21,16 +21,16 @@ struct RectCopy {
     std::size_t packed_offset;  ///< bytes, a multiple of 16
 };
 
-/// Packs and unpacks regions on one device. It uses kernels, one per element size. If the kernels
-/// can't be built or may not access the buffer, it enqueues a clEnqueueCopyBufferRect per slice.
+/// Packs and unpacks regions on one device with kernels, one per element size. If the kernels can't
+/// be built or may not access the buffer, it uses clEnqueueCopyBufferRect for each slice instead.
 /// Thread-safe.
 class RectKernels {
 public:
     /// Builds the kernels.
     RectKernels(cl_context context, cl_device_id device);
 
-    /// Enqueues the copy of a part of a region to packed memory, or back. It starts when `after`,
-    /// if not null, is complete. `event` receives the event of the end.
+    /// Enqueue the copy of a part of a region to packed memory, or back. It starts when `after`, if
+    /// not null, is complete. `event` receives the event of the copy.
     cl_int enqueue_pack(cl_command_queue queue, const RectCopy &copy, cl_event after,
                         cl_event *event);
     cl_int enqueue_unpack(cl_command_queue queue, const RectCopy &copy, cl_event after,

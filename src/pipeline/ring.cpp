@@ -18,7 +18,7 @@
 namespace cldist {
 namespace {
 
-// The blocks begin at a page boundary for every page size in use.
+// 64 KiB, so that the blocks begin at a page boundary for every page size in use.
 constexpr std::size_t control_size = std::size_t{64} << 10U;
 constexpr std::size_t ring_size = control_size + ring_capacity;
 

@@ -14,31 +14,31 @@
 
 namespace cldist {
 
-/// The receiver's answer: whether its device can import memory that the sender's device exports.
+/// The receiver's answer whether its device reads the memory that the sender's device exports.
+/// `unknown_memory`: no, because the receiver has not imported that memory or has released it.
 enum class DirectAnswer : std::uint32_t { none, yes, no, unknown_memory };
 
-/// State that the two processes of a ring share, at the start of its memory. Each counter has one
-/// writer.
+/// State at the start of a ring's memory, which both processes access. Each counter has one writer.
 struct RingControl {
     /// Blocks that the sender has filled or skipped.
     alignas(64) std::atomic<std::uint64_t> filled;
     std::atomic<std::uint64_t> failed_from;          ///< the first block that the sender skipped
     alignas(64) std::atomic<std::uint64_t> drained;  ///< blocks that the receiver has read
-    /// One process left in the middle of a message.
+    /// Not 0: one process gave up in the middle of a message.
     alignas(64) std::atomic<std::uint32_t> given_up;
     /// The receiver's answer if the sender's device exports memory.
     std::atomic<DirectAnswer> answer;
-    std::atomic<std::uint32_t> retired;  ///< the sender does not use the ring any more
+    std::atomic<std::uint32_t> retired;  ///< not 0: the sender does not use the ring any more
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
-/// Memory that two processes of one host share. The blocks of one message at a time pass through
-/// it. It has no name in any file system. The system frees it when both processes have released it
-/// or ended. Thread-safe.
+/// Memory that two processes of one host share, and through which the blocks of one message at a
+/// time pass. It has no name in any file system. The system frees it when both processes have
+/// released it or ended. Thread-safe.
 class Ring {
 public:
-    /// Creates the memory. `descriptor` is to be passed to the other process. Throws an Error with
-    /// the missing resource.
+    /// Creates the memory in the sending process, which passes `descriptor` to the receiver. Throws
+    /// an Error with the missing resource.
     static std::shared_ptr<Ring> create(Descriptor &descriptor);
     /// Maps the memory of a descriptor from create(). Throws an Error.
     static std::shared_ptr<Ring> open(const Descriptor &descriptor, std::uint32_t id);
@@ -55,20 +55,20 @@ public:
     /// Page-locks the blocks for a context, unless they are page-locked already. Throws an Error.
     void lock_pages(cl_context context, cl_command_queue queue);
 
-    /// IPC-shareable memory of the sender's device for blocks, landing_capacity bytes. Throws an
-    /// Error.
+    /// IPC-shareable memory of the sender's device for blocks, landing_capacity bytes. It is
+    /// created at the first call for a context and device. Throws an Error.
     std::shared_ptr<ExportedMemory> landing(cl_context context, cl_device_id device);
 
     /// Reserves the ring for one message. Returns false if it is in use or closed.
     [[nodiscard]] bool take();
-    /// Ends the reservation. `clean`: both processes have completed the message. Otherwise the ring
-    /// is closed.
+    /// Ends the reservation. If `clean`, both processes have completed the message. Otherwise the
+    /// ring is closed.
     void give_back(bool clean);
     /// Returns true if the ring can't be used any more.
     [[nodiscard]] bool closed() const { return state_ == State::closed; }
 
-    /// Frees rings that this process created and that were idle for `idle_seconds`. Also frees
-    /// rings that their creators have retired.
+    /// Frees rings that this process created and that were idle for `idle_seconds`, and rings that
+    /// their creators have retired.
     static void release_idle(double idle_seconds);
     /// Releases the references of all rings to `context`. No transfer in flight may use them.
     static void forget(cl_context context);

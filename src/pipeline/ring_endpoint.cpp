@@ -10,7 +10,7 @@
 namespace cldist {
 namespace {
 
-// If no block arrives for this long, check whether the peer still lives.
+// While no block passes, check this often whether the peer still lives.
 constexpr std::uint64_t look_again_ns = 10'000'000;
 
 }  // namespace
@@ -83,7 +83,8 @@ Outcome RingEndpoint::ended(const Block &block) {
 
 Outcome RingEndpoint::close() {
     if (sends_ || alone_) return Status{};
-    // Before the sender sees the end, because it may use the ring for its next message at once.
+    // Before the sender sees the end of the message, because it may then use the ring for its next
+    // message at once.
     ring_->give_back(true);
     given_back_ = true;
     ring_->control().drained.store(count_, std::memory_order_release);

@@ -19,8 +19,8 @@ struct RingPeer {
 };
 
 /// The far end of a message whose blocks pass through a ring. The device endpoints of both
-/// processes copy the bytes. This endpoint only updates the ring's counters. take() must have been
-/// called for the ring. The endpoint gives the ring back.
+/// processes copy the bytes. This endpoint only updates the ring's counters. The ring must be
+/// reserved with take(). The endpoint ends the reservation.
 class RingEndpoint final : public Endpoint {
 public:
     RingEndpoint(std::shared_ptr<Ring> ring, RingPeer peer, Direction direction, const Plan &plan,
@@ -45,7 +45,7 @@ private:
     const std::shared_ptr<Record> record_;
     std::uint64_t look_ns_ = 0;  ///< when to check again whether the peer lives
     bool alone_ = false;
-    bool clean_ = false;  ///< the receiver has read all blocks
+    bool clean_ = false;  ///< sender: the receiver has read all blocks
     bool given_back_ = false;
 };
 

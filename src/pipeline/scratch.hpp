@@ -10,8 +10,8 @@
 
 namespace cldist {
 
-/// Buffers of one device, leased while strided regions pass through them. Returned buffers are kept
-/// for the next lease, up to a limit. Thread-safe.
+/// Device buffers of one context, leased to transfers of strided regions. Returned buffers are kept
+/// for later leases, up to a limit. Thread-safe.
 class ScratchPool : public std::enable_shared_from_this<ScratchPool> {
 public:
     /// A leased buffer. Its destructor returns it to the pool.

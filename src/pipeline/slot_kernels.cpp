@@ -15,10 +15,10 @@ namespace {
 
 // Offsets in TransferSlot: order 0, address 8, size 16, flag 24, sent 64, ended 68.
 //
-// Only one thread reads host memory: on an H200, reads of one address by many multiprocessors
-// take 2.5 us each, one after the other. It passes what it has read to the other work-groups in
-// `shared`, eight words of device memory. They are: the number of work-groups that have ended;
-// whether the rest is valid; the order; a gap; address and size in 64 bits.
+// Only one thread reads host memory: on an H200, reads of one address by many multiprocessors take
+// 2.5 us each, one after the other. This thread passes the values to the other work-groups in
+// `shared`. These eight 32-bit words of device memory are: the number of work-groups that have
+// ended; 1 if the other words are valid; the order; a gap; the address and the size (64 bits each).
 constexpr const char *prelude = R"(
 typedef volatile __global uint *Word;
 #ifdef CLDIST_PTX
@@ -156,7 +156,8 @@ __kernel void address_of(__global ulong *address, __global const uchar *buffer) 
 constexpr std::size_t words_per_slot = 8;
 constexpr std::size_t group_size = 256;
 constexpr std::size_t bytes_per_group = 32768;
-// More work-groups move no more bytes per second, to another H200 or on the device.
+// More work-groups increase the throughput neither to another H200 (sends) nor on the device
+// (receives).
 constexpr std::size_t most_send_groups = 32;
 constexpr std::size_t most_recv_groups = 64;
 

@@ -19,11 +19,11 @@ namespace cldist {
 namespace {
 
 constexpr std::size_t smallest_piece = 4096;
-// Slabs are whole huge pages, because MPI's single-copy transports then move bytes at twice the
-// speed. Small pieces share a slab, because each page-locking call is expensive.
+// Slabs consist of whole huge pages, because MPI's single-copy transports then move bytes at twice
+// the speed. Small pieces share a slab, because each page-locking call is expensive.
 constexpr std::size_t huge_page = std::size_t{2} << 20U;
 
-// Maps `size` bytes, a multiple of huge_page, with that alignment.
+// Maps `size` bytes, a multiple of huge_page, at a multiple of huge_page.
 std::byte *map_memory(std::size_t size) {
     void *memory =
         mmap(nullptr, size + huge_page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -78,7 +78,7 @@ StagingPool::Lease StagingPool::lease(std::size_t size) {
                                                 : (size + huge_page - 1) / huge_page * huge_page;
     {
         const std::lock_guard lock(mutex_);
-        // The smallest sufficient piece, but none of which more than half would be unused.
+        // The smallest sufficient piece, unless more than half of it would be unused.
         Slab *best = nullptr;
         for (const auto &slab : slabs_)
             if (!slab->free.empty() && slab->piece >= piece && slab->piece / 2 <= piece &&
@@ -86,8 +86,8 @@ StagingPool::Lease StagingPool::lease(std::size_t size) {
                 best = slab.get();
         if (best != nullptr) return lend(*best);
     }
-    // This waits for the queue, and perhaps for a platform thread that gives a piece back.
-    // Therefore it runs without the lock.
+    // Without the lock, because this waits for the queue and perhaps for a platform thread that
+    // gives a piece back.
     std::unique_ptr<Slab> slab = make_slab(piece, std::max<std::size_t>(huge_page / piece, 1));
     const std::lock_guard lock(mutex_);
     unused_ += slab->size;
@@ -121,8 +121,8 @@ void StagingPool::trim() {
     {
         const std::lock_guard lock(mutex_);
         std::erase_if(slabs_, [&](auto &slab) {
-            // The last slab is always kept, because page-locking it again would cost more than the
-            // transfer.
+            // Always keep the slab that became unused last, because page-locking it again would
+            // cost more than the transfer.
             if (unused_ <= keep_ || slab.get() == last_unused_ || !slab->unused()) return false;
             unused_ -= slab->size;
             surplus.push_back(std::move(slab));

@@ -12,8 +12,8 @@ namespace cldist {
 /// Page-locked host memory of one context, leased in pieces. Returned memory is kept for later
 /// leases. Memory above a limit is kept only for a short time. Thread-safe.
 ///
-/// The library maps the memory, and OpenCL wraps it (CL_MEM_USE_HOST_PTR) and thus page-locks it.
-/// Unlike memory from a driver, every transport of every MPI library can send it.
+/// The library maps the memory, and OpenCL wraps it in a buffer (CL_MEM_USE_HOST_PTR), which
+/// page-locks it. Unlike memory from a driver, every transport of every MPI library can send it.
 class StagingPool : public std::enable_shared_from_this<StagingPool> {
     struct Slab;
 
@@ -41,18 +41,19 @@ public:
         std::byte *data_ = nullptr;
     };
 
-    /// Page-locks through `queue`. Keeps at most `keep` unused bytes.
+    /// Page-locks memory through `queue`. Keeps at most `keep` unused bytes.
     StagingPool(cl_context context, cl_command_queue queue, std::size_t keep);
     StagingPool(const StagingPool &) = delete;
     StagingPool &operator=(const StagingPool &) = delete;
     ~StagingPool();
 
-    /// Throws an Error (CL_OUT_OF_RESOURCES, …) if there is no memory.
+    /// Returns at least `size` bytes. Throws an Error (CL_OUT_OF_HOST_MEMORY, …) if there is no
+    /// memory.
     Lease lease(std::size_t size);
 
-    /// Frees unused slabs above the limit, except the most recently returned slab. It waits for the
-    /// platform. Pieces may be returned on the platform's threads, which must not wait. Therefore
-    /// another thread calls trim().
+    /// Frees unused slabs above the limit, except the slab that became unused last. It waits for
+    /// the platform. The threads that return pieces may be the platform's and must not wait, so the
+    /// cleanup thread calls it.
     void trim();
 
     [[nodiscard]] std::size_t bytes_allocated() const;

@@ -14,48 +14,48 @@
 
 namespace cldist {
 
-/// The order that a waiting kernel gets.
+/// The host's order to a waiting kernel.
 enum class SlotOrder : std::uint32_t {
     none,
     move,  ///< move the bytes
-    leave  ///< end without moving bytes: the host has moved them, or abandons them
+    leave  ///< end without moving bytes, because the host has moved or discarded them
 };
 
 /// The state of one device-ordered command, in host memory that its kernel, the hosts of both
-/// processes and the device of the other process share. Each member has one writer. The kernels
-/// know the layout.
+/// processes and the other process's device access. The kernels depend on the layout.
 struct TransferSlot {
     // Written by hosts.
     std::atomic<SlotOrder> order;
-    /// send: the receiver does not use the slot and the landing memory any more.
+    /// Send: 1 when nobody uses the slot and the landing memory any more. Set by the receiver's
+    /// host, or by the sender's host if the message was not sent.
     std::atomic<std::uint32_t> taken;
-    std::uint64_t address;  ///< where to put the bytes (send), where they will be (receive)
-    std::uint64_t size;     ///< receive: bytes
-    std::uint64_t flag;     ///< receive: address of the sender's `sent`
-    // Written by the kernel.
+    std::uint64_t address;  ///< destination of the bytes (send) or their source (receive)
+    std::uint64_t size;     ///< receive: bytes of the message
+    std::uint64_t flag;     ///< receive: device address of the sender's `sent`
+    // Written by the kernel. If a send's kernel failed, the host writes a value above 1 to `sent`.
     alignas(64) std::atomic<std::uint32_t> sent;  ///< the bytes are at `address`
-    std::atomic<std::uint32_t> ended;             ///< the last access to the slot
+    std::atomic<std::uint32_t> ended;             ///< the kernel does not use the slot any more
 };
 static_assert(sizeof(TransferSlot) == 128 && offsetof(TransferSlot, sent) == 64);
 
-/// Announcements of a process to the other processes of a communicator about its collective
-/// commands. Only hosts use them.
+/// A process announces its collective commands on one communicator here, to the hosts of the other
+/// processes.
 struct CollectiveBoard {
     static constexpr std::uint64_t window = 128;
-    /// The first command that the process announces. Zero: it has announced none.
+    /// The number of the first announced command. 0 if there is none.
     std::atomic<std::uint64_t> first;
-    /// The last commands, by their numbers modulo `window`: twice the number, plus one if kernels
-    /// may carry it out.
+    /// The latest announcements, each at its command's number modulo `window`: twice the number,
+    /// plus one if kernels may carry out the command.
     std::array<std::atomic<std::uint32_t>, window> calls;
 };
 
-/// The slots of the device-ordered commands of one context, and the same memory in another process.
-/// Thread-safe.
+/// The slots of the device-ordered commands of one context, or a mapping of another process's
+/// slots. Thread-safe.
 class TransferSlots {
 public:
-    /// The largest number of commands at once.
+    /// The number of slots, including the boards.
     static constexpr std::uint32_t count = 16384;
-    /// The first slots are boards instead.
+    /// The first slots contain this many boards instead, one per communicator in use.
     static constexpr std::uint32_t boards = 2;
     static constexpr std::uint32_t slots_per_board =
         (sizeof(CollectiveBoard) + sizeof(TransferSlot) - 1) / sizeof(TransferSlot);
@@ -63,7 +63,7 @@ public:
 
     /// Allocates the memory. Throws an Error if the device can't share host memory.
     TransferSlots(cl_context context, cl_device_id device);
-    /// Opens the memory of another process of the host. Throws an Error.
+    /// Opens the memory of another process on this host. Throws an Error.
     TransferSlots(cl_context context, cl_device_id device, Descriptor descriptor);
     TransferSlots(const TransferSlots &) = delete;
     TransferSlots &operator=(const TransferSlots &) = delete;
@@ -77,9 +77,9 @@ public:
         return reinterpret_cast<CollectiveBoard &>(slots_[index * slots_per_board]);
     }
 
-    /// Takes a slot, with all members zero. Nothing if none is free.
+    /// Returns a free slot with all members zero, or nothing if none is free.
     std::optional<std::uint32_t> take();
-    /// Nobody uses the slot any more.
+    /// Frees a slot, which nobody may use any more.
     void give_back(std::uint32_t index);
 
 private:
