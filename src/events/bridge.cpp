@@ -21,7 +21,8 @@
 namespace cldist {
 namespace {
 
-// A command that waits for an event of another queue may wait forever if nobody flushes that queue.
+// Flushes the queues of `events`, because a command that waits for an event of another queue may
+// wait forever if nobody flushes that queue.
 void flush_producers(std::span<const cl_event> events, cl_command_queue own) {
     cl_command_queue last = own;
     for (const cl_event event : events) {
@@ -41,7 +42,8 @@ Event user_event(cl_context context) {
 
 std::atomic<std::uint64_t> last_failure_ns = 0;
 
-// Call it before anything is enqueued in the queue.
+// Waits until NVIDIA's driver has removed failed commands from its queues (see settling_time). Call
+// it before a command is enqueued.
 void let_failures_settle(const QueueInfo &info) {
     if (!info.in_order || info.is_cpu) return;
     const auto since = std::chrono::nanoseconds(now_ns() - last_failure_ns);
@@ -56,8 +58,8 @@ Event enqueue_marker(const QueueInfo &info, std::span<const cl_event> wait_list)
     return event;
 }
 
-// Enqueues an internal command that does nothing. It waits for the same commands as any command
-// with this wait list.
+// Enqueues an internal command that does nothing. It waits for what any command with this wait list
+// would wait for.
 Event enqueue_stand_in(const QueueInfo &info, std::span<const cl_event> wait_list) {
     if (info.in_order || (info.placeholder == nullptr && !wait_list.empty()))
         return enqueue_marker(info, wait_list);
@@ -69,27 +71,30 @@ Event enqueue_stand_in(const QueueInfo &info, std::span<const cl_event> wait_lis
               "clEnqueueMigrateMemObjects");
         return event;
     }
-    // A marker without wait list would wait for all commands before it. A marker that waits for a
-    // complete event waits only for the barriers before it, like any command.
+    // A marker without wait list would wait for all earlier commands. A marker that waits for a
+    // complete event waits, like any command, only for earlier barriers.
     const Event complete = user_event(info.context);
     clSetUserEventStatus(complete.get(), CL_COMPLETE);
     const cl_event instead = complete.get();
     return enqueue_marker(info, {&instead, 1});
 }
 
+// Returns true if copies back must not wait for an event that may fail, which is so except on PoCL.
 // NVIDIA's driver (580) never returns from the release of a context in which the wait list of a
-// write failed. PoCL 3.1 aborts if a command fails through one event while it waits for another.
+// write failed. On PoCL, copies have no second event for the status, because PoCL 3.1 aborts if a
+// command fails through one event while it waits for another.
 bool never_fails_copies(const QueueInfo &info) { return info.placeholder == nullptr; }
 
-// Returns true if PoCL has completed the commands that wait for this command. After that PoCL drops
-// its reference, and only ours is left.
+// Returns true if PoCL has processed the commands that wait for this command. PoCL then drops its
+// reference, and only the bridge's reference is left.
 bool has_passed_on(cl_event command) {
     return query<cl_uint>(command, CL_EVENT_REFERENCE_COUNT).value_or(1) <= 1;
 }
 
-// PoCL 3.1 publishes a command's end before it processes the commands that wait for it. If one of
-// these fails through another event in between, PoCL runs it anyway and completes it twice, which
-// aborts. The wait takes microseconds. The limit is for events with references from elsewhere.
+// Waits until has_passed_on() is true for all ended commands. PoCL 3.1 publishes a command's end
+// before it processes the commands that wait for it. If one of these fails through another event in
+// between, PoCL runs it anyway and completes it twice, which aborts. The wait takes microseconds.
+// It has a limit, because others may hold references to the events.
 void await_passing_on(std::span<const Event> commands) {
     constexpr std::uint64_t limit_ns = 20'000'000;
     const std::uint64_t since_ns = now_ns();
@@ -102,8 +107,8 @@ void await_passing_on(std::span<const Event> commands) {
     }
 }
 
-// Reports a refused mapping. If the user forced path `mapped`, the command fails. Otherwise the
-// data is copied.
+// Handles a refused mapping. If the user forced path `mapped`, throws an Error. Otherwise the data
+// is copied.
 void refused(const QueueInfo &info, std::span<const Mapping> mappings, cl_int code) {
     if (config().path == Path::mapped) {
         enqueue_unmap(info, nullptr, mappings);
@@ -117,8 +122,8 @@ void refused(const QueueInfo &info, std::span<const Mapping> mappings, cl_int co
                  code_text(code));
 }
 
-// Makes the memory of a mapping available after `waits`. `event` stays empty if no command is
-// necessary.
+// Enqueues the command that makes a mapping's memory available after `waits`. `event` stays empty
+// if no command is necessary.
 cl_int enqueue_map(const QueueInfo &info, Mapping &m, std::span<const cl_event> waits,
                    Event &event) {
     const auto count = static_cast<cl_uint>(waits.size());
@@ -139,9 +144,9 @@ cl_int enqueue_map(const QueueInfo &info, Mapping &m, std::span<const cl_event> 
     return code;
 }
 
-// If a failed command will copy back old data, this event shows when the commands before it in the
-// queue have ended. Its start event does not show this if the wait list fails. Returns null if the
-// command need not wait.
+// For a command that, if it fails, copies back the buffer's current bytes: returns an event that
+// completes when the earlier commands of the queue have ended. The start event does not show this
+// if the wait list fails. Returns null if the command need not wait.
 Event commands_before(const QueueInfo &info, std::span<const cl_event> wait_list,
                       std::span<const Mapping> mappings) {
     const bool copies_back = never_fails_copies(info) &&
@@ -158,7 +163,7 @@ Event enqueue_barrier(const QueueInfo &info, cl_event done) {
     return event;
 }
 
-// The same as enqueue_start(), but without flush.
+// Like enqueue_start(), but does not flush.
 Start begin(const QueueInfo &info, std::span<const cl_event> wait_list,
             std::span<Mapping> mappings) {
     let_failures_settle(info);
@@ -168,8 +173,8 @@ Start begin(const QueueInfo &info, std::span<const cl_event> wait_list,
         for (const cl_event event : wait_list) events.push_back(Event::share(event));
         start.wait_list = std::make_shared<const std::vector<Event>>(std::move(events));
     }
-    // In PoCL 3.1 a command that waits for an event that failed earlier never ends. Such a command
-    // waits instead for a user event that fails after the command is enqueued.
+    // In PoCL 3.1, a command whose wait list contains an event that failed earlier never ends. Such
+    // a command waits instead for a user event that fails after the command is enqueued.
     Event failing = first_failure(wait_list) < 0 ? user_event(info.context) : Event();
     cl_event last = failing.get();
     if (failing) wait_list = {&last, 1};
@@ -178,7 +183,8 @@ Start begin(const QueueInfo &info, std::span<const cl_event> wait_list,
         Event event;
         if (const cl_int code = enqueue_map(info, m, waits, event); code != CL_SUCCESS) {
             m.memory = nullptr;
-            // If a copy fails, the progress thread repeats it. The repeated call reports the error.
+            // If enqueueing a copy fails, the progress thread repeats it, and the repeated call
+            // reports the error.
             if (m.staging == nullptr) refused(info, mappings, code);
             continue;
         }
@@ -341,8 +347,8 @@ void Bridge::copy_back() {
     set_user_event(done_.get(), read_what_is_written_back() ? CL_COMPLETE : failure_);
 }
 
-// Reads the current bytes of the buffers into the memory that is copied back. Waits for the device,
-// on a separate queue. Returns true on success.
+// Reads the current bytes of the buffers into the memory that is copied back. Blocks, on a separate
+// queue. Returns true on success.
 bool Bridge::read_what_is_written_back() const {
     cl_int code = CL_SUCCESS;
     const Queue queue = Queue::adopt(clCreateCommandQueue(context_.get(), device_.get(), 0, &code));

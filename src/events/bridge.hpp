@@ -20,8 +20,8 @@ struct QueueInfo {
     cl_context context = nullptr;
     cl_device_id device = nullptr;
     bool in_order = true;
-    /// Any small buffer of the context if markers do not work on the device's out-of-order queues.
-    /// Otherwise null.
+    /// A small buffer of the context if markers in the device's out-of-order queues wait for all
+    /// earlier commands (PoCL). Otherwise null.
     cl_mem placeholder = nullptr;
     /// A CPU device: mapping moves no data.
     bool is_cpu = false;
@@ -36,9 +36,8 @@ struct Mapping {
     std::size_t size;        ///< bytes, at least 1
     cl_map_flags flags;      ///< CL_MAP_READ or CL_MAP_WRITE
     void *memory = nullptr;  ///< address of the range; null if the platform refused
-    /// If not null, the range is copied to this memory of the library (CL_MAP_READ) or from it
-    /// (CL_MAP_WRITE) instead of being mapped. Before the copy back, the command fills the whole
-    /// range.
+    /// If not null, the range is not mapped but copied to this memory of the library (CL_MAP_READ)
+    /// or from it (CL_MAP_WRITE). Before a copy from it, the command fills the whole range.
     std::shared_ptr<std::byte> staging = nullptr;
     /// `memory` is the buffer's persistent mapping. No command maps or unmaps it.
     bool lasting = false;
@@ -46,70 +45,70 @@ struct Mapping {
 
 /// The events that show when a command may start.
 struct Start {
-    std::vector<Event> events;  ///< keep them until they are complete
-    cl_event gate = nullptr;    ///< the command may start when this event of `events` is complete
-    cl_event last = nullptr;    ///< all are complete when this event of `events` is complete
+    std::vector<Event> events;  ///< to be kept until they are complete
+    cl_event gate = nullptr;    ///< one of `events`: the command may start when it is complete
+    cl_event last = nullptr;    ///< one of `events`: when it is complete, all are
     WaitList wait_list;
     /// An event of the wait list failed while the command was enqueued. The gate may then never
-    /// end.
+    /// complete.
     bool failed = false;
 };
 
-/// Calls clSetUserEventStatus() under a lock. When an event fails, PoCL fails the waiting commands
-/// on the calling thread. PoCL aborts if another thread ends or enqueues the same command at that
-/// moment. Any thread.
+/// Calls clSetUserEventStatus() under the lock of hold_failures(). When an event fails, PoCL fails
+/// the waiting commands on the calling thread, and aborts if another thread ends or enqueues the
+/// same command at that moment. Any thread.
 void set_user_event(cl_event event, cl_int status);
 
 /// NVIDIA's driver (580) removes a failed command from an in-order queue some time after the
-/// failure is visible. Commands enqueued in between fail, too. Reads failed in 20 to 70 of 100
-/// rounds, and never 0.1 ms later.
+/// failure is visible. Commands enqueued in between fail, too. In tests, reads failed in 20 to 70
+/// of 100 rounds, and never 0.1 ms later.
 constexpr std::chrono::microseconds settling_time{500};
 
 using FailureLock = std::unique_lock<std::recursive_mutex>;
-/// While the lock is held, no other thread's set_user_event() ends an event. Hold it to enqueue a
+/// While the lock is held, set_user_event() ends no event on another thread. Hold it to enqueue a
 /// command that may fail.
 [[nodiscard]] FailureLock hold_failures();
 
-/// Fills `memory` of the mappings from persistent mappings. Returns true if all are known.
+/// Sets `memory` of the mappings to their persistent mappings. Returns true if all are known.
 bool find_lasting(const QueueInfo &info, std::span<Mapping> mappings);
 
 /// Enqueues the mappings, or an internal command if there are none, and flushes.
 Start enqueue_start(const QueueInfo &info, std::span<const cl_event> wait_list,
                     std::span<Mapping> mappings);
 
-/// Enqueues the unmapping of all mappings that have memory, or the copies back, and flushes. If
-/// `after` is not null, the commands wait for it. Returns zero to two events. The last event is
-/// complete when all mappings are unmapped.
+/// Enqueues the unmapping, or the copy back, of all mappings that have memory, and flushes. If
+/// `after` is not null, the commands wait for it. Returns zero to two events. When the last one is
+/// complete, all commands are.
 std::vector<Event> enqueue_unmap(const QueueInfo &info, cl_event after,
                                  std::span<const Mapping> mappings);
 
 /// Represents one command in the user's queue. Its start event shows when the command may start.
 /// The user's event ends when complete() is called.
 ///
-/// On an in-order queue the start event is a marker with the wait list. The user's event is a
+/// On an in-order queue, the start event is a marker with the wait list. The user's event is a
 /// barrier that waits for an internal user event, so the queue stays in order. On an out-of-order
-/// queue both are markers, so no other command waits. PoCL's markers wait for all commands before
-/// them, even with a wait list. On PoCL, migrations of a placeholder therefore replace the markers.
+/// queue, both are markers, so no other command waits. PoCL's markers wait for all earlier
+/// commands, even with a wait list, so migrations of a placeholder replace them there.
 ///
-/// Mappings replace the start command, and their unmapping replaces the end command, in the user's
-/// queue. The progress thread then enqueues no commands for them. On a device that computes and
-/// copies with the same cores, such commands would wait for kernels. On other devices they would
-/// cost two more round trips through the driver.
+/// Mapping the buffers replaces the start command, and unmapping them replaces the end command, in
+/// the user's queue. The progress thread then enqueues no commands for them. On a device that
+/// computes and copies with the same cores, such commands would wait for kernels. On other devices,
+/// they would cost two more round trips through the driver.
 ///
 /// Except on PoCL, a copy back never waits for an event that fails. Otherwise NVIDIA's driver (580)
-/// never returns from the release of the context. The command's status has a separate user event
-/// after the copies. If the command fails, the copies write the current bytes, and the command ends
-/// after them.
+/// never returns from the release of the context. A separate user event after the copies carries
+/// the command's status. If the command fails, the copies write the buffer's current bytes, and the
+/// command ends after them.
 ///
-/// The bridge retains all events until the status has passed through. PoCL 3.1 aborts if only PoCL
-/// holds a reference to the event of a failing command.
+/// The bridge retains all events until the status has passed through, because PoCL 3.1 aborts if it
+/// alone holds a reference to the event of a failing command.
 class Bridge {
 public:
-    /// Enqueues the commands, flushes, and fills the mappings' memory. `enqueue_between` enqueues
+    /// Enqueues the commands, flushes, and sets the mappings' memory. `enqueue_between` enqueues
     /// commands between the start and the user's event. Throws an Error if the platform refuses.
     Bridge(const QueueInfo &info, std::span<const cl_event> wait_list, std::span<Mapping> mappings,
            const std::function<void()> &enqueue_between = {});
-    /// For a command in no queue: creates only an event of `context`. The command may start when
+    /// For a command without queue: creates only an event of `context`. The command may start when
     /// `start` allows it, or at once if `start` has no gate.
     explicit Bridge(cl_context context, Start start = {});
     /// For a command without event. It may start when `start` is complete.
@@ -119,24 +118,26 @@ public:
     ~Bridge();
 
     [[nodiscard]] const Start &start() const { return start_; }
-    /// The execution status of the gate. At CL_COMPLETE the command may start.
+    /// The execution status of the gate. When it is CL_COMPLETE, the command may start.
     [[nodiscard]] cl_int start_status() const;
-    /// Returns true if the command may end. A mapping after the gate must be complete before it is
-    /// unmapped. Neither an out-of-order queue nor a failed unmapping ensures this.
+    /// Returns true if the command may end: a mapping that completes after the gate must be
+    /// complete before it is unmapped. Neither an out-of-order queue nor a failed unmapping ensures
+    /// this.
     [[nodiscard]] bool may_end() const;
     [[nodiscard]] bool has_user_visible_event() const { return !end_.empty(); }
     [[nodiscard]] cl_event user_visible_event() const { return end_.back().get(); }
 
-    /// Ends the command with `code`. A failed command may end only in ended(). Later calls do
-    /// nothing.
+    /// Ends the command with `code`. The end of a failed command may be visible only after ended()
+    /// has returned true. Later calls have no effect.
     void complete(cl_int code);
-    /// Returns true if the end is visible to the user. After complete(), call it until it returns
-    /// true.
+    /// Advances the end after complete(), and returns true if it is visible to the user. Call it
+    /// until it returns true.
     [[nodiscard]] bool ended();
-    /// Returns true if the status has passed through. The events may then be released.
+    /// Returns true if the platform has completed all commands of the bridge, whose events may then
+    /// be released.
     [[nodiscard]] bool settled() const;
-    /// Returns true if complete() makes the queue read memory of the library. This memory is in use
-    /// until settled() is true.
+    /// Returns true if complete() makes the queue read memory of the library, which is then in use
+    /// until settled() returns true.
     [[nodiscard]] bool copies_back() const { return copies_back_; }
 
 private:
@@ -154,19 +155,19 @@ private:
     Device device_;  ///< held because PoCL 3.1 frees a sub-device that still has queues
     Context context_;
     Queue queue_;
-    Event before_;  ///< null, or complete when the earlier commands of the queue have ended
+    Event before_;  ///< null, or a marker behind the earlier commands of the queue
     Start start_;
-    Event done_;
-    Event result_;  ///< null, or the user event with the status; end_.back() waits for it and for
-                    ///< the copies back,
-                    /// which wait for done_
-    std::vector<Event> end_;
+    Event done_;  ///< the user event for which the commands of `end_` wait
+    /// Null, or a user event with the status. Then only the copies back wait for done_, and
+    /// end_.back() waits for them and for result_.
+    Event result_;
+    std::vector<Event> end_;  ///< the last one is the user's event
     std::vector<std::shared_ptr<std::byte>> staging_;
     bool copies_back_ = false;
-    std::vector<CopyBack> written_back_;  ///< only if there is result_
+    std::vector<CopyBack> written_back_;  ///< empty without result_
     bool completed_ = false;
     cl_int failure_ = CL_SUCCESS;  ///< the status for result_ after the copies back
-    bool copying_ = false;         ///< the copies back of the failed command were started
+    bool copying_ = false;         ///< the failed command's copies back were started
 };
 
 }  // namespace cldist

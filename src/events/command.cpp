@@ -43,8 +43,8 @@ void Command::start(const Status &gate) {
         record->stage_done(Stage::wait, record->created_ns);
         if (!gate.ok()) record->failed(gate);
         operation->start(gate);
-        // Last, because an observer of the start may rely on the command's position in the message
-        // order.
+        // Last, because a thread that sees the start may rely on the command's position in the
+        // message order.
         record->started();
     }
     if (!gate.ok()) end(gate);
@@ -84,7 +84,7 @@ bool Command::wakes() const {
         if (!operations_[i]->wakes()) return false;
         waits = true;
     }
-    return waits;  // without unfinished operations the command waits for its mappings
+    return waits;  // if all operations have finished, the command waits for its bridge
 }
 
 void Command::abandon(const Status &status) {

@@ -10,8 +10,7 @@
 namespace cldist {
 
 /// Decides whether a failed command ends the job, because the platform would not survive a negative
-/// event status (CLDIST_ON_ERROR). `device` is a device of this platform, and `account` is the
-/// cause.
+/// event status (CLDIST_ON_ERROR). `account` describes the failure. Returns if the job continues.
 using FailurePolicy = void (*)(cl_device_id device, const std::string &account);
 
 /// An enqueued command: one operation, or the two operations of a Sendrecv. The operations start
@@ -26,13 +25,13 @@ public:
     Command &operator=(const Command &) = delete;
     ~Command();
 
-    /// Reports early that start events failed. The command will start with `gate`, but it takes its
-    /// position in the message order and publishes its status now.
+    /// Call it if the start event has failed and the command will start later, with `gate`. The
+    /// command takes its position in the message order and publishes its status now.
     void announce_failure(const Status &gate);
     /// See Operation::woken_by().
     void woken_by(const Waker &waker);
-    /// If `gate` failed, the event gets its status at once, because no operation will use the
-    /// buffer.
+    /// Starts all operations. If `gate` failed, the event gets its status at once, because no
+    /// operation will use the buffer.
     void start(const Status &gate);
     Progress poll();
     [[nodiscard]] bool bytes_in_flight() const;
@@ -43,11 +42,10 @@ public:
 
     [[nodiscard]] const Status &status() const { return status_; }
     [[nodiscard]] const Bridge *bridge() const { return bridge_.get(); }
-    /// Hands over the bridge of a failed command. Returns null for other commands.
+    /// Passes on the bridge of a failed command. Returns null for other commands.
     std::unique_ptr<Bridge> take_failed_bridge();
 
-    /// For the progress thread: the command starts after its call, when its start event is
-    /// complete.
+    /// Used by the progress thread: the command was enqueued with start_when_ready().
     bool starts_later = false;
 
     /// Set before the first command and never changed.
@@ -60,7 +58,7 @@ private:
     std::vector<bool> done_;
     std::unique_ptr<Bridge> bridge_;
     cl_device_id device_;
-    Status first_error_;  ///< of the finished operations
+    Status first_error_;  ///< the first error of a finished operation
     Status status_;       ///< valid after the end
     bool ended_ = false;
 };

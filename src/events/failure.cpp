@@ -17,8 +17,8 @@
 namespace cldist {
 namespace {
 
-// Flushes the program's output. Another thread may hold the lock of a stream, or no process may
-// read it. Therefore it waits only for a short time. Returns true if the output was flushed.
+// Flushes the program's output in another thread, for at most one second, because a third thread
+// may hold the lock of a stream, or nobody may read it. Returns false if the flush has not ended.
 bool flush_streams() {
     const auto flushed = std::make_shared<std::promise<void>>();
     try {
@@ -28,7 +28,7 @@ bool flush_streams() {
             flushed->set_value();
         }).detach();
     } catch (const std::system_error &) {
-        return true;  // no thread available
+        return true;  // no thread available, nothing was flushed
     }
     return flushed->get_future().wait_for(std::chrono::seconds(1)) == std::future_status::ready;
 }

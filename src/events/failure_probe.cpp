@@ -31,8 +31,7 @@ std::string probe_program() {
     return {};
 }
 
-// Stops the probe if the platform hangs in another call. The program itself limits the call that
-// may hang.
+// For a platform that hangs in an unexpected call. The probe itself limits the call that may hang.
 constexpr std::chrono::seconds time_limit{20};
 
 // See probe_drivers().

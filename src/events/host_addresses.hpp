@@ -8,20 +8,20 @@
 
 namespace cldist {
 
-/// Persistent mappings: buffers that their device uses at one host address for their whole life.
-/// They need no map command to find their address (docs/dev/decisions/0025-persistent-mappings.md).
+/// Persistent mappings: the host addresses of buffers that stay at one address for their whole
+/// life. Commands need not map these buffers (docs/dev/decisions/0025-persistent-mappings.md).
 /// Thread-safe.
 class HostAddresses {
 public:
-    /// Returns true if the buffers of `context` have such addresses.
+    /// Returns true if all buffers of `context` have lasting addresses.
     static bool last(cl_context context);
 
-    /// The address of the buffer's first byte. Null if it is not known.
+    /// The address of the buffer's first byte. Null if it is unknown.
     [[nodiscard]] std::byte *find(cl_mem buffer) const;
     /// Stores the address until the buffer is destroyed.
     void learn(cl_mem buffer, std::byte *address);
-    /// Returns the address. If it is not known, maps the first byte with `flags` on an in-order
-    /// queue and waits for it. Returns null if the platform refuses.
+    /// Returns the address. If it is unknown, maps the first byte with `flags` through an in-order
+    /// queue and waits. Returns null if the platform refuses.
     std::byte *find_or_map(cl_command_queue queue, cl_mem buffer, cl_map_flags flags);
 
 private:

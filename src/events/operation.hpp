@@ -12,13 +12,12 @@ namespace cldist {
 
 enum class Progress { idle, moved, done };
 
-/// Requests another poll. Any thread may call it at any time, even after the end of the polled
-/// object.
+/// Requests another poll. Any thread may call it at any time, even after the polled object was
+/// destroyed.
 using Waker = std::function<void()>;
 
-/// Work in flight that is polled for its end and its status. One thread drives it. This thread
-/// calls start() once and then poll() until it returns done. poll() never blocks, and it is not
-/// called after done.
+/// Work in flight, with its status. One thread drives it: it calls start() once and then poll()
+/// until poll() returns done. poll() never blocks.
 class Operation {
 public:
     explicit Operation(std::shared_ptr<Record> record) : record_(std::move(record)) {}
@@ -26,27 +25,27 @@ public:
     Operation &operator=(const Operation &) = delete;
     virtual ~Operation() = default;
 
-    /// Takes the operation's position in the message order now instead of in start(). For a command
-    /// that follows the order of the calls but is started by another thread. Any thread. At most
-    /// once, before start().
+    /// Takes the operation's position in the message order now instead of in start(). For
+    /// operations that another thread starts later. Any thread. At most once, before start().
     virtual void announce() {}
-    /// Sets the function that the operation calls when polling makes sense again (see wakes()). The
+    /// Sets the function that the operation calls when the next poll makes sense (see wakes()). The
     /// driving thread calls it before start(). A driver without waker must keep polling.
     virtual void woken_by(const Waker & /*waker*/) {}
-    /// `gate` is the result of the wait list. If it failed, the operation leaves the buffer alone,
-    /// but it still sends or receives what the far end needs, so that the far end does not wait
-    /// forever.
+    /// `gate` is the result of the wait list. If it failed, the operation does not touch the
+    /// buffer, but it still sends or receives what the far end needs, so that the far end does not
+    /// wait forever.
     virtual void start(const Status &gate) = 0;
     virtual Progress poll() = 0;
     /// Ends the operation with CL_TRANSFER_CANCELLED if it has not matched its far end and can be
-    /// abandoned. Otherwise it has no effect. The driving thread calls it between start() and done.
+    /// abandoned. Otherwise it has no effect. The driving thread calls it between start() and the
+    /// end.
     virtual void cancel() {}
-    /// Nobody will drive the operation any more, although it has not ended. `status` is the result
-    /// for the program.
+    /// Called if nobody will drive the operation to its end. `status` is the result for the
+    /// program.
     virtual void abandon(const Status & /*status*/) {}
-    /// Returns true if bytes are moving. False means that the operation waits for another party.
+    /// Returns true if bytes are moving, false if the operation waits for another party.
     [[nodiscard]] virtual bool bytes_in_flight() const = 0;
-    /// Returns true if, after an idle poll, the operation calls its waker when the next poll makes
+    /// Returns true if the operation calls its waker when the next poll after an idle poll makes
     /// sense. Earlier polls are harmless.
     [[nodiscard]] virtual bool wakes() const { return false; }
 

@@ -27,26 +27,26 @@ using namespace std::chrono_literals;
 // PoCL 3.1 calls no callback for a failed event. Therefore the thread also checks start events, at
 // least this often.
 constexpr std::chrono::nanoseconds look = 20ms;
-// For this long after the last command the thread keeps waking at that rate, so the next command
-// need not wake it.
+// For this long after the last command, the thread still wakes at that rate, so that the next
+// command need not wake it.
 constexpr std::uint64_t wakeful_ns = 200'000'000;
-// Each check covers this many of the oldest waiting commands and as many others in rotation. Polled
-// commands are checked in smaller numbers, because each query costs the platform a microsecond.
+// Each check of start events covers this many of the oldest waiting commands and as many others in
+// rotation. It covers fewer if start events are polled, because each query costs the platform a
+// microsecond.
 constexpr std::size_t looked_at = 64;
 constexpr std::size_t looked_at_if_polled = 4;
-// If a check does not cover all waiting commands, checks take this fraction of the time.
+// If a check does not cover all waiting commands, checks take one part in this many of the time.
 constexpr int look_share = 32;
 
-// The thread does not sleep between two checks that are closer than this. For 100 us after the last
-// command it does not sleep at all.
+// The thread does not sleep between two checks of polled start events that are closer than this.
+// For 100 us after the last command, it does not sleep at all.
 constexpr std::chrono::nanoseconds shortest_rest = 20us;
 constexpr unsigned linger_patience = 10;
 
-// The bits of an id below the number of its progress thread.
+// An id consists of the number of its progress thread and this many lower bits.
 constexpr unsigned id_bits = 48;
 
-// On PoCL, the events of a failed command are kept for this long after their status has passed
-// through.
+// On PoCL, the events of a failed command are kept for this long.
 constexpr std::uint64_t remains_ns = 1'000'000'000;
 
 // The progress thread runs for microseconds but must start at once. This function removes the timer
@@ -81,7 +81,8 @@ Status gate_of(cl_int start_status) {
             status_text(start_status)));
 }
 
-// The interval at which stalls are checked and events of failed commands are released.
+// The interval at which stalls are checked, the poller is ticked and events of failed commands are
+// released.
 std::chrono::duration<double> tick_of(double stall_seconds) {
     return std::chrono::duration<double>(
         stall_seconds > 0 ? std::clamp(stall_seconds / 4, 0.05, 5.0) : 5.0);
@@ -123,14 +124,14 @@ void ProgressThread::start_when_ready(std::unique_ptr<Command> command, const St
             order.push_back(id);
         }
         look_now = commands_++ == 0;
-        // Checks may have been postponed while no polled command was waiting.
+        // The next check may be far off if no polled command was waiting.
         if (rule.polled && polled_++ == 0) look_now = true;
         if (rule.has_wait_list) ++wait_lists_;
     }
     if (look_now) inbox_->fill([&](Inbox &inbox) { inbox.look |= rule.polled || inbox.dozing; });
     if (rule.polled) return;
-    // If this fails, the thread finds the event by its checks. The command may start and be
-    // destroyed before the call returns, so `start` holds the event.
+    // If this fails, the thread finds the event by its checks. `start` holds the event, because the
+    // command may start and be destroyed before the call returns.
     clSetEventCallback(start.get(), CL_COMPLETE, &ProgressThread::on_start_event,
                        reinterpret_cast<void *>(id));
 }
@@ -252,8 +253,8 @@ void ProgressThread::run() {
     std::vector<Id> woken;
     for (;;) {
         if (commands_ != 0) lingering.reset();
-        // If the device does not use the host's cores, the thread polls. Sleeping and waking takes
-        // longer.
+        // If the device does not use the host's cores, the thread polls, because sleeping and
+        // waking take longer.
         const bool watching =
             watches_ && !some_to_poll() &&
             (some_wait() ? rest < shortest_rest : lingering.pause(false).count() == 0);
@@ -334,7 +335,7 @@ void ProgressThread::take(std::vector<Id> &ready, std::vector<Submitted> &submit
             // Queried here, because PoCL 3.1 passes CL_COMPLETE to callbacks of failed events.
             if (!it->second.gate) {
                 it->second.gate = gate_of(it->second.command->bridge()->start_status());
-                // Before any thread can see that the command does not wait any more.
+                // Before any thread can see that the command has left the waiting commands.
                 if (!it->second.gate->ok()) it->second.command->announce_failure(*it->second.gate);
             }
             if (it->second.rule.ordered_by == nullptr)
@@ -342,8 +343,8 @@ void ProgressThread::take(std::vector<Id> &ready, std::vector<Submitted> &submit
             else
                 gated_.insert(it->second.rule.ordered_by);
         }
-        // This includes queues that callers noted since this check began. A failure on one queue
-        // may be older than a failure on another queue.
+        // This also starts commands of queues that note_failures() has added since this check
+        // began. A failed command on one of these queues may be older than the commands of `ready`.
         for (cl_command_queue const queue : std::exchange(gated_, {})) {
             const auto order = order_.find(queue);
             if (order == order_.end()) continue;
@@ -389,7 +390,8 @@ void ProgressThread::wake_up(std::vector<Id> &woken) {
     woken.clear();
 }
 
-// Checks whether the command may start. If it may, checks the commands behind it in its queue, too.
+// Checks whether the command may start and, if so, the commands behind it in its queue. Adds the
+// commands that may start to `ready`.
 void ProgressThread::look_at(Id id, std::vector<Id> &ready) const {
     const auto is_ready = [&](Id each) {
         const Waiting &waiting = waiting_.at(each);
@@ -406,7 +408,7 @@ void ProgressThread::look_at(Id id, std::vector<Id> &ready) const {
     }
 }
 
-// Returns the time until the next check.
+// Adds waiting commands that may start to `ready`. Returns the time until the next check.
 std::chrono::nanoseconds ProgressThread::find_starts(std::vector<Id> &ready) {
     const std::uint64_t begin = now_ns();
     const std::size_t before = ready.size();
@@ -427,12 +429,12 @@ std::chrono::nanoseconds ProgressThread::find_starts(std::vector<Id> &ready) {
     const bool found = ready.size() != before;
     const std::chrono::nanoseconds cost(now_ns() - begin);
     if (!polled) {
-        // Commands behind the found ones may have failed with them.
+        // Check again at once. Commands behind the found ones may have failed with them.
         if (found) return {};
         return all ? look : std::min<std::chrono::nanoseconds>(cost * look_share, look);
     }
     if (found) start_backoff_.reset();
-    // The platform answers one thread at a time, and other threads want to enqueue.
+    // The platform serves one thread at a time, and other threads want to enqueue.
     return Backoff::after_look(start_backoff_.pause(false), cost, look);
 }
 
@@ -489,8 +491,7 @@ void ProgressThread::watch() {
 }
 
 void ProgressThread::abandon_all(const std::optional<Status> &status) {
-    // Objects that are kept until the process ends. MPI or the platform may still use them, and no
-    // thread checks them again.
+    // Objects that are kept until the process ends, because MPI or the platform may still use them.
     struct LeftBehind {
         std::vector<std::unique_ptr<Command>> commands;
         std::vector<Remains> remains;
@@ -514,7 +515,8 @@ void ProgressThread::abandon_all(const std::optional<Status> &status) {
             command->abandon(*status);
             left_behind.remains.push_back({{}, command->take_failed_bridge(), {}, now_ns(), true});
         }
-        // Its destructor would end its event.
+        // Not destroyed: the destructor would end the event, and transfers in flight use the
+        // command's memory.
         if (!status || command->bytes_in_flight())
             left_behind.commands.push_back(std::move(command));
     }

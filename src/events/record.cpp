@@ -25,7 +25,7 @@ constexpr std::array<const char *, stage_count> stage_names{"wait", "match", "de
 std::string peer_name(int rank) {
     return rank == mpi_any_source ? "any source" : fmt::format("rank {}", rank);
 }
-// Describes the command or user event behind a pending event, as far as OpenCL reports it.
+// Describes the command behind a pending event, as far as OpenCL reports it.
 std::string name_of_event(cl_event event) {
     if (const auto name_of_own = name_of_own_event.load(); name_of_own != nullptr)
         if (std::string own = name_of_own(event); !own.empty()) return own;

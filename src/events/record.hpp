@@ -44,8 +44,8 @@ using WaitList = std::shared_ptr<const std::vector<Event>>;
 /// Describes an event of this library. Returns an empty text for other events. Set by src/api.
 extern std::atomic<std::string (*)(cl_event)> name_of_own_event;
 
-/// The parameters and the result of one transfer. clGetTransferInfo, the stall report and the trace
-/// read it. The threads that work on the transfer write it, and any thread may read it.
+/// The parameters and the result of one transfer, for clGetTransferInfo, the stall report and the
+/// trace. The threads that work on the transfer write it, and any thread may read it.
 class Record {
 public:
     struct StageTimes {
@@ -56,7 +56,7 @@ public:
     struct State {
         cl_int phase = CL_QUEUED;  ///< CL_QUEUED, CL_RUNNING or CL_COMPLETE
         Status status;
-        int peer;  ///< rank in the communicator; the requested rank until a message has matched
+        int peer;  ///< rank in the communicator; until a message has matched, the requested rank
         int tag;
         std::size_t bytes = 0;  ///< bytes moved
         std::size_t size;       ///< requested size, or the size of the matched message
@@ -78,29 +78,30 @@ public:
     const Direction direction;
     const std::string far_end;  ///< the file, or the collective's name and communicator
     const int world_peer;
-    /// Of a message, in the form that src/mpi_interop uses.
+    /// The communicator of a message, in the form that src/mpi_interop uses.
     const std::weak_ptr<const void> communicator;
     const std::uint64_t id;  ///< unique in the process; also the id in the trace
     const std::uint64_t created_ns;
 
-    /// Sets the wait list of the command, which is kept until started(). It may be null.
+    /// Sets the wait list of the command, which may be null. It is kept until started().
     void waits_for(WaitList events);
-    /// The command exists. From here to finished() it is in the trace.
+    /// Begins the transfer in the trace. finished() ends it.
     void enqueued();
     void started();
     void matched(int peer, int tag, std::size_t size);
     void chosen(Path path, std::size_t block, unsigned depth);
     void uses_direct_io();
     void moved(std::size_t bytes);
-    /// One block passed a stage. It took from `start_ns` until now.
+    /// A block passed a stage, which took from `start_ns` until now.
     void stage_done(Stage stage, std::uint64_t start_ns);
-    /// Sets the result. The transfer may continue, because the far end needs it.
+    /// Sets the result, unless there is an earlier error. The transfer may continue, because the
+    /// far end needs it.
     void failed(const Status &status);
     void finished(const Status &status);
 
     [[nodiscard]] State state() const;
     [[nodiscard]] WaitList wait_list() const;
-    /// The time of the last stage_done().
+    /// The time of the last stage_done(), or of the construction.
     [[nodiscard]] std::uint64_t last_moved() const;
     /// Returns true if the phase is CL_COMPLETE.
     [[nodiscard]] bool ended() const;
@@ -111,26 +112,27 @@ private:
     mutable std::mutex mutex_;
     State state_;
     WaitList wait_list_;
-    bool traced_ = false;  ///< the trace has the beginning of the transfer but not the end
+    bool traced_ = false;  ///< the trace contains the beginning of the transfer but not the end
 };
 
 /// For example "send to rank 1, tag 2, 300 bytes".
 std::string title(const Record &record);
-/// One line: the title, the progress and the duration.
+/// One line with the title, the progress and the duration.
 std::string describe(const Record &record, std::uint64_t now);
 
 /// The records of all commands that have not ended, and the time of their last progress.
+/// Thread-safe.
 class PendingRecords {
 public:
     void add(std::shared_ptr<Record> record);
     void remove(const Record &record);
     [[nodiscard]] std::vector<std::shared_ptr<Record>> list() const;
 
-    /// Returns a line feed and a description for each file transfer, or for each other command.
+    /// Describes the pending file transfers, or all other pending commands, each after a line feed.
     [[nodiscard]] std::string account(bool of_files) const;
 
-    /// Returns the lines of a stall report if there was no progress for `stall_seconds` and no
-    /// report since. Otherwise returns no lines.
+    /// Returns the lines of a stall report if there was no progress for `stall_seconds` and this
+    /// stall has not been reported. Otherwise returns no lines.
     std::vector<std::string> stalled(double stall_seconds, std::uint64_t now);
 
     void note_progress(std::uint64_t now) { last_progress_.store(now, std::memory_order_relaxed); }
