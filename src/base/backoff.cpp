@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::uint64_t us = 1000;
 
-// While other programs use the cores, a wait spins for this long. A running peer answers sooner.
+// While other programs want the cores, a wait spins for this long. A running peer answers sooner.
 constexpr std::uint64_t spin_ns = 50 * us;
 
 Crowding &crowding() {

@@ -6,18 +6,17 @@
 
 namespace cldist {
 
-/// `patience` for the caller of a blocking command.
+/// `patience` of a thread that waits in a blocking command.
 inline constexpr unsigned caller_patience = 1000;
 
-/// Decides how a polling loop waits. The loop yields while something can complete very soon. Then
-/// it sleeps for a sixteenth of the time already waited, or less in a long wait. Short waits thus
-/// have little latency, and long waits use little CPU time. If other programs want the cores
-/// (`Crowding`), a yield can cost a time slice of several milliseconds. The loop then spins for a
-/// moment and sleeps.
+/// Decides how a polling loop waits. At first the loop yields, because something may complete very
+/// soon. Then it sleeps for a sixteenth of the time already waited, or less in a long wait. Short
+/// waits thus have little latency, and long waits use little CPU time. If other programs want the
+/// cores (`Crowding`), a yield can cost a time slice of several milliseconds. The loop then spins
+/// for 50 us and sleeps.
 class Backoff {
 public:
-    /// Yields `patience` times longer than usual before it sleeps. A caller that waits for a single
-    /// command is patient.
+    /// Yields `patience` times longer than usual before it sleeps.
     explicit Backoff(unsigned patience = 1) : patience_(patience) {}
 
     /// Restarts the wait because there was progress.
@@ -25,20 +24,21 @@ public:
 
     /// Returns how long to sleep now, or zero if the thread has just yielded.
     std::chrono::nanoseconds pause(bool bytes_in_flight);
-    /// Waits for `pause()`, regardless of the timer slack of the thread.
+    /// Waits as pause() requires, regardless of the thread's timer slack.
     void rest(bool bytes_in_flight) { sleep(pause(bytes_in_flight)); }
     static void sleep(std::chrono::nanoseconds duration);
 
-    /// Returns how long to sleep after a wait of `waited_ns`. MPI moves bytes only inside MPI
-    /// calls. While bytes are in flight, sleeps therefore begin later and stay short.
+    /// Returns how long to sleep after a wait of `waited_ns`, or zero to yield. MPI moves bytes
+    /// only inside MPI calls. While bytes are in flight, sleeps therefore begin later and stay
+    /// short.
     static std::chrono::nanoseconds sleep_after(std::uint64_t waited_ns, bool bytes_in_flight,
                                                 unsigned patience);
-    /// The same while other programs want the cores.
+    /// The same while other programs want the cores. Zero means to spin.
     static std::chrono::nanoseconds sleep_in_crowd(std::uint64_t waited_ns, bool bytes_in_flight);
 
-    /// Returns how long to wait after a look that took `cost`, because a look holds a lock that
-    /// other threads want. The result is the longer of `pause` and twice `cost`, but at most
-    /// `most`.
+    /// Returns how long to wait after a check that took `cost`: the longer of `pause` and twice
+    /// `cost`, but at most `most`. Checks that follow each other closely would keep other threads
+    /// from a lock of the platform.
     static constexpr std::chrono::nanoseconds after_look(std::chrono::nanoseconds pause,
                                                          std::chrono::nanoseconds cost,
                                                          std::chrono::nanoseconds most) {

@@ -6,7 +6,7 @@ namespace cldist {
 
 // A binomial tree of the places 0 to count - 1. Place 0 is the root.
 
-/// The place without its lowest set bit. Not for the root.
+/// The parent: the place without its lowest set bit. Not for the root.
 template <typename Place>
 [[nodiscard]] constexpr Place parent_in_tree(Place place) {
     return place & (place - 1);

@@ -22,9 +22,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// OpenCL loaders write a terminator over the first separator of this list, in the environment
+// OpenCL loaders overwrite the first separator of this list with a terminator, in the environment
 // itself. A child would then see only the first platform. Therefore this library saves the list
-// when it is loaded, before any platform is.
+// when it is loaded, before any platform is loaded.
 constexpr const char *platforms = "OCL_ICD_FILENAMES";
 const std::string platforms_at_start = [] {
     const char *value = std::getenv(platforms);

@@ -9,7 +9,7 @@ namespace cldist {
 /// How a child process ended.
 struct ChildEnd {
     int error = 0;           ///< errno if the child could not be started or awaited
-    bool timed_out = false;  ///< the child was killed at the time limit
+    bool timed_out = false;  ///< the child was killed at its time limit
     int signal = 0;          ///< signal that ended the child, or 0
     int status = -1;         ///< exit status, or -1
     std::string output;      ///< standard output of the child
@@ -19,10 +19,10 @@ struct ChildEnd {
     }
 };
 
-/// Runs the program at the path `arguments[0]` and waits for its end. After `limit` it kills the
-/// program and the program's children. Standard input is empty and standard error is discarded.
-/// `variables` ("NAME=VALUE") replace variables of the environment. Use it for queries that may
-/// crash or hang, such as queries of drivers.
+/// Runs the program at the path `arguments[0]` and waits for its end. After `limit`, kills it and
+/// its children. Its standard input is empty and its standard error is discarded. `variables`
+/// ("NAME=VALUE") replace environment variables. For queries that may crash or hang, such as
+/// queries of drivers.
 ChildEnd run_child(std::vector<std::string> arguments, std::chrono::milliseconds limit,
                    std::vector<std::string> variables = {});
 

@@ -5,8 +5,8 @@
 
 namespace cldist {
 
-/// One query of rank 0's time, in nanoseconds. `sent` and `received` are times of this rank's
-/// clock. `answer` is a time of rank 0's clock.
+/// One query of rank 0's time. `sent` and `received` are nanoseconds of this rank's clock, and
+/// `answer` is nanoseconds of rank 0's clock.
 struct RoundTrip {
     std::uint64_t sent;
     std::uint64_t answer;
@@ -22,8 +22,8 @@ struct ClockSample {
 };
 
 /// Computes the clock offset from the shortest round trip. Rank 0 read its clock between `sent` and
-/// `received`. The uncertainty therefore holds even if the two directions took different times.
-/// `trips` must not be empty.
+/// `received`, so the uncertainty holds even if the two directions took different times. `trips`
+/// must not be empty.
 [[nodiscard]] ClockSample clock_sample(std::span<const RoundTrip> trips);
 
 }  // namespace cldist

@@ -312,7 +312,7 @@ struct Settings {
         for (const std::string &line : complaints.lines) log_warning("{}", line);
     }
 
-    // Returns true if the launcher's environment does not give a rank.
+    // Returns true for rank 0, or if the launcher's environment contains no rank.
     static bool is_first_of_job() {
         for (const char *const name :
              {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"})

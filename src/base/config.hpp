@@ -34,11 +34,11 @@ struct Simulation {
 struct Shares {
     enum class By { automatic, equal, measured, weights };
     By by = By::automatic;
-    /// One per device, in the devices' order; at least one is above 0.
+    /// One per device, in the devices' order. At least one is above 0.
     std::vector<double> weights{};
 };
 
-/// The settings; base/config.def describes each.
+/// The settings. base/config.def describes each.
 struct Config {
 #define CLDIST_SETTING(type, field, name, default_value, comment) type field = default_value;
 #include "base/config.def"
@@ -65,7 +65,7 @@ const char *name_of(Path path);
 Config read_config(const std::vector<std::string_view> &environment,
                    std::vector<std::string> &complaints);
 
-/// A setting with its value, to print.
+/// A setting with its value as text.
 struct SettingText {
     const char *name;     ///< for example "CLDIST_PATH"
     std::string value;    ///< in the syntax that the setting accepts
@@ -76,7 +76,8 @@ struct SettingText {
 /// The number of letters to add, remove or replace to turn `a` into `b`.
 [[nodiscard]] std::size_t edit_distance(std::string_view a, std::string_view b);
 
-/// The settings of this process. They are read once, and complaints are logged.
+/// The settings of this process. The first call reads them and logs complaints (see
+/// SettingComplaints).
 const Config &config();
 
 }  // namespace cldist

@@ -30,7 +30,7 @@ std::uint64_t used_by(pid_t process) {
 std::atomic<bool> fits_on_cores{true};
 
 // /proc/stat begins with a line of totals. Then each core has a line with its number and its ticks
-// in user mode, at low priority, and in the kernel.
+// in user mode, at low priority, and in kernel mode.
 std::uint64_t used_on_cores() {
     cpu_set_t cores;
     if (sched_getaffinity(0, sizeof cores, &cores) != 0) return 0;

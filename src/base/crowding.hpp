@@ -9,16 +9,15 @@
 
 namespace cldist {
 
-/// CPU time used on the cores on which this process may run, in nanoseconds since an arbitrary
-/// moment.
+/// CPU time on the cores on which this process may run, in nanoseconds since an arbitrary moment.
 struct CoreTime {
     std::uint64_t all_ns = 0;  ///< of all programs
     std::uint64_t job_ns = 0;  ///< of the processes of this job
 };
 
 /// Detects whether other programs want the cores of this process. If the job has no more processes
-/// than cores, a late return from sched_yield shows this. Otherwise another process of the job may
-/// have run meanwhile. The class then compares the CPU time of the job with the CPU time of all
+/// than cores, late returns from sched_yield show this. Otherwise another process of the job may
+/// have run meanwhile, so the class compares the CPU time of the job with the CPU time of all
 /// programs. Thread-safe.
 class Crowding {
 public:
@@ -29,32 +28,32 @@ public:
     /// The kernel counts CPU time in steps of 10 ms. Shorter periods therefore give no result.
     static constexpr std::uint64_t shortest_period_ns = 100'000'000;
 
-    /// The first late yield is compared with `time`.
+    /// `time` was read at `now`. The first call of note() is compared with it.
     Crowding(std::uint64_t now, const CoreTime &time) : noted_ns_(now), last_(time) {}
 
-    /// Reports that a yield returned late in a job that fits on the cores. `process_ns` is the CPU
-    /// time of this process until `now`. After the second report `at` returns true, unless threads
-    /// of this process used the time in between.
+    /// Reports a late yield in a job that fits on the cores. `process_ns` is the CPU time of this
+    /// process until `now`. at() then returns true if there was another report within `holds_ns`,
+    /// unless this process used at least half a core in between.
     void came_back_late(std::uint64_t now, std::uint64_t process_ns);
 
-    /// Returns true if a late yield at `now` should be reported with `note`.
+    /// Returns true if a late yield at `now` should be reported with note().
     [[nodiscard]] bool wants_times(std::uint64_t now) const {
         return now - noted_ns_.load(std::memory_order_relaxed) >= shortest_period_ns;
     }
-    /// Reports that a yield returned late in a job that does not fit on the cores. If other
-    /// programs used at least half a core since the last report, `at` returns true from `now` on.
+    /// Reports a late yield in a job that does not fit on the cores. at() then returns true if
+    /// other programs used at least half a core since the last report.
     void note(std::uint64_t now, const CoreTime &time);
+    /// Returns true for `holds_ns` after a report that showed that other programs want the cores.
     [[nodiscard]] bool at(std::uint64_t now) const {
         return now < until_.load(std::memory_order_relaxed);
     }
 
 private:
     std::atomic<std::uint64_t> until_{0};
-    // Time of the last late yield and the CPU time of the process at that time. 0 if there was
-    // none.
+    // The last came_back_late(): its time, or 0, and the CPU time of the process.
     std::atomic<std::uint64_t> late_at_ns_{0};
     std::atomic<std::uint64_t> process_at_ns_{0};
-    // Time of the last report and the CPU times in it.
+    // The last note(): its time and its CPU times.
     std::atomic<std::uint64_t> noted_ns_;
     std::mutex mutex_;
     CoreTime last_;
@@ -64,13 +63,12 @@ private:
 /// process alone.
 void set_processes_of_job(std::vector<pid_t> processes);
 
-/// Returns true if the job has at most as many processes on this host as cores that this process
-/// may use.
+/// Returns true if this host has at least as many cores for this process as processes of the job.
 bool job_fits_on_cores();
 /// CPU time of all threads of this process, in nanoseconds.
 std::uint64_t process_time();
-/// Reads the times from the kernel. Time of processes that are not visible, for example in another
-/// container, counts as time of other programs.
+/// Reads the times from the kernel. The time of job processes that are not visible, for example in
+/// another container, counts as time of other programs.
 CoreTime read_core_time();
 
 }  // namespace cldist

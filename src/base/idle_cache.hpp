@@ -26,8 +26,8 @@ public:
         return entry.thing;
     }
 
-    /// Frees each object that nobody holds and nobody requested for `idle_seconds`. The destructors
-    /// run without the lock, so get() does not wait for them.
+    /// Frees each object that nobody holds and nobody requested for `idle_seconds`. Destructors run
+    /// without the lock, so get() does not wait for them.
     void release_idle(double idle_seconds) {
         const std::uint64_t now = now_ns();
         std::vector<std::shared_ptr<Thing>> let_go;

@@ -30,10 +30,11 @@ struct IoThreads::State {
 
 namespace {
 
-// Waking a thread takes as long as copying a tenth of this.
+// A thread takes as long to wake as to copy a tenth of this.
 constexpr std::size_t smallest_piece = std::size_t{256} << 10U;
 
-// Helpers that come late find no piece, and `work` may have ended.
+// The pieces of one run_in_pieces(). A thread that starts after its end finds no piece and does not
+// touch `work`, which may not exist then.
 struct Pieces {
     const std::function<void(std::size_t, std::size_t)> &work;
     const std::size_t size, count;
@@ -47,8 +48,8 @@ struct Pieces {
     }
 };
 
-// Signals belong to the program's threads. A write to a pipe without reader must return an error,
-// not end the process.
+// Blocks all signals for its lifetime, because they belong to the program's threads. A write to a
+// pipe without reader must return an error, not end the process.
 class SignalsBlocked {
 public:
     SignalsBlocked() {

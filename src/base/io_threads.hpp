@@ -13,15 +13,15 @@ public:
     explicit IoThreads(unsigned most);
     IoThreads(const IoThreads &) = delete;
     IoThreads &operator=(const IoThreads &) = delete;
-    /// Returns at once. Queued jobs still run while the process lives.
+    /// Returns at once. Queued jobs still run, unless the process ends.
     ~IoThreads();
 
-    /// `job` must not throw. If no thread exists and the system cannot create one, the caller runs
-    /// the job.
+    /// Runs `job`, which must not throw, on a thread of the pool. If there is no thread and the
+    /// system cannot create one, the caller runs it.
     void run(std::function<void()> job);
 
     /// Divides `size` bytes into pieces, and calls `work(begin, end)` for each in several threads,
-    /// one of which is the caller. Returns after the last piece. `work` must not throw.
+    /// including the caller's. Returns after the last piece. `work` must not throw.
     void run_in_pieces(std::size_t size, const std::function<void(std::size_t, std::size_t)> &work);
 
 private:

@@ -5,14 +5,14 @@
 
 namespace cldist {
 
-/// What the modules that use MPI do for those that do not.
+/// Functions of the modules that use MPI, for the modules that are built without mpi.h.
 struct Job {
     std::string (*mpi_version)();  ///< name and version of the MPI library
     void (*abort)();               ///< MPI_Abort, if MPI is running
-    void (*note_failures)();       ///< makes failures of messages visible to clGetTransferInfo
+    void (*note_failures)();       ///< makes failed messages visible to clGetTransferInfo
 };
 
-/// Null in a program without libcldist.
+/// Set when libcldist is loaded. Null in a program without it.
 extern std::atomic<const Job *> job;
 
 }  // namespace cldist

@@ -9,8 +9,8 @@ namespace cldist {
 /// A first-in-first-out queue of users of one resource. Thread-safe.
 class Line {
 public:
-    /// Appends `who`. If `who` is not first immediately, `on_first` is called when it becomes
-    /// first, by the thread that left.
+    /// Appends `who`. If it is not first at once, the thread whose leave() makes it first calls
+    /// `on_first`.
     void enter(const void *who, std::function<void()> on_first);
     [[nodiscard]] bool is_first(const void *who) const;
     /// Removes `who` from any position. Does nothing if `who` is absent.

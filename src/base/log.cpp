@@ -27,8 +27,8 @@ void log_line(std::string_view text) {
         out += '\n';
         text = end == std::string_view::npos ? std::string_view{} : text.substr(end + 1);
     }
-    // One write per text, so that lines of several ranks and threads do not mix. A failure cannot
-    // be reported anywhere.
+    // One write per text, so that lines of several ranks and threads do not mix. A failed write
+    // cannot be reported anywhere.
     [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, out.data(), out.size());
 }
 

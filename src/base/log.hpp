@@ -13,12 +13,12 @@ namespace cldist {
 void set_log_level(LogLevel level);
 [[nodiscard]] bool log_enabled(LogLevel level);
 
-/// Sets the rank in MPI_COMM_WORLD that begins each line. With -1 (the default), lines have no
+/// Sets the rank in MPI_COMM_WORLD with which lines begin. With -1 (the default), they have no
 /// rank.
 void set_log_rank(int rank);
 
-/// Writes the lines of `text`, each after the prefix "cldist[rank]: ", to standard error with one
-/// system call.
+/// Writes the lines of `text` to standard error in one system call, each after the prefix
+/// "cldist[rank]: ".
 void log_line(std::string_view text);
 
 #define CLDIST_LOG_FUNCTION(level)                                         \

@@ -4,8 +4,8 @@
 
 namespace cldist {
 
-/// The line in which a rank announces that the job starts again begins with this text. The reason
-/// follows.
+/// The beginning of the line with which a rank announces a new start (`--host-mode auto`). The
+/// reason follows.
 inline constexpr std::string_view new_start_announcement =
     "cldist run: the job starts again with a central host, because ";
 

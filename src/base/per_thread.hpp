@@ -4,10 +4,9 @@
 
 namespace cldist {
 
-/// Returns the calling thread's object of type T and creates it at its first use. Unlike a
-/// thread_local object it works until the thread ends. This matters because destructors of static
-/// objects may make any call, and they run after the thread_local objects of the main thread were
-/// destroyed.
+/// Returns the calling thread's object of type T, and creates it at its first use. Unlike a
+/// thread_local object, it also works in destructors of static objects, which run after the
+/// thread_local objects of the main thread were destroyed.
 template <typename T>
 T &per_thread() {
     static thread_local T *own = nullptr;

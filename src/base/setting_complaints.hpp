@@ -5,8 +5,8 @@
 
 namespace cldist {
 
-/// The errors in the settings of this process. config() logs them in the first process of a job if
-/// the launcher provides the rank.
+/// The errors in the settings of this process, and whether config() has logged them. It does not if
+/// the launcher's environment contains a rank other than 0.
 struct SettingComplaints {
     std::vector<std::string> lines;
     bool logged = false;

@@ -21,7 +21,8 @@ struct Status {
     static Status failure(cl_int code, std::string message) { return {code, std::move(message)}; }
 };
 
-/// Carries a failed Status to the C boundary, which is the only place that catches it.
+/// Carries a failed Status. It never leaves the library: entry points return its code, and
+/// operations keep it as their result.
 class Error : public std::exception {
 public:
     explicit Error(Status status) : status_(std::move(status)) {}

@@ -37,7 +37,7 @@ std::string host_name() {
 }
 
 // The identifier of the running kernel. Processes with the same identifier share CLOCK_MONOTONIC,
-// whatever their host names are.
+// even if their host names differ.
 std::string boot_id() {
     std::string id;
     std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), id);
@@ -98,7 +98,8 @@ int launched_rank() {
 // the object again.
 class File {
 public:
-    /// Returns an empty text, or an error message. After an error the trace ends.
+    /// Opens the file, or renames it if the rank has changed. Returns an empty text or an error
+    /// message. After an error, the trace ends.
     [[nodiscard]] std::string open(int rank, int ranks) {
         const std::string before = path();
         const bool before_events = written_ == 0;
@@ -130,7 +131,7 @@ public:
             clock_.empty() ? "" : ",", sample.at_ns, sample.offset_ns, sample.uncertainty_ns);
     }
 
-    /// Returns the same as open().
+    /// Appends `events`, in which "@" is a placeholder for the rank. Returns the same as open().
     [[nodiscard]] std::string append(std::string_view events) {
         std::string text = written_ == 0 ? "{\"traceEvents\":[\n" : "";
         for (;;) {
@@ -181,7 +182,7 @@ private:
         return 0;
     }
 
-    // This fails harmlessly if the file is a device.
+    // Fails harmlessly if the file is a device.
     void cut_behind(std::size_t size) const {
         [[maybe_unused]] const int failed = ftruncate(descriptor_, static_cast<off_t>(size));
     }
@@ -248,7 +249,7 @@ public:
         file_.add(sample);
     }
 
-    /// Without events it writes only if `always` is set.
+    /// Writes the recorded events. Without events, writes only if `always` is set.
     void write(bool always) {
         if (given_up || in_forked_child()) return;
         const std::lock_guard file_lock(file_mutex_);

@@ -12,7 +12,7 @@ namespace cldist::trace {
 /// below do nothing.
 [[nodiscard]] bool enabled();
 
-/// Records the begin of a command. Spans with the same `id` nest in a viewer, and spans with
+/// Records the beginning of a command. Spans with the same `id` nest in a viewer, and spans with
 /// different ids may overlap. `details` is empty or contains the members of a JSON object.
 void begin(std::string_view name, std::uint64_t id, std::uint64_t start_ns,
            std::string_view details);
@@ -34,9 +34,9 @@ void kernel(std::string_view name, const void *queue, std::uint64_t start_ns, st
 void add_clock_sample(const ClockSample &sample);
 
 /// Writes the recorded events. A thread also does so ten times a second, so a killed process loses
-/// at most the last tenth of a second. After each write the file is complete in Chrome's trace
-/// format. "otherData" contains the rank, the number of ranks, the host and the clock samples. If a
-/// write fails, an error is printed and the trace ends.
+/// at most a tenth of a second. After each write, the file is complete in Chrome's trace format,
+/// with the rank, the number of ranks, the host and the clock samples in "otherData". If a write
+/// fails, an error is logged and the trace ends.
 void flush();
 
 /// Escapes `text` for a JSON string. U+FFFD replaces each byte that is not UTF-8.

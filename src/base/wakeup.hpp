@@ -7,7 +7,7 @@
 
 namespace cldist {
 
-/// Wakes one waiting thread. If the wake-up comes first, the next wait returns at once.
+/// Wakes one waiting thread. If no thread waits, the next wait returns at once.
 class Wakeup {
 public:
     void wake() {
