@@ -17,7 +17,7 @@ enum class Progress { idle, moved, done };
 using Waker = std::function<void()>;
 
 /// Work in flight, with its status. One thread drives it: it calls start() once and then poll()
-/// until poll() returns done. poll() never blocks.
+/// until poll() returns done. poll() does not wait for another party.
 class Operation {
 public:
     explicit Operation(std::shared_ptr<Record> record) : record_(std::move(record)) {}
