@@ -63,7 +63,8 @@ private:
 /// process alone.
 void set_processes_of_job(std::vector<pid_t> processes);
 
-/// Returns true if this host has at least as many cores for this process as processes of the job.
+/// Returns true if this process may use at least as many cores as the job has processes on this
+/// host.
 bool job_fits_on_cores();
 /// CPU time of all threads of this process, in nanoseconds.
 std::uint64_t process_time();

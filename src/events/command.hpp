@@ -9,8 +9,9 @@
 
 namespace cldist {
 
-/// Decides whether a failed command ends the job, because the platform would not survive a negative
-/// event status (CLDIST_ON_ERROR). `account` describes the failure. Returns if the job continues.
+/// Decides whether a failed command ends the job, because the platform of `device` would not
+/// survive a negative event status (CLDIST_ON_ERROR). `account` describes the failure. Returns if
+/// the job continues.
 using FailurePolicy = void (*)(cl_device_id device, const std::string &account);
 
 /// An enqueued command: one operation, or the two operations of a Sendrecv. The operations start

@@ -46,7 +46,7 @@ constexpr unsigned linger_patience = 10;
 // An id consists of the number of its progress thread and this many lower bits.
 constexpr unsigned id_bits = 48;
 
-// On PoCL, the events of a failed command are kept for this long.
+// On PoCL, the events of a failed command are kept for at least this long.
 constexpr std::uint64_t remains_ns = 1'000'000'000;
 
 // The progress thread runs for microseconds but must start at once. This function removes the timer

@@ -27,8 +27,8 @@ ProgressThread &file_progress_thread();
 /// The same, or null if it was not created.
 ProgressThread *find_file_progress_thread();
 
-/// Sets a function that is called at exit after the pending commands were listed. It must make file
-/// calls that still block return. Only one caller.
+/// Sets a function that is called at exit after the pending commands were listed. It must unblock
+/// file calls that are still waiting. Only one caller.
 void at_end_of_files(void (*give_up)());
 
 /// A transfer of `range` to or from a file. Its driver must set a waker. `calls_itself`: see

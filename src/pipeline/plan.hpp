@@ -64,7 +64,8 @@ bool plan_mapping(bool host_memory, std::size_t size, const Advice *advice,
 bool plan_copying(bool host_memory, bool same_host, bool ring, std::size_t size,
                   const Advice *advice, const Config &requested);
 
-/// The largest payload for which a copy is faster than a mapping (CLDIST_PINNED_MAX or a default).
+/// The largest payload for which a copy is faster than a mapping: CLDIST_PINNED_MAX, or a default.
+/// Ignores a forced path.
 std::size_t largest_copied(bool host_memory, const Config &requested);
 
 /// The facts that a plan depends on, apart from the size.

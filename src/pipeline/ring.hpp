@@ -61,8 +61,8 @@ public:
 
     /// Reserves the ring for one message. Returns false if it is in use or closed.
     [[nodiscard]] bool take();
-    /// Ends the reservation. If `clean`, both processes have completed the message. Otherwise the
-    /// ring is closed.
+    /// Ends the reservation. `clean`: both processes have completed the message. Otherwise the ring
+    /// is closed.
     void give_back(bool clean);
     /// Returns true if the ring can't be used any more.
     [[nodiscard]] bool closed() const { return state_ == State::closed; }
