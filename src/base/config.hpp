@@ -76,8 +76,7 @@ struct SettingText {
 /// The number of letters to add, remove or replace to turn `a` into `b`.
 [[nodiscard]] std::size_t edit_distance(std::string_view a, std::string_view b);
 
-/// The settings of this process. The first call reads them and logs complaints (see
-/// SettingComplaints).
+/// The settings of this process. The first call reads them and logs complaints.
 const Config &config();
 
 }  // namespace cldist

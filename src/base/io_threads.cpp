@@ -33,8 +33,7 @@ namespace {
 // A thread takes as long to wake as to copy a tenth of this.
 constexpr std::size_t smallest_piece = std::size_t{256} << 10U;
 
-// The pieces of one run_in_pieces(). A thread that starts after its end finds no piece and does not
-// touch `work`, which may not exist then.
+// A thread that starts late finds no piece and does not touch `work`, which may be destroyed.
 struct Pieces {
     const std::function<void(std::size_t, std::size_t)> &work;
     const std::size_t size, count;

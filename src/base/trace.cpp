@@ -98,8 +98,8 @@ int launched_rank() {
 // the object again.
 class File {
 public:
-    /// Opens the file, or renames it if the rank has changed. Returns an empty text or an error
-    /// message. After an error, the trace ends.
+    /// Opens the file, or renames it for a new rank. Returns an empty text or an error message,
+    /// after which the trace ends.
     [[nodiscard]] std::string open(int rank, int ranks) {
         const std::string before = path();
         const bool before_events = written_ == 0;

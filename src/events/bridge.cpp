@@ -21,8 +21,7 @@
 namespace cldist {
 namespace {
 
-// Flushes the queues of `events`, because a command that waits for an event of another queue may
-// wait forever if nobody flushes that queue.
+// Flushes the other queues. A command that waits for an unflushed queue may wait forever.
 void flush_producers(std::span<const cl_event> events, cl_command_queue own) {
     cl_command_queue last = own;
     for (const cl_event event : events) {
@@ -42,8 +41,7 @@ Event user_event(cl_context context) {
 
 std::atomic<std::uint64_t> last_failure_ns = 0;
 
-// Waits until NVIDIA's driver has removed failed commands from its queues (see settling_time). Call
-// it before a command is enqueued.
+// Waits until settling_time after the last failure. Call it before a command is enqueued.
 void let_failures_settle(const QueueInfo &info) {
     if (!info.in_order || info.is_cpu) return;
     const auto since = std::chrono::nanoseconds(now_ns() - last_failure_ns);
@@ -58,8 +56,7 @@ Event enqueue_marker(const QueueInfo &info, std::span<const cl_event> wait_list)
     return event;
 }
 
-// Enqueues an internal command that does nothing. It waits for what any command with this wait list
-// would wait for.
+// Enqueues an internal command that waits for what any command with this wait list would wait for.
 Event enqueue_stand_in(const QueueInfo &info, std::span<const cl_event> wait_list) {
     if (info.in_order || (info.placeholder == nullptr && !wait_list.empty()))
         return enqueue_marker(info, wait_list);
@@ -85,16 +82,16 @@ Event enqueue_stand_in(const QueueInfo &info, std::span<const cl_event> wait_lis
 // command fails through one event while it waits for another.
 bool never_fails_copies(const QueueInfo &info) { return info.placeholder == nullptr; }
 
-// Returns true if PoCL has processed the commands that wait for this command. PoCL then drops its
-// reference, and only the bridge's reference is left.
+// Returns true if PoCL has processed the commands that wait for this one. It then drops its
+// reference, and only the bridge's is left.
 bool has_passed_on(cl_event command) {
     return query<cl_uint>(command, CL_EVENT_REFERENCE_COUNT).value_or(1) <= 1;
 }
 
-// Waits until has_passed_on() is true for all ended commands. PoCL 3.1 publishes a command's end
-// before it processes the commands that wait for it. If one of these fails through another event in
-// between, PoCL runs it anyway and completes it twice, which aborts. The wait takes microseconds.
-// It has a limit, because others may hold references to the events.
+// PoCL 3.1 publishes a command's end before it processes the commands that wait for it. If one of
+// these fails through another event in between, PoCL runs it anyway and completes it twice, which
+// aborts. The wait takes microseconds. The limit is for events to which the program holds
+// references.
 void await_passing_on(std::span<const Event> commands) {
     constexpr std::uint64_t limit_ns = 20'000'000;
     const std::uint64_t since_ns = now_ns();
@@ -107,8 +104,7 @@ void await_passing_on(std::span<const Event> commands) {
     }
 }
 
-// Handles a refused mapping. If the user forced path `mapped`, throws an Error. Otherwise the data
-// is copied.
+// Throws an Error if the user forced path `mapped`. Otherwise the data is copied.
 void refused(const QueueInfo &info, std::span<const Mapping> mappings, cl_int code) {
     if (config().path == Path::mapped) {
         enqueue_unmap(info, nullptr, mappings);
@@ -122,8 +118,7 @@ void refused(const QueueInfo &info, std::span<const Mapping> mappings, cl_int co
                  code_text(code));
 }
 
-// Enqueues the command that makes a mapping's memory available after `waits`. `event` stays empty
-// if no command is necessary.
+// Makes a mapping's memory available after `waits`. `event` stays empty if no command is necessary.
 cl_int enqueue_map(const QueueInfo &info, Mapping &m, std::span<const cl_event> waits,
                    Event &event) {
     const auto count = static_cast<cl_uint>(waits.size());
@@ -144,9 +139,9 @@ cl_int enqueue_map(const QueueInfo &info, Mapping &m, std::span<const cl_event> 
     return code;
 }
 
-// For a command that, if it fails, copies back the buffer's current bytes: returns an event that
-// completes when the earlier commands of the queue have ended. The start event does not show this
-// if the wait list fails. Returns null if the command need not wait.
+// Returns an event that completes when the earlier commands of the queue have ended, for commands
+// that copy back current bytes if they fail. Their start event does not show this if the wait list
+// fails. Null for other commands.
 Event commands_before(const QueueInfo &info, std::span<const cl_event> wait_list,
                       std::span<const Mapping> mappings) {
     const bool copies_back = never_fails_copies(info) &&
@@ -183,8 +178,8 @@ Start begin(const QueueInfo &info, std::span<const cl_event> wait_list,
         Event event;
         if (const cl_int code = enqueue_map(info, m, waits, event); code != CL_SUCCESS) {
             m.memory = nullptr;
-            // If enqueueing a copy fails, the progress thread repeats it, and the repeated call
-            // reports the error.
+            // If a copy is refused, the progress thread repeats it, and the repeated call reports
+            // the error.
             if (m.staging == nullptr) refused(info, mappings, code);
             continue;
         }

@@ -120,20 +120,18 @@ public:
     [[nodiscard]] const Start &start() const { return start_; }
     /// The execution status of the gate. When it is CL_COMPLETE, the command may start.
     [[nodiscard]] cl_int start_status() const;
-    /// Returns true if the command may end: a mapping that completes after the gate must be
-    /// complete before it is unmapped. Neither an out-of-order queue nor a failed unmapping ensures
-    /// this.
+    /// Returns true if the command may end. Mappings must be complete before they are unmapped,
+    /// which neither an out-of-order queue nor a failed unmapping ensures.
     [[nodiscard]] bool may_end() const;
     [[nodiscard]] bool has_user_visible_event() const { return !end_.empty(); }
     [[nodiscard]] cl_event user_visible_event() const { return end_.back().get(); }
 
-    /// Ends the command with `code`. The end of a failed command may be visible only after ended()
-    /// has returned true. Later calls have no effect.
+    /// Ends the command with `code`. The end of a failed command becomes visible in ended().
     void complete(cl_int code);
     /// Advances the end after complete(), and returns true if it is visible to the user. Call it
     /// until it returns true.
     [[nodiscard]] bool ended();
-    /// Returns true if the platform has completed all commands of the bridge, whose events may then
+    /// Returns true if the platform has completed all commands of the bridge. The events may then
     /// be released.
     [[nodiscard]] bool settled() const;
     /// Returns true if complete() makes the queue read memory of the library, which is then in use

@@ -31,8 +31,7 @@ constexpr std::chrono::nanoseconds look = 20ms;
 // command need not wake it.
 constexpr std::uint64_t wakeful_ns = 200'000'000;
 // Each check of start events covers this many of the oldest waiting commands and as many others in
-// rotation. It covers fewer if start events are polled, because each query costs the platform a
-// microsecond.
+// rotation. If start events are polled it covers fewer, as each query costs a microsecond.
 constexpr std::size_t looked_at = 64;
 constexpr std::size_t looked_at_if_polled = 4;
 // If a check does not cover all waiting commands, checks take one part in this many of the time.
@@ -81,8 +80,7 @@ Status gate_of(cl_int start_status) {
             status_text(start_status)));
 }
 
-// The interval at which stalls are checked, the poller is ticked and events of failed commands are
-// released.
+// The interval of stall checks, of Poller::tick() and of the release of failed commands' events.
 std::chrono::duration<double> tick_of(double stall_seconds) {
     return std::chrono::duration<double>(
         stall_seconds > 0 ? std::clamp(stall_seconds / 4, 0.05, 5.0) : 5.0);
@@ -343,8 +341,8 @@ void ProgressThread::take(std::vector<Id> &ready, std::vector<Submitted> &submit
             else
                 gated_.insert(it->second.rule.ordered_by);
         }
-        // This also starts commands of queues that note_failures() has added since this check
-        // began. A failed command on one of these queues may be older than the commands of `ready`.
+        // Includes queues that note_failures() has added since this check began, because a failed
+        // command there may be older than the commands of `ready`.
         for (cl_command_queue const queue : std::exchange(gated_, {})) {
             const auto order = order_.find(queue);
             if (order == order_.end()) continue;
@@ -515,8 +513,7 @@ void ProgressThread::abandon_all(const std::optional<Status> &status) {
             command->abandon(*status);
             left_behind.remains.push_back({{}, command->take_failed_bridge(), {}, now_ns(), true});
         }
-        // Not destroyed: the destructor would end the event, and transfers in flight use the
-        // command's memory.
+        // Its destructor would end its event, and transfers in flight use its memory.
         if (!status || command->bytes_in_flight())
             left_behind.commands.push_back(std::move(command));
     }

@@ -94,8 +94,7 @@ public:
     void moved(std::size_t bytes);
     /// A block passed a stage, which took from `start_ns` until now.
     void stage_done(Stage stage, std::uint64_t start_ns);
-    /// Sets the result, unless there is an earlier error. The transfer may continue, because the
-    /// far end needs it.
+    /// Sets the result, if it is the first error. The transfer may continue for the far end.
     void failed(const Status &status);
     void finished(const Status &status);
 
@@ -120,15 +119,14 @@ std::string title(const Record &record);
 /// One line with the title, the progress and the duration.
 std::string describe(const Record &record, std::uint64_t now);
 
-/// The records of all commands that have not ended, and the time of their last progress.
-/// Thread-safe.
+/// The records of all unfinished commands, and the time of their last progress. Thread-safe.
 class PendingRecords {
 public:
     void add(std::shared_ptr<Record> record);
     void remove(const Record &record);
     [[nodiscard]] std::vector<std::shared_ptr<Record>> list() const;
 
-    /// Describes the pending file transfers, or all other pending commands, each after a line feed.
+    /// Describes pending file transfers, or all other pending commands, each after a line feed.
     [[nodiscard]] std::string account(bool of_files) const;
 
     /// Returns the lines of a stall report if there was no progress for `stall_seconds` and this

@@ -11,8 +11,8 @@ void start_cleanup_thread();
 /// Registers a function that the cleanup thread calls in each round. Register each function once.
 void at_cleanup_rounds(void (*release)());
 
-/// Reports that the program has released an object, and perhaps its context. The cleanup thread
-/// checks soon and then at growing intervals. Does not wait.
+/// Reports that the program has released an object, and perhaps its context. The thread checks soon
+/// and then at growing intervals. Does not wait.
 void clean_up_soon();
 
 /// Frees all unused device resources, rings and imported memory. Waits at most five seconds for it.

@@ -15,10 +15,9 @@ namespace {
 // the same slice of every piece.
 //
 // Between two processes, the rounds alternate between two areas of the arenas, within a kernel and
-// from one kernel to the next. When a process gives the pieces of a round, it has seen a flag of
-// the round before. The other process has then finished with the pieces of the round before that
-// one, so their area is free. Kernels of one queue do not overlap, so a flag also covers all
-// earlier kernels.
+// from one kernel to the next. When a process gives a round's pieces, a flag of the previous round
+// has shown that the other process has finished with the round before that, so that round's area is
+// free. Kernels of one queue do not overlap, so a flag also covers all earlier kernels.
 constexpr const char *source = R"(
 typedef struct {
     ulong to, from, to_flag, from_flag, give, give_size, take, take_size;

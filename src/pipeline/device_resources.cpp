@@ -30,8 +30,8 @@ public:
             for (const cl_mem buffer : buffers)
                 if (on_context.buffers.insert(buffer).second) added.push_back(buffer);
         }
-        // Without the lock, because on_destroyed() takes it on a thread of the platform, for which
-        // this call may wait.
+        // Without the lock, because a thread of the platform may wait for the lock in
+        // on_destroyed().
         for (const cl_mem buffer : added) {
             if (clSetMemObjectDestructorCallback(buffer, on_destroyed, context) == CL_SUCCESS)
                 continue;
@@ -47,8 +47,8 @@ public:
         return resources;
     }
 
-    /// Frees unused resources, and staging memory above its limit. Destructors run without the
-    /// lock, so get() does not wait for them.
+    /// Frees unused resources and surplus staging memory. Destructors run without the lock, so
+    /// get() does not wait for them.
     void release_unused(double idle_seconds) {
         const std::uint64_t now = now_ns();
         const auto since = [now](std::uint64_t then) {
@@ -145,8 +145,7 @@ Mem make_placeholder(cl_context context, cl_device_id device) {
     return buffer;
 }
 
-// Keeps the last sub-devices alive for longer than their queues' events
-// (Quirks::frees_sub_devices_early).
+// Keeps the last sub-devices for some time (Quirks::frees_sub_devices_early).
 void release_later(Device device) {
     if (!quirks_of(device.get()).frees_sub_devices_early ||
         query<cl_device_id>(device.get(), CL_DEVICE_PARENT_DEVICE).value_or(nullptr) == nullptr)

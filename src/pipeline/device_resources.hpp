@@ -48,7 +48,7 @@ public:
     [[nodiscard]] cl_mem placeholder() const { return placeholder_.get(); }
     /// Returns true if the device's memory is host memory, so that mapping copies nothing.
     [[nodiscard]] bool host_memory() const { return host_memory_; }
-    /// Returns true if this process has used a device that has its own memory.
+    /// Returns true if this process has used a device with its own memory.
     [[nodiscard]] static bool some_have_own_memory();
 
     /// Returns true for a CPU device, which sees the host's writes without an unmapping.

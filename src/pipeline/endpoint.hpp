@@ -23,8 +23,8 @@ using Outcome = std::optional<Status>;
 
 /// One end of a transfer: a device buffer, an MPI peer, or a file. A source fills blocks, and a
 /// sink drains them. Blocks start and end in order. A block ends before the next block starts in
-/// its slot. No function waits for the far end. In a blocking command, on its calling thread,
-/// functions may wait for the device or the file.
+/// its slot. No function waits for the far end. On a blocking command's thread, functions may wait
+/// for the device or the file.
 class Endpoint {
 public:
     Endpoint() = default;

@@ -35,14 +35,12 @@ public:
     /// Returns true if several threads may read blocks of one transfer at the same time. Only
     /// without a lane. Writes are always sequential, so that a failure leaves no gap.
     [[nodiscard]] virtual bool parallel_reads() const { return false; }
-    /// Returns true for memory of the program, which accepts blocks in any order and needs neither
-    /// begin() nor end().
+    /// Returns true for memory. It accepts blocks in any order and needs neither begin() nor end().
     [[nodiscard]] virtual bool is_memory() const { return false; }
     /// All blocks except the last are multiples of this many bytes. 0: the transfer is one block.
     [[nodiscard]] virtual std::size_t granularity() const { return 1; }
-    /// Returns true if the access is a collective call, in which other processes wait for this
-    /// process. Then exactly one call is made, with 0 bytes if the transfer failed before it. Only
-    /// for transfers of one block.
+    /// Returns true if other processes wait in the same call. Exactly one call is then made, with 0
+    /// bytes if the transfer failed before it. Only for transfers of one block.
     [[nodiscard]] virtual bool collective() const { return false; }
     /// Returns true if resources must be released before the command ends. begin() and end() are
     /// then called even after a failure.

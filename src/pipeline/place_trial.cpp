@@ -7,8 +7,7 @@ namespace cldist {
 namespace {
 
 // If the first block took this many times longer than the average of the others, the transfer has
-// waited for its peer, and its time is no sample. Without waiting, the first block passes the three
-// stages of a pipeline and takes about three times as long.
+// waited for its peer and is no sample. In a pipeline of three stages, about 3 is normal.
 constexpr double waited = 8;
 
 }  // namespace

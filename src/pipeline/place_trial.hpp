@@ -14,8 +14,7 @@ public:
     /// Returns true if a message that may be staged should move in place instead. Call it when the
     /// transfer starts.
     [[nodiscard]] bool chooses_place(const DeviceRange &range, const Situation &situation);
-    /// Records the time of a successful transfer in blocks of `block` bytes, unless it is no
-    /// sample.
+    /// Records the time of a successful transfer in blocks of `block` bytes.
     void ended(const BlockTransfer &transfer, std::size_t block);
 
 private:

@@ -54,8 +54,8 @@ constexpr std::size_t file_block = 2 * mib;
 constexpr std::size_t smallest_memory_block = 256 * kib;
 // If one thread accesses the file in place, blocks only serve progress reports.
 constexpr std::size_t mapped_file_block_of_one = 64 * mib;
-// Below this size, one thread fills host memory as fast as several. In a blocking command it is the
-// caller.
+// Below this size, one thread (in a blocking command the caller) fills host memory as fast as
+// several.
 constexpr std::size_t mapped_by_threads_min = 16 * mib;
 // The limit of host memory for one transfer between file and device.
 constexpr std::size_t most_file_staging = 64 * mib;
@@ -69,8 +69,7 @@ Plan in_blocks(Path path, std::size_t size, std::size_t block, unsigned depth,
             static_cast<unsigned>(std::min<std::size_t>(depth, (size + block - 1) / block)), false};
 }
 
-// The largest payload that travels with its header (an eager message), unless the user forces a
-// path.
+// The largest payload of an eager message, unless the user forces a path.
 std::size_t largest_inlined(const Situation &situation, const Config &requested) {
     if (situation.host_memory || situation.mapped || requested.pinned_max.value != 0)
         return largest_copied(situation.host_memory, requested);

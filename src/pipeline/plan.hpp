@@ -15,8 +15,7 @@ struct Plan {
     unsigned depth = 1;     ///< blocks in flight
     /// The message is one block that travels with its header (an eager message).
     bool inlined = false;
-    /// Bytes of the first block, if a smaller one aligns the others in a file. 0: the same as the
-    /// others.
+    /// Bytes of the first block, which aligns the others in a file. 0: the same as the others.
     std::size_t first = 0;
 
     bool operator==(const Plan &) const = default;
@@ -25,8 +24,7 @@ struct Plan {
 /// Bytes of a Ring, through which the blocks of one message at a time pass.
 inline constexpr std::size_t ring_capacity = std::size_t{16} << 20U;
 
-/// Bytes of the device memory that a sender exports for the blocks of one message
-/// (Ring::landing()).
+/// Bytes of device memory that a sender exports for one message's blocks (Ring::landing()).
 inline constexpr std::size_t landing_capacity = std::size_t{64} << 20U;
 
 /// Below this size, two processes on one GPU exchange data through host memory. The GPU takes 80 us
@@ -46,26 +44,23 @@ inline constexpr std::size_t max_block = std::size_t{1} << 30U;
 /// the GPU's memory between processes.
 [[nodiscard]] std::string kernels_in_words(bool exports, Path requested);
 
-/// The requested path for transfers that the host carries out. Automatic if the request is for
-/// kernels.
+/// The requested path for bytes that the host moves: automatic if the user requests kernels.
 [[nodiscard]] constexpr Path host_path(const Config &requested) {
     return uses_kernels(requested.path) ? Path::automatic : requested.path;
 }
 
-/// Returns true if the range should be mapped. This depends on the user's choice (CLDIST_PATH), on
-/// whether the device uses host memory, and on the profile's advice for `size` bytes. `advice` may
-/// be null.
+/// Returns true if the range should be mapped. This depends on CLDIST_PATH, on whether the device
+/// uses host memory, and on the profile's advice (or null) for `size` bytes.
 bool plan_mapping(bool host_memory, std::size_t size, const Advice *advice,
                   const Config &requested);
 
 /// Returns true if the queue of a non-blocking command should copy all `size` bytes to or from
-/// page-locked memory. Otherwise the progress thread copies them in blocks. `ring`: blocks can pass
-/// through a Ring.
+/// page-locked memory. Otherwise the progress thread copies them in blocks.
 bool plan_copying(bool host_memory, bool same_host, bool ring, std::size_t size,
                   const Advice *advice, const Config &requested);
 
-/// The largest payload for which a copy is faster than a mapping: CLDIST_PINNED_MAX, or a default.
-/// Ignores a forced path.
+/// The largest payload to copy rather than map: CLDIST_PINNED_MAX or a default. Ignores
+/// CLDIST_PATH.
 std::size_t largest_copied(bool host_memory, const Config &requested);
 
 /// The facts that a plan depends on, apart from the size.
@@ -102,8 +97,7 @@ Plan plan_recv(std::size_t size, std::size_t block, const Situation &situation,
 /// `whole`: the receiver reads the sender's buffer directly, without a copy in between.
 Plan plan_direct(std::size_t size, const Plan &through_ring, bool whole);
 
-/// If the plan uses a ring, limits block size and depth to the ring's capacity. Call it again after
-/// a change of the block size.
+/// Limits block size and depth to a ring's capacity, if the plan uses one. Call it after changes.
 void fit_ring(Plan &plan, std::size_t size);
 
 /// What a plan depends on besides the Situation, for files. See FileAccess.
@@ -114,8 +108,7 @@ struct FileBlocks {
     bool is_memory = false;   ///< memory of the program instead of a file
 };
 
-/// The plan for `size` bytes (at least 1) between a device and a file. Ignores
-/// `situation.same_host`.
+/// The plan for `size` bytes, at least 1, between device and file. Ignores `situation.same_host`.
 Plan plan_file(std::size_t size, const Situation &situation, const FileBlocks &file,
                const Config &requested);
 

@@ -73,8 +73,8 @@ struct Curve {
 inline constexpr std::size_t largest_whole = std::size_t{1} << 20U;
 
 /// `best` is the curve with the shortest expected time for `size` bytes. An eager curve wins if it
-/// expects only slightly more. `runner_up` is the best curve of another kind (path, mapped, eager),
-/// or else the second best. Null if no curve applies. A curve that ends before other curves is
+/// expects only slightly more. `runner_up` is the best curve of another kind (path, maps, whole),
+/// or else of the same kind. Null if no curve applies. A curve that ends before other curves is
 /// ignored beyond its end.
 struct Ranking {
     const Curve *best = nullptr;
@@ -82,8 +82,7 @@ struct Ranking {
 };
 [[nodiscard]] Ranking rank(const std::vector<Curve> &curves, std::size_t size);
 
-/// Classes of sizes that are treated alike: four per octave from 1 KiB on, and one for smaller
-/// sizes.
+/// Classes of sizes: four per octave from 1 KiB on, and one for smaller sizes.
 inline constexpr std::size_t size_class_count = 128;
 [[nodiscard]] std::size_t size_class(std::size_t size);
 /// The smallest size of a class.
@@ -104,8 +103,7 @@ public:
     [[nodiscard]] const std::optional<Way> &way(std::size_t size) const {
         return ways_.at(size_class(size));
     }
-    /// The advice for plain messages, which have no header: the built-in choice replaces eager
-    /// ways.
+    /// The advice for plain messages: the built-in choice replaces eager ways.
     [[nodiscard]] Advice without_headers() const;
 
 private:

@@ -21,13 +21,12 @@ namespace cldist {
 
 /// The profile as TOML. docs/tuning.md describes the format.
 [[nodiscard]] std::string profile_text(const Profile &profile);
-/// Reads a profile. If the text is damaged, throws an Error with CL_INVALID_VALUE, the line and the
-/// cause.
+/// Throws an Error with CL_INVALID_VALUE, the line and the cause if the text is damaged.
 [[nodiscard]] Profile parse_profile(const std::string &text);
 
 /// Writes the complete file or nothing, and creates the folder. Throws an Error.
 void write_profile(const std::string &path, const Profile &profile);
-/// Reads a profile. Throws an Error if the file can't be read or is damaged.
+/// Throws an Error if the file can't be read or is damaged.
 [[nodiscard]] Profile read_profile(const std::string &path);
 
 /// The result of the search for a device's profile (CLDIST_PROFILE).

@@ -83,8 +83,7 @@ Outcome RingEndpoint::ended(const Block &block) {
 
 Outcome RingEndpoint::close() {
     if (sends_ || alone_) return Status{};
-    // Before the sender sees the end of the message, because it may then use the ring for its next
-    // message at once.
+    // First, because the sender may use the ring for its next message when it sees the end.
     ring_->give_back(true);
     given_back_ = true;
     ring_->control().drained.store(count_, std::memory_order_release);

@@ -40,7 +40,7 @@ public:
     ScratchPool(cl_context context, std::size_t keep);
 
     /// Returns a buffer of at least `size` bytes. Throws an Error
-    /// (CL_MEM_OBJECT_ALLOCATION_FAILURE, …) if there is no memory.
+    /// (CL_MEM_OBJECT_ALLOCATION_FAILURE, …).
     Lease lease(std::size_t size);
 
 private:

@@ -156,8 +156,7 @@ __kernel void address_of(__global ulong *address, __global const uchar *buffer) 
 constexpr std::size_t words_per_slot = 8;
 constexpr std::size_t group_size = 256;
 constexpr std::size_t bytes_per_group = 32768;
-// More work-groups increase the throughput neither to another H200 (sends) nor on the device
-// (receives).
+// More work-groups do not speed up sends to another H200 or receives on the device.
 constexpr std::size_t most_send_groups = 32;
 constexpr std::size_t most_recv_groups = 64;
 

@@ -10,8 +10,7 @@
 
 namespace cldist {
 
-/// Builds a program from the functions that all device-ordered kernels share, followed by
-/// `kernels`. Throws an Error.
+/// Builds `kernels` after the functions that all device-ordered kernels share. Throws an Error.
 [[nodiscard]] Program build_slot_program(cl_context context, cl_device_id device,
                                          const char *kernels, std::string options);
 
@@ -32,8 +31,8 @@ public:
     /// Builds the kernels. Throws an Error.
     SlotKernels(cl_context context, cl_device_id device);
 
-    /// Enqueues one kernel for a send, a receive, or both. The other pointer is null. `event` may
-    /// be null.
+    /// Enqueues one kernel for a send, a receive, or both. The other pointer and `event` may be
+    /// null.
     cl_int enqueue(cl_command_queue queue, cl_mem slots, const SlotMove *send, const SlotMove *recv,
                    std::span<const cl_event> wait_list, cl_event *event);
     /// Device memory: eight 32-bit words per slot that the slot's work-groups share. The first two
@@ -45,8 +44,8 @@ public:
 private:
     Program program_;
     Kernel send_, recv_, exchange_, address_;
-    /// Receives the result of address_of(). Kept, because NVIDIA's driver (580) would wait for
-    /// waiting kernels before it releases a buffer.
+    /// For address_of(). Kept, because with NVIDIA's driver (580) its release waits for waiting
+    /// kernels.
     Mem answer_;
     Mem shared_;
     bool is_cpu_;

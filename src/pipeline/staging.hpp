@@ -47,13 +47,11 @@ public:
     StagingPool &operator=(const StagingPool &) = delete;
     ~StagingPool();
 
-    /// Returns at least `size` bytes. Throws an Error (CL_OUT_OF_HOST_MEMORY, …) if there is no
-    /// memory.
+    /// Returns at least `size` bytes. Throws an Error (CL_OUT_OF_HOST_MEMORY, …).
     Lease lease(std::size_t size);
 
     /// Frees unused slabs above the limit, except the slab that became unused last. It waits for
-    /// the platform. The threads that return pieces may be the platform's and must not wait, so the
-    /// cleanup thread calls it.
+    /// the platform. Threads that return pieces must not wait, so the cleanup thread calls it.
     void trim();
 
     [[nodiscard]] std::size_t bytes_allocated() const;
