@@ -3,8 +3,8 @@
  *
  *  On the cluster platform of `cldist run`, data moves to the device of each command. Every process
  * tracks where the newest copy of each range is, also for commands of other processes. The newest
- * bytes of a buffer that is bound to a device are always there, so this tracking is not needed. If
- * a process does not own a command's device, it does nothing for the command if the command
+ * bytes of a buffer that is bound to a device are always there, so this tracking is not needed.
+ * A process that does not own a command's device does nothing for the command if the command
  *
  *  - has no wait list (if the call returns an event, the process still creates the event, which
  * takes most of the time),

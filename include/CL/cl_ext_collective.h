@@ -20,7 +20,8 @@ extern "C" {
  *  @par Devices
  *  `cmd_queue_list[i]` is a queue of the device for destination i. Queues may be in-order or
  * out-of-order, and several queues may belong to one device. All queues must have the same context.
- * The n buffers of a list may be one buffer with n offsets.
+ * The n buffers of a list may be one buffer with n offsets. n is the argument num_buffers,
+ * num_src_buffers or num_dst_buffers.
  *
  *  @par Order
  *  The command and its event belong to the first queue (or the only one). On every in-order queue
@@ -264,11 +265,11 @@ cl_int clEnqueueScanBufferWithOp(const cl_command_queue *cmd_queue_list, cl_uint
  *
  *  The kernel has this signature:
  *
- *      kernel void combine(global T *a, ulong first_a, const global T *b, ulong first_b, ulong
- * count)
+ *      kernel void combine(global T *a, ulong first_a, const global T *b, ulong first_b,
+ *                          ulong count)
  *
- *  It combines a[first_a + k] and b[first_b + k], in that order, and stores the result in a[first_a
- * + k], for all k < count. It is launched with one dimension and any global size, so it must
+ *  For all k < count, it combines a[first_a + k] and b[first_b + k], in that order, and stores the
+ * result in a[first_a + k]. It is launched with one dimension and any global size, so it must
  * iterate over k in steps of get_global_size(0). The operator must be associative. It need not be
  * commutative. The call overwrites the kernel's arguments, and no other thread may use the kernel
  * during the call.

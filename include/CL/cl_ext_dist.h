@@ -67,7 +67,7 @@ cl_int clDistInit(MPI_Comm comm);
  * such candidates. This is round robin if all processes see the same devices. Processes may see
  * different devices (CUDA_VISIBLE_DEVICES, for example). Devices are compared by UUID or bus
  * address if the platform provides one, otherwise by vendor, name and position. If processes must
- *  share a device other than a CPU, the lowest of them logs a warning with their ranks.
+ * share a device other than a CPU, the lowest of them logs a warning with their ranks.
  *
  *  Collective over `comm`, which must be an intra-communicator. `platform` and `type` may differ
  * between processes. An error in one process does not block the others, except
@@ -280,7 +280,7 @@ cl_int clEnqueueSendBufferRect(cl_command_queue command_queue, cl_mem buffer, cl
  * rank `source` of `comm` into a rectangular region of `buffer`.
  *
  *  Counterpart of MPI_Recv with a vector or subarray datatype. The region is described as for
- *  #clEnqueueSendBufferRect, with the same errors; otherwise the command behaves like
+ * #clEnqueueSendBufferRect, with the same errors; otherwise the command behaves like
  * #clEnqueueRecvBuffer. It accepts a message of any send of this group. A shorter message fills the
  * first bytes of the region, row after row, slice after slice. The command accesses no byte outside
  * the region, so other commands may use those bytes at the same time.
@@ -297,7 +297,7 @@ cl_int clEnqueueRecvBufferRect(cl_command_queue command_queue, cl_mem buffer, cl
  * time, and completes when both are done.
  *
  *  Counterpart of MPI_Sendrecv with vector or subarray datatypes. The regions are described as for
- *  #clEnqueueSendBufferRect, with the same errors; otherwise the command behaves as
+ * #clEnqueueSendBufferRect, with the same errors; otherwise the command behaves as
  * #clEnqueueSendrecvBuffer. Both regions may be in one buffer if no byte is in both. They may
  * interleave, such as two columns of one array.
  *
@@ -402,7 +402,7 @@ cl_int clEnqueueWriteBufferFromMPIFile(cl_command_queue command_queue, cl_mem bu
  * event may fail before the command has taken part. It has taken part when
  * clGetTransferInfo(CL_TRANSFER_STAGES) contains CL_STAGE_FILE. Only then may this process close
  * the file or make MPI's collective calls on it. Commands keep their order in any case. A call that
- *  returns an error does not take part, unless it is blocking and returns
+ * returns an error does not take part, unless it is blocking and returns
  * CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST or the status of a failed transfer. If it does not
  * take part, the other processes wait until the call is repeated.
  *
@@ -442,7 +442,7 @@ cl_int clEnqueueWriteBufferFromMPIFileAll(cl_command_queue command_queue, cl_mem
  * the root in MPI are ignored in other processes. A datatype is predefined, or derived from
  * predefined ones without gaps. Bytes are not converted. Reductions accept predefined datatypes and
  * operators (no operators of MPI_Op_create). Padding bytes of MPI_DOUBLE_INT and similar types may
- *  change.
+ * change.
  *
  *  @par In-place operation
  *  If send range and receive range are the same bytes of the same buffer, the operation is in
@@ -464,7 +464,7 @@ cl_int clEnqueueWriteBufferFromMPIFileAll(cl_command_queue command_queue, cl_mem
  * an internal communicator. The first command on `comm` makes one non-blocking collective MPI call
  * on `comm`, which runs no attribute callback. A command starts like any other command. It takes
  * part when the commands that were enqueued earlier on `comm`, in any queue, have taken part.
- *  Deadlock: a command must not wait for a command that is enqueued later on the same communicator.
+ * Deadlock: a command must not wait for a command that is enqueued later on the same communicator.
  *
  *  @par Event
  *  The event completes when all processes have taken part and this process's part is done. The send
@@ -486,7 +486,7 @@ cl_int clEnqueueWriteBufferFromMPIFileAll(cl_command_queue command_queue, cl_mem
  *  The event may fail before the process has taken part. It has taken part when
  * clGetTransferInfo(CL_TRANSFER_STAGES) contains CL_STAGE_MESSAGE. A call that returns an error
  * does not take part, unless it is blocking and returns
- *  CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST or the status of a failed command. If it does not
+ * CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST or the status of a failed command. If it does not
  * take part, the other processes wait until the call is repeated.
  *  @par
  *  If the processes' calls differ in kind, root, size, datatype, operator or order, the result is
@@ -745,7 +745,7 @@ cl_int clEnqueueAlltoallvBufferMPI(cl_command_queue command_queue, cl_mem send_b
  * #clGetTransferInfo returns CL_TRANSFER_STATUS, CL_TRANSFER_MPI_ERROR and
  * CL_TRANSFER_ERROR_MESSAGE. For a receive it also returns CL_TRANSFER_BYTES, CL_TRANSFER_SOURCE
  * and CL_TRANSFER_TAG; for a file operation, CL_TRANSFER_BYTES. For other operations these three
- *  values are meaningless. The caller releases the event.
+ * values are meaningless. The caller releases the event.
  *
  *  A thread of the library reports errors to the handler that a failing MPI_Test of the old request
  * would call. The new request belongs to no communicator. When the program waits for it, MPI
@@ -800,7 +800,7 @@ extern MPI_Datatype cldist_mpi_cl_mem;
 /** An MPI datatype of one byte for messages whose peer is an OpenCL device.
  *
  *  From clDataTransfer, section 4. An MPI call with this datatype exchanges messages between host
- * memory and a command of @ref cldist_messages, or another such call, in the same chunked format.
+ * memory and a command of @ref cldist_messages or another such call, in the commands' format.
  * Counts are in bytes. These calls accept it, and so do their large-count variants (MPI_Send_c, …),
  * if the MPI library provides them:
  *  - MPI_Send, MPI_Ssend, MPI_Isend, MPI_Issend, MPI_Recv, MPI_Irecv, MPI_Mrecv, MPI_Imrecv;

@@ -8,7 +8,7 @@
  *
  *      cc program.c $(pkg-config --cflags --libs cldist-file)
  *
- *  What CL/cl_ext_dist.h says about commands, callbacks and processes that fork also applies here.
+ *  The rules of CL/cl_ext_dist.h for commands, callbacks and processes that fork also apply here.
  * The header is valid C99 and C++. */
 #ifndef CL_EXT_FILE_H
 #define CL_EXT_FILE_H
@@ -36,7 +36,7 @@ extern "C" {
  * codes.
  *
  *  Some platforms replace the status of a failed event with another negative number.
- *  clGetTransferInfo(CL_TRANSFER_STATUS) always returns the original code.
+ * clGetTransferInfo(CL_TRANSFER_STATUS) always returns the original code.
  *
  *  Khronos assigns error codes of extensions downwards from -1000; the lowest today is -1142. The
  * codes of this library begin at -1200.
@@ -253,8 +253,7 @@ typedef cl_uint cl_transfer_info;
 #define CL_STAGE_WAIT \
     0 /**< From the call until the wait list and the queue allow the command to start. */
 #define CL_STAGE_MATCH 1   /**< A receive waits for its message. */
-#define CL_STAGE_DEVICE 2  /**< Device copies, on the library's queues or in the command's queue. \
-                            */
+#define CL_STAGE_DEVICE 2  /**< Device copies, on the library's or the command's queue. */
 #define CL_STAGE_MESSAGE 3 /**< MPI transfers bytes. */
 #define CL_STAGE_FILE 4    /**< The file is read or written. */
 
@@ -292,8 +291,7 @@ cl_int clGetTransferInfo(cl_event event, cl_transfer_info param_name, size_t par
  *  @retval CL_INVALID_EVENT `event` is not valid.
  *  @retval CL_INVALID_VALUE `name` is NULL.
  *  @retval CL_PROFILING_INFO_NOT_AVAILABLE A trace is written, and the event's queue lacks
- * CL_QUEUE_PROFILING_ENABLE.
- *          */
+ * CL_QUEUE_PROFILING_ENABLE. */
 cl_int clTraceEvent(cl_event event, const char *name);
 /** @} */
 

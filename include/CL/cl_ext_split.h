@@ -8,9 +8,11 @@
  * bytes of each buffer a sub-range reads and writes. Two access functions for each kernel (DistCL
  * calls them meta-functions) provide this information:
  *
- *      int is_buffer_range_read_NAME   (const void **params, const size_t *global, const size_t
- * *subrange, const size_t *local, int is_buffer_range_written_NAME  const size_t *subrange_offset,
- * unsigned int param_num, size_t start, size_t *next_start);
+ *      int is_buffer_range_read_NAME(const void **params, const size_t *global,
+ *                                    const size_t *subrange, const size_t *local,
+ *                                    const size_t *subrange_offset, unsigned int param_num,
+ *                                    size_t start, size_t *next_start);
+ *      int is_buffer_range_written_NAME(same parameters);
  *
  *  NAME is the name of the kernel. The platform finds the functions as symbols of the program
  * (linked with -rdynamic, or in a library that the program has loaded) or of the libraries in
@@ -25,7 +27,8 @@
  * samplers and local memory
  *  - global: the global size of the whole launch; this and the next three have three elements
  *  - subrange: the size of the sub-range, in work-items
- *  - local: the size of a work-group, if the kernel can query it
+ *  - local: the work-group size of the launch. If the program sets none and the kernel cannot query
+ * it, this is only the unit in which the platform splits the launch.
  *  - subrange_offset: the first work-item of the sub-range, relative to the launch's global offset;
  * 0 for the whole launch
  *
