@@ -9,7 +9,7 @@
 // `cldist tune --check`: compares a profile's choices with all alternatives.
 namespace cldist::tool {
 
-/// A way for transfers of one size: the chosen one or a forced one.
+/// A way to transfer one size: the profile's choice or a forced way.
 struct Contender {
     std::string name;  ///< "chosen", "built-in", "mapped", "pipelined 1M", …
     Way way;

@@ -25,8 +25,7 @@ const Curve *curve_of(const std::vector<Curve> &curves, const Way &way) {
     return at == curves.end() ? nullptr : &*at;
 }
 
-// The way that is chosen for a size class is used for all its sizes, even those without
-// measurement.
+// The way chosen for a size class is used for all sizes of the class, even without a measurement.
 std::optional<double> expected_seconds(const Curve &curve, std::size_t size) {
     if (const auto seconds = curve.expected_seconds(size)) return seconds;
     const std::size_t least = smallest_of_class(size_class(size));
@@ -195,8 +194,7 @@ const char *transport_ceiling(Route route) {
 
 std::optional<Ceiling> bound_of(const std::vector<Ceiling> &ceilings, Route route, const Way &way,
                                 std::size_t size) {
-    // In place only MPI or the file system copies. Through shared memory and peer-to-peer, MPI
-    // copies nothing.
+    // The mapped path has only copies by MPI or the file system, shared and direct none by MPI.
     const bool copies = way.path != Path::mapped && way.path != Path::direct;
     const bool transported = way.path != Path::shared && way.path != Path::direct;
     std::optional<Ceiling> slowest;

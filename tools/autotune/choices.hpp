@@ -26,14 +26,14 @@ struct Here {
 
 /// The choice for `size` bytes on a route.
 struct Choice {
-    /// As it is used: with blocks no larger than the message, and so on.
+    /// Block size and depth are limited to what `size` needs.
     Way way;
     std::optional<double> seconds;      ///< the expected time; empty without a profile
     std::optional<Way> runner_up = {};  ///< the best way on another path
     std::optional<double> runner_up_seconds = {};
     std::optional<Ceiling> bound = {};  ///< the slowest component of the transfer
 };
-/// If `profile` is null: the built-in choice.
+/// The built-in choice if `profile` is null.
 [[nodiscard]] Choice choose(const Profile *profile, Route route, std::size_t size,
                             const Here &here);
 
@@ -55,8 +55,7 @@ inline constexpr const char *to_device_ceiling = "host memory to device";
 [[nodiscard]] std::string explain_text(const Profile *profile,
                                        const std::vector<std::size_t> &sizes, const Here &here);
 
-/// The text that `cldist tune` prints at its end: for each measured size the new choice, and the
-/// built-in choice.
+/// The text that `cldist tune` prints at its end: the new and the built-in choice for each size.
 [[nodiscard]] std::string result_text(const Profile &profile, Route route, const Here &here);
 
 /// The data of the plot.
@@ -68,8 +67,8 @@ inline constexpr const char *to_device_ceiling = "host memory to device";
 /// Sizes from 1 KiB to 256 MiB.
 [[nodiscard]] std::vector<std::size_t> usual_sizes();
 
-/// The profile after a measurement. Routes that were not measured keep their data from `before`, if
-/// it is of the same system.
+/// The profile to save after a measurement. Routes that were not measured keep their data from
+/// `before`, if `before` is a profile of the same system.
 [[nodiscard]] Profile merged(const Profile &measured, const Profile &before);
 
 }  // namespace cldist::tool

@@ -20,7 +20,7 @@ namespace {
 constexpr std::size_t mib = std::size_t{1} << 20U;
 constexpr std::size_t chunk = 4 * mib;
 
-// Oclgrind checks programs. Measuring it would be meaningless.
+// Oclgrind is a simulator that checks programs, so its times are meaningless.
 bool is_checker(cl_platform_id platform) {
     char name[64] = "";
     clGetPlatformInfo(platform, CL_PLATFORM_NAME, sizeof name, name, nullptr);

@@ -11,15 +11,14 @@
 
 namespace cldist::tool {
 
-/// The device that a process measures. `wanted` is "cpu", "gpu", or empty: a GPU if there is one,
-/// otherwise any device. The process's number on its host selects one of these devices. Or `wanted`
-/// is a number: the index among all devices. Throws a TuneError if there is no such device.
+/// The device that a process measures. If `wanted` is "cpu", "gpu" or empty (a GPU if there is one,
+/// otherwise any device), the process's number on its host selects one of these devices. If
+/// `wanted` is a number, it is the index among all devices. Throws a TuneError without such device.
 [[nodiscard]] cl_device_id choose_device(const std::string &wanted, int number_on_host);
 /// Whether choose_device accepts the text.
 [[nodiscard]] bool names_device(const std::string &text);
 
-/// Two buffers of a device: one contains a pattern to send, the other receives. Calls throw an
-/// Error.
+/// Two buffers of a device: one contains a pattern to send, the other receives. Throws an Error.
 class DeviceEnd {
 public:
     /// The buffers have `largest` bytes, or as many as fit.

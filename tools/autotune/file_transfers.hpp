@@ -7,7 +7,7 @@
 
 namespace cldist::tool {
 
-/// Reads and writes a temporary file without name, which disappears with the process.
+/// Reads and writes an unnamed temporary file, which is deleted when the process ends.
 class FileTransfers final : public Transfers {
 public:
     /// Creates the file in `directory` with the pattern. Throws a TuneError on failure.

@@ -10,11 +10,10 @@ namespace cldist::tool {
 [[nodiscard]] std::optional<double> busy_cores(const std::string &before, const std::string &after,
                                                double cores);
 
-/// The warning if other programs use `busy` cores; empty if they do not disturb. Pure.
+/// The warning that other programs use `busy` cores; empty if that is too little to matter. Pure.
 [[nodiscard]] std::string load_warning(const std::string &host, double busy, double cores);
 
-/// Sleeps for a moment and returns the warning, or an empty text. All processes of the job must
-/// sleep meanwhile.
+/// Sleeps briefly and returns load_warning(). All processes of the job must sleep meanwhile.
 [[nodiscard]] std::string look_at_load();
 
 }  // namespace cldist::tool

@@ -13,8 +13,8 @@
 namespace cldist::tool {
 namespace {
 
-// The fraction of the budget for depths, and the fraction of the remaining time that the next size
-// may need for its fewest rounds.
+// depth_part: the fraction of the budget for choosing depths. most_of_rest: the fraction of the
+// remaining time that the fewest rounds of the next size may take.
 constexpr double depth_part = 0.1;
 constexpr double most_of_rest = 0.7;
 constexpr std::size_t depth_size = std::size_t{16} << 20U;
@@ -49,15 +49,16 @@ private:
     [[nodiscard]] double elapsed() const { return task_.now() - start_; }
     [[nodiscard]] double left() const { return task_.budget * (1 - depth_part) - elapsed(); }
 
-    // Estimates the time from smaller sizes: of this way, otherwise of the fastest way of its kind,
-    // otherwise of the fastest way.
+    // Extrapolates the time from the sizes measured so far: those of this way, otherwise of the
+    // fastest way of its kind, otherwise of the fastest way.
     [[nodiscard]] double expected(const Way &way, std::size_t size) const {
         constexpr double nothing = std::numeric_limits<double>::infinity();
         double same_kind = nothing;
         double any = nothing;
         for (const Curve &curve : curves_) {
             if (curve.points.empty()) continue;
-            // Curves of ways with larger blocks than the message are a usable estimate, too.
+            // As Path::mapped, the curve has times for all sizes, even below the way's block size.
+            // Such times are usable estimates.
             const auto seconds = Curve{{Path::mapped}, curve.points}.expected_seconds(size);
             if (!seconds) continue;
             if (curve.way == way) return *seconds;
@@ -89,7 +90,7 @@ private:
     }
 
     // Returns the best time; empty if there was no time to measure. `rest` is the time in seconds
-    // for this size and all later sizes, `sizes_left` in total.
+    // for the `sizes_left` sizes from this one on.
     std::optional<double> one_size(std::size_t size, double rest, std::size_t sizes_left) {
         std::vector<Way> ways = different_ways(size);
         std::vector<double> guesses;
@@ -109,7 +110,7 @@ private:
         return *std::min_element(medians.begin(), medians.end());
     }
 
-    // After a change of depths, sizes with many blocks have other times.
+    // Measures the sizes with many blocks again, because their times depend on the depths.
     void measure_again() {
         std::vector<std::size_t> sizes;
         for (const std::size_t size : sizes_of(task_.route, task_.largest))
@@ -201,7 +202,7 @@ std::vector<double> race(Transfers &transfers, const Task &task, const std::vect
             if (!runs[i]) continue;
             const double seconds = transfers.seconds(ways[i], size, counts[i]);
             times[i].push_back(seconds);
-            // The first transfer may have been slow, because it was the first.
+            // The first count is from a single transfer, which may have been slow.
             if (round == 0) counts[i] = repetitions(seconds, task.loop_seconds);
         }
         if (rounds.drops_slow) runs = still_measured(times);

@@ -9,7 +9,7 @@
 
 namespace cldist::tool {
 
-/// Ends `cldist tune` with exit status 1.
+/// An error that ends `cldist tune` with exit status 1.
 class TuneError : public std::runtime_error {
 public:
     using std::runtime_error::runtime_error;
@@ -23,15 +23,14 @@ public:
     Transfers &operator=(const Transfers &) = delete;
     virtual ~Transfers() = default;
 
-    /// The time per transfer in seconds, for `count` transfers, in both directions if the route has
-    /// two.
+    /// Executes `count` transfers, each in both directions if the route has two. Returns the
+    /// seconds per transfer.
     virtual double seconds(const Way &way, std::size_t size, unsigned count) = 0;
-    /// Transfers once into memory with other contents. Returns whether the sent bytes are there
-    /// afterwards.
+    /// Transfers once into memory with different contents. Returns whether the sent bytes arrived.
     virtual bool arrives(const Way &way, std::size_t size) = 0;
 };
 
-/// The task of measuring a route, and its time.
+/// A route to measure, and the time for it.
 struct Task {
     Route route = Route::same_host;
     bool host_memory = false;  ///< device memory is host memory
@@ -40,8 +39,7 @@ struct Task {
     /// the longest duration of a timed loop, unless one transfer takes longer
     double loop_seconds = 0;
     std::function<double()> now;  ///< in seconds
-    /// Called before each measurement with the size and the finished fraction of the budget or the
-    /// work.
+    /// Called before each measurement with the size and the finished fraction of time or work.
     std::function<void(std::size_t size, double done)> progress;
     /// receives the spread of the fastest way's times for each race
     std::vector<double> *spreads = nullptr;
@@ -61,8 +59,7 @@ struct Rounds {
                                        const std::vector<Way> &ways, std::size_t size,
                                        const Rounds &rounds);
 
-/// The curves of a route, for each way that could be measured. Throws a TuneError if wrong bytes
-/// arrive.
+/// The curves of all ways of a route that could be measured. Throws a TuneError on wrong bytes.
 [[nodiscard]] std::vector<Curve> measure(Transfers &transfers, const Task &task);
 
 }  // namespace cldist::tool

@@ -14,7 +14,7 @@ namespace {
 
 constexpr int tag = 1;
 
-// A transfer that takes longer is limited by the network, so that warming up is unnecessary.
+// In seconds. A slower transfer is limited by the network, so warming up is unnecessary.
 constexpr double longest_warming = 0.03;
 constexpr std::chrono::microseconds longest_pause{3000};
 
@@ -49,7 +49,7 @@ Order next_order(MPI_Comm orders) {
     MPI_Request request = MPI_REQUEST_NULL;
     MPI_Irecv(&order, sizeof order, MPI_BYTE, 0, tag, orders, &request);
     int done = 0;
-    // Other ranks may measure another route meanwhile, so this wait must not use a core.
+    // Other ranks may be measuring a route, so this wait must not occupy a core.
     std::chrono::microseconds pause{50};
     for (MPI_Test(&request, &done, MPI_STATUS_IGNORE); done == 0;
          MPI_Test(&request, &done, MPI_STATUS_IGNORE)) {

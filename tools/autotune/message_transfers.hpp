@@ -7,7 +7,7 @@
 
 namespace cldist::tool {
 
-/// An order of rank 0 to its partner.
+/// A request that rank 0 sends to its partner.
 struct Order {
     enum class What : int { ping_pong, clear, plain, end } what = What::end;
     Route route = Route::same_host;
@@ -16,7 +16,7 @@ struct Order {
     unsigned count = 0;
 };
 
-/// Messages between this rank, 0, and a partner that serves.
+/// Messages between this rank, which is rank 0, and a partner that runs serve().
 class MessageTransfers final : public Transfers {
 public:
     /// Orders are sent on `orders`, a communicator of the tool with the ranks of MPI_COMM_WORLD.
@@ -25,8 +25,8 @@ public:
     double seconds(const Way &way, std::size_t size, unsigned count) override;
     bool arrives(const Way &way, std::size_t size) override;
 
-    /// Ends the partner's service; must be the last call. After a failure the partner may not
-    /// receive it.
+    /// Ends the partner's serve(). Must be the last call. Not for use after a failure, because the
+    /// partner may not receive the order.
     void let_go() const { order({}); }
 
     /// The times of plain MPI messages between host memory.

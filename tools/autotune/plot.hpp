@@ -6,8 +6,7 @@
 
 namespace cldist::tool {
 
-/// Draws plot_data() as a PNG with a Python script next to this program. Throws a TuneError on
-/// failure.
+/// Draws plot_data() to the file `png` with plot_profile.py. Throws a TuneError on failure.
 void draw(const nlohmann::json &data, const std::string &png);
 
 }  // namespace cldist::tool

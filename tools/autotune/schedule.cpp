@@ -9,7 +9,7 @@ namespace {
 
 constexpr unsigned most_repetitions = 2000;
 constexpr double good_enough = 1.02;
-// A smaller advantage is no reason to change the built-in choice.
+// A smaller advantage does not justify a deviation from the built-in choice.
 constexpr double noise = 1.1;
 // A message's route has more sizes and ways than a file's, and each round trip has two transfers.
 double weight_of(Route route) {
@@ -18,7 +18,7 @@ double weight_of(Route route) {
 // The rest is for the start, the ceilings and unplanned time.
 constexpr double planned_part = 0.9;
 // Round trips of each way in addition to the rounds: one to warm up, one to check the bytes, and
-// the time of the check.
+// one for the time of the check itself.
 constexpr double besides_rounds = 3;
 
 }  // namespace

@@ -52,8 +52,7 @@ constexpr std::size_t largest_measured = 64 * mib;
 constexpr double usual_loop_seconds = 0.004;
 constexpr double usual_seconds = 100;
 
-// Settings that make the library use exactly the requested ways. They are set before the library
-// reads its settings.
+// Makes the library use exactly the requested ways. Must precede the library's first use.
 void take_settings(bool check) {
     if (!check) setenv("CLDIST_PROFILE", "none", 1);
     setenv("CLDIST_REFINE", "off", 1);
@@ -83,8 +82,7 @@ std::string directory_of(const TuneOptions &options) {
     return folder != nullptr && *folder != '\0' ? folder : "/tmp";
 }
 
-// Writes as many bytes next to `path` as a large profile has, and deletes them. Throws a TuneError
-// on failure.
+// Throws a TuneError if a file of a large profile's size can't be written next to `path`.
 void try_to_write(const std::string &path) {
     const std::string trial = fmt::format("{}.{}", path, getpid());
     const std::string bytes(64U << 10U, '\n');
@@ -104,7 +102,7 @@ void try_to_write(const std::string &path) {
         throw TuneError(fmt::format("cannot write {}: {}", path, std::strerror(error)));
 }
 
-// The path of the profile. Errors are reported before the measurement.
+// The path of the profile. Checks it, so that errors are reported before the measurement.
 std::string output_of(const TuneOptions &options, const Profile::System &system) {
     const std::string path = options.output.empty() ? profile_path(system) : options.output;
     if (path.empty())
@@ -262,7 +260,7 @@ private:
 
     const TuneOptions &options_;
     const DeviceEnd &end_;
-    /// Created before all measurements, because the disk may be full.
+    /// Created before all measurements, so that a full disk is reported at once.
     FileTransfers files_;
     const std::shared_ptr<const Profile> checked_;  ///< null: the run creates a profile
     Budget budget_;
@@ -322,7 +320,7 @@ std::vector<Route> routes_of(const Partners &partners) {
     return routes;
 }
 
-// The part of rank 0.
+// Rank 0's side of the message measurements.
 class Leader {
 public:
     Leader(Run &run, const Job &job, const std::vector<std::string> &facts, const DeviceEnd &end,
@@ -350,8 +348,8 @@ private:
     const MPI_Comm orders_;
 };
 
-// The parts of a profile that another host can use: messages between hosts, and everything if the
-// hosts are equal.
+// The parts of a profile that another host can use: messages between hosts, or everything if device
+// and driver are the same.
 Profile for_this_host(Profile measured, const Profile::System &here) {
     const bool alike =
         measured.system.device == here.device && measured.system.driver == here.driver;
@@ -427,7 +425,7 @@ int failed(const std::string &what) {
     return 1;
 }
 
-// Returns the exit status after errors of `measure`.
+// Calls `measure`, prints its errors, and returns the exit status.
 template <typename Measure>
 int status_of(Measure measure) {
     try {
@@ -443,7 +441,7 @@ int status_of(Measure measure) {
 int tune_job(const TuneOptions &options) {
     const Job job;
     const int status = status_of([&] { measure_in_job(options, job); });
-    // The other ranks may wait for this one anywhere.
+    // The other ranks may be blocked in MPI calls that wait for this rank.
     if (status != 0) MPI_Abort(MPI_COMM_WORLD, status);
     return status;
 }

@@ -10,7 +10,7 @@ struct TuneOptions {
     std::string directory;  ///< of the temporary file; empty: TMPDIR or /tmp
     std::string output;     ///< empty: the path where the library looks for it
     double seconds = 100;
-    bool force = false;  ///< saves the profile even if the measurements scatter widely
+    bool force = false;  ///< saves a route even if its times vary widely
     bool check = false;  ///< measures the chosen ways and all alternatives
     bool explain = false;
     std::vector<std::string> sizes;  ///< for --explain; empty: the usual sizes

@@ -14,13 +14,13 @@ constexpr unsigned mapped_depth = 16;
 constexpr std::size_t most_blocks = 512;
 
 constexpr Way mapped(std::size_t block) { return {Path::mapped, true, false, block, mapped_depth}; }
-// Several threads read or write a file.
+// Several threads read a file at once, so more blocks are in flight.
 constexpr unsigned file_depth = 12;
 constexpr Way pipelined(std::size_t block, bool maps, bool host_memory) {
     return {Path::pipelined, maps, false, block, pipelined_depth(host_memory)};
 }
-// Through memory of ring_capacity bytes that both processes share. The peer-to-peer path uses
-// blocks of four times the size.
+// For the shared and direct paths. Block size times depth is at most ring_capacity (16 MiB), the
+// memory that both processes share. plan_direct() makes the blocks of the direct path larger.
 constexpr Way near(Path path, std::size_t block, bool host_memory) {
     return {path, host_memory, false, block,
             host_memory ? pipelined_depth(true) : static_cast<unsigned>(16 * mib / block)};
@@ -52,7 +52,7 @@ std::vector<Way> ways_of(Route route, bool host_memory) {
             ways.push_back(pipelined(block, false, host_memory));
         }
         if (route == Route::same_host) {
-            // Between CPU devices, blocks of this size stay in the caches.
+            // Between CPU devices, smaller blocks stay in the caches.
             const std::size_t smallest = host_memory ? 256 * kib : mib;
             for (std::size_t block = smallest; block <= 4 * smallest; block *= 2)
                 ways.push_back(near(Path::shared, block, host_memory));
@@ -60,7 +60,7 @@ std::vector<Way> ways_of(Route route, bool host_memory) {
                 if (!host_memory) ways.push_back(near(Path::direct, block, false));
         }
     } else {
-        // One thread writes a file. For it, several blocks are not faster than a single one.
+        // A mapped write uses one thread, for which several blocks are not faster than one.
         for (const std::size_t block : {2 * mib, 8 * mib, 64 * mib})
             if (host_memory && (route == Route::from_file || block == 64 * mib))
                 ways.push_back(mapped(block));
