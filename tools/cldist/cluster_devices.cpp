@@ -133,15 +133,14 @@ bool make_private(const fs::path &folder) {
 }
 
 // OpenCL loaders need an absolute path in the driver file. The installed file contains the path of
-// `meson install`. For an installation that was moved, this writes a file with the present path of
-// the library.
+// `meson install`. For a moved installation, this writes a file with the library's current path.
 fs::path vendors_of_moved(const fs::path &library) {
     for (const fs::path &parent : user_folders()) {
         const fs::path folder =
             parent / fmt::format("vendors-{:x}", std::hash<std::string>{}(library));
         if (!make_private(parent) || !make_private(folder)) continue;
         if (library_in(folder) == library) return folder;
-        // Other processes may do the same.
+        // Other processes may write the same file, so it is replaced atomically.
         const fs::path draft = folder / fmt::format("{}.{}", icd, getpid());
         std::error_code error;
         std::ofstream(draft) << library.string() << '\n';
@@ -158,8 +157,7 @@ fs::path vendors_of_moved(const fs::path &library) {
 
 std::string vendors() {
     const fs::path program = fs::read_symlink("/proc/self/exe").parent_path();
-    // NVIDIA's loader needs the slash at the end.
-    // In a build folder.
+    // The paths end with a slash, which NVIDIA's loader needs. The first is in a build folder.
     if (fs::exists(program / "vendors" / icd)) return program / "vendors" / "";
     const fs::path installed = program / CLDIST_VENDORS;
     const fs::path library = program / CLDIST_CLUSTER_LIBRARY;
@@ -173,8 +171,8 @@ std::string vendors() {
 }
 
 ClusterAnswer look_as_process(std::size_t number, std::size_t processes) {
-    // The loader reads these variables at its first call. `cldist run` removes
-    // them from its programs' environment.
+    // The loader reads these variables at its first call. `cldist run` removes them from its
+    // programs' environment.
     for (const char *name : {"OCL_ICD_FILENAMES", "OPENCL_VENDOR_PATH"}) unsetenv(name);
     ClusterAnswer found;
     found.platform_failure = platform_failure();
@@ -228,7 +226,7 @@ Finding judge_cluster(const Answer &answer) {
                        "`cldist run` does not work; install cldist completely, in the folder that "
                        "the build was "
                        "configured for (an installation cannot be moved)");
-    // The rest of cldist works without the platform.
+    // Only a note, because the rest of cldist works without the platform.
     if (refusal.status != 0)
         return note(topic, refusal.text, "programs under `cldist run` find no device of this host");
     const auto found = answer.value.get<ClusterAnswer>();

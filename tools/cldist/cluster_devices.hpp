@@ -48,7 +48,7 @@ struct Refusal {
 };
 [[nodiscard]] Refusal refusal_of(const Answer &answer);
 
-/// For doctor.
+/// The findings of `cldist doctor` about the cluster platform.
 [[nodiscard]] Finding judge_cluster(const Answer &answer);
 [[nodiscard]] Finding cluster_finding();
 

@@ -66,7 +66,7 @@ bool is_openmpi() {
 #endif
 }
 
-// The same list of devices as in clDistLocalDevice.
+// Identifies a device among the same list of devices as clDistLocalDevice.
 RankDevice describe(cl_device_id device, cl_device_type type) {
     const auto platform = query<cl_platform_id>(device, CL_DEVICE_PLATFORM).value_or(nullptr);
     const std::vector<cl_platform_id> platforms = all_platforms();
@@ -110,7 +110,7 @@ struct PairTimes {
     double reads_other = 0;
 };
 
-// Half of the shortest round trip in nanoseconds, because disturbances only make it longer.
+// Half of the shortest round trip in nanoseconds: disturbances only make round trips longer.
 double half_trip(int other, bool first, std::vector<char> &data, int count) {
     const int bytes = static_cast<int>(data.size());
     std::uint64_t best = UINT64_MAX;

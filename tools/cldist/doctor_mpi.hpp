@@ -31,8 +31,8 @@ struct Pair {
     bool operator==(const Pair &) const = default;
 };
 
-/// The pairs to measure: all, or if there are too many, one for each two hosts, at most `most`.
-/// `hosts` is the host of each rank as a number. Pure.
+/// The pairs of ranks to measure: all pairs, or if these are more than `most`, one for each two
+/// hosts, at most `most`. `hosts` is the host of each rank as a number. Pure.
 [[nodiscard]] std::vector<Pair> choose_pairs(const std::vector<int> &hosts, std::size_t most);
 
 /// Whether Open MPI's setting `btl` allows shared memory. Pure.
@@ -66,7 +66,7 @@ public:
 
     [[nodiscard]] int rank() const { return rank_; }
     [[nodiscard]] int size() const { return size_; }
-    /// The lowest rank of each host examines the host.
+    /// Whether this rank examines its host, as the lowest rank of each host does.
     [[nodiscard]] bool looks_at_host() const { return host_rank_ == 0; }
     /// The number of this rank on its host.
     [[nodiscard]] int host_rank() const { return host_rank_; }
@@ -84,7 +84,7 @@ public:
 
     /// Findings that concern all ranks: library, thread level, launcher.
     [[nodiscard]] Findings job_findings(const Launch &launch) const;
-    /// Judges waiting ranks on this host.
+    /// Judges whether ranks that wait in MPI calls take CPU time from the other ranks of this host.
     [[nodiscard]] Finding judge_idle(const HostFacts &facts) const;
     /// The host of each rank, and the device that it would use.
     [[nodiscard]] Findings rank_findings() const;

@@ -21,7 +21,7 @@ struct LoaderFacts {
     bool openmpi_job = false;  ///< started by Open MPI's mpirun
 };
 
-/// PoCL as the device: each rank computes with `threads` threads.
+/// Facts about PoCL's CPU device: each rank computes with `threads` threads.
 struct PoclFacts {
     unsigned threads = 1;
     bool limited = false;  ///< by POCL_MAX_PTHREAD_COUNT

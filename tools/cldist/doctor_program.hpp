@@ -18,7 +18,8 @@ struct LoadedObject {
 [[nodiscard]] Findings judge_program(const std::string &program,
                                      const std::vector<LoadedObject> &objects);
 
-/// The same for a program's file in this environment. Does not run the program.
+/// Calls judge_program() for an executable file and the libraries that it would load in this
+/// environment. Does not run the program.
 [[nodiscard]] Findings program_findings(const std::string &program);
 
 }  // namespace cldist::tool

@@ -55,8 +55,8 @@ Findings joined(const std::vector<std::pair<std::string, Findings>> &hosts) {
                 place = std::next(same);
                 continue;
             }
-            // Inserts the finding after other hosts' findings on its topic, otherwise at its place
-            // on its own host.
+            // Inserts the finding after other hosts' findings on its topic; without such findings,
+            // at its position among its own host's findings.
             const auto last = std::find_if(all.rbegin(), all.rend(), [&](const Finding &other) {
                 return other.topic == finding.topic;
             });

@@ -20,9 +20,8 @@ struct Greeting {
     std::array<char, 64> host;
 };
 
-/// Parses the first bytes of a connection. Returns nothing if they are not the greeting of one of
-/// the job's ranks. Any program may have sent the bytes. The time does not depend on the contents
-/// of a wrong secret.
+/// Parses the first bytes of a connection, which any program may have sent. Returns nothing if they
+/// are not the greeting of one of the job's ranks. Secrets are compared in constant time.
 [[nodiscard]] std::optional<Greeting> parse_greeting(std::span<const std::byte> bytes,
                                                      const Secret &secret);
 

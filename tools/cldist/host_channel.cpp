@@ -124,8 +124,8 @@ std::vector<in_addr> own_addresses() {
     return addresses;
 }
 
-// The addresses of this host that ranks on `hosts` may connect to: all if a host or its address is
-// unknown.
+// The addresses of this host to which ranks on `hosts` may connect; all addresses if `hosts` is
+// empty or the address of a host is unknown.
 std::vector<in_addr> addresses_for(const std::vector<std::string> &hosts) {
     std::vector<in_addr> addresses;
     for (const std::string &host : hosts) {
@@ -137,7 +137,7 @@ std::vector<in_addr> addresses_for(const std::vector<std::string> &hosts) {
         add_once(addresses, *address);
     }
     if (addresses.empty()) addresses = own_addresses();
-    // On another host, a loopback address would be that host. So it comes last.
+    // Loopback addresses come last, because on another host they refer to that host.
     std::ranges::stable_partition(addresses, [](in_addr address) { return !is_loopback(address); });
     return addresses;
 }
@@ -210,7 +210,7 @@ HostChannel::HostChannel() : file_(memfd_create("cldist-host", MFD_CLOEXEC)) {
     if (file_ < 0 || ftruncate(file_, sizeof(Channel)) != 0 ||
         (channel_ = map_channel(file_)) == nullptr)
         fail("memory for deterministic system calls");
-    // A new file contains zeros. Unwritten values stay zero, and their pages untouched.
+    // A new file contains zeros. Only other values are written, so that no further pages are used.
     channel_->magic = Channel::magic_number;
     if (getrandom(channel_->seed.data(), sizeof channel_->seed, 0) < 0) fail("getrandom");
 }
@@ -270,7 +270,7 @@ struct Stranger {
     std::size_t size = 0;
 };
 
-/// Connections that have not sent their greeting yet. No thread waits for any of them.
+/// All connections that have not sent their greeting. Never blocks on one of them.
 class Strangers {
 public:
     explicit Strangers(const Secret &secret) : secret_(secret) {}
@@ -340,7 +340,7 @@ void HostHub::run() {
     std::vector<Link> links;
     std::vector<Present> hosts;
     Strangers strangers(secret_);
-    std::vector<char> early;  // rank 0's data for ranks that have not joined yet
+    std::vector<char> early;  // all of rank 0's data until the last rank has joined
     std::array<std::uint32_t, 8> seed{};
     (void)!getrandom(seed.data(), sizeof seed, 0);
     bool first_ended = false;
@@ -350,7 +350,7 @@ void HostHub::run() {
             std::ranges::find_if(links, [](const Link &link) { return link.rank == 0; });
         return found == links.end() ? nullptr : &*found;
     };
-    std::vector<AtBarrier> before_first;  // for rank 0, which has not joined yet
+    std::vector<AtBarrier> before_first;  // messages for rank 0 until it joins
     const auto tell_first = [&](const AtBarrier &at) {
         if (Link *const link = first(); link != nullptr)
             send_all(link->socket, &at, sizeof at);
@@ -477,7 +477,7 @@ HostRank::HostRank(Environment &environment, const RankPlace &place, int ranks, 
     const std::string library = host_library();
     std::string groups = host_wrap(environment);
     if (library.empty() || groups == "off") return;
-    // Even without answers, the library observes the end of the program.
+    // The library is needed even without a channel, because it observes the end of the program.
     std::string &preloaded = environment["LD_PRELOAD"];
     preloaded = preloaded.empty() ? library : library + ":" + preloaded;
     if (channel.empty() && (hub.empty() || ranks < 2)) return;
@@ -542,7 +542,7 @@ void HostRank::send_answers() {
         reader.take(there);
     }
     shutdown(hub_, SHUT_WR);
-    // Rank 0 must not wait any more for this reader, which represents the other ranks.
+    // Rank 0's program must no longer wait for this reader, which represents the other ranks.
     channel_->reader[0].position.store(Channel::gone);
 }
 

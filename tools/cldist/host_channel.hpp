@@ -16,7 +16,8 @@ namespace cldist::tool {
 /// The library that is preloaded into programs (libcldist-host); empty if it was not built.
 [[nodiscard]] std::string host_library();
 
-/// Memory for rank 0's answers. Exists as long as this object.
+/// Owns the shared memory through which processes of this host receive rank 0's answers: the
+/// results of its system calls.
 class HostChannel {
 public:
     HostChannel();
@@ -24,7 +25,7 @@ public:
     HostChannel &operator=(const HostChannel &) = delete;
     ~HostChannel();
 
-    /// The path that this host's processes open.
+    /// The path by which other processes of this host open the memory.
     [[nodiscard]] std::string path() const;
     [[nodiscard]] host::Channel &operator*() const { return *channel_; }
     [[nodiscard]] host::Channel *operator->() const { return channel_; }
@@ -38,14 +39,14 @@ private:
 /// other ranks.
 class HostHub {
 public:
-    /// Listens on the addresses that ranks on these hosts use; on all addresses of this host if a
-    /// host has no address or none is given.
+    /// Listens on the addresses to which ranks on `hosts` connect. If `hosts` is empty or has a
+    /// name without address, listens on all addresses of this host.
     explicit HostHub(const std::vector<std::string> &hosts);
     HostHub(const HostHub &) = delete;
     HostHub &operator=(const HostHub &) = delete;
     ~HostHub();
 
-    /// A secret, and this host's addresses with ports, for the ranks.
+    /// "SECRET@ADDRESS:PORT,…": what ranks need in order to connect.
     [[nodiscard]] const std::string &place() const { return place_; }
     /// The first host whose HostPresence ended without a goodbye; empty if there is none.
     [[nodiscard]] std::string lost_host() const;
@@ -62,11 +63,10 @@ private:
     std::thread thread_;
 };
 
-/// Runs in one rank of each host. Shows the hub that the host is alive, as long as this object
-/// exists.
+/// Runs in one rank of each host. While it exists, its connection shows that the host is alive.
 class HostPresence {
 public:
-    /// `place` is that of the hub. If it is empty, this object does nothing.
+    /// `place` is HostHub::place(). If it is empty, this object does nothing.
     HostPresence(const std::string &place, int rank, int ranks, const std::string &host);
     HostPresence(const HostPresence &) = delete;
     HostPresence &operator=(const HostPresence &) = delete;
@@ -76,7 +76,7 @@ private:
     int hub_ = -1;
 };
 
-/// A rank's part: connects its program to the channel, and disconnects after the program's end.
+/// Connects a rank's program to the channel, and disconnects after the program's end.
 class HostRank {
 public:
     /// Adds the variables that the program needs to `environment`, if the job has a channel. Prints

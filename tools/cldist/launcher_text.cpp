@@ -12,14 +12,14 @@
 namespace cldist::tool {
 namespace {
 
-// This line surrounds each message of mpirun.
+// mpirun prints this line before and after each message.
 const std::string line_of_dashes = std::string(74, '-') + '\n';
 constexpr std::size_t longest_message = 8192;
 
-// The first words of messages about ends that `cldist run` reports itself.
+// The first words of messages about failures that `cldist run` reports itself.
 constexpr std::array job_aborted{"Primary job  terminated normally, but",
                                  "MPI_ABORT was invoked on rank "};
-// These texts follow the launcher's name.
+// The same for messages that begin with the launcher's name: the text after it.
 constexpr std::array about_ended_ranks{
     " detected that one or more processes exited with non-zero status",
     " noticed that process rank"};

@@ -145,7 +145,7 @@ Exit status: that of a rank that failed; 128 + N if signal N ended it; 127 if PR
 exist; 126 if it cannot be executed; 2 for wrong usage, and if no device of --devices or
 CLDIST_DEVICES exists; 1 if the platform does not load or a host is lost.)";
 
-// Returns the error in an argument; empty if it is valid.
+// Returns the error in a size argument; empty if it is valid.
 std::string check_size(const std::string &text) {
     return parse_size(text) ? "" : "\"" + text + "\" is not a size such as 4096, 64k or 4M";
 }
@@ -309,7 +309,7 @@ std::vector<std::string> program_of(std::vector<std::string> left,
     return left;
 }
 
-// The versions that the library and this command were built with.
+// The version of cldist, and those of the libraries that it was built with.
 std::string version_text() {
     const std::string hdf5 = CLDIST_HDF5;
 #ifdef OPEN_MPI
@@ -340,8 +340,7 @@ bool complain_of_command(const CLI::App &app, const std::string &word) {
     return true;
 }
 
-// Handles an unknown option. Returns whether there is one. `words` are the command and its
-// arguments.
+// Handles an unknown option in `words` (a command and its arguments). Returns whether there is one.
 bool complain_of_option(const CLI::App &app, const std::vector<std::string> &words) {
     const std::vector<const CLI::App *> commands = app.get_subcommands(nullptr);
     const auto found = std::ranges::find_if(commands, [&](const CLI::App *command) {
@@ -507,8 +506,8 @@ int run_command(int argc, char **argv) {
 }  // namespace
 
 int main(int argc, char **argv) {
-    // mpirun never ends if it starts without standard input. The lowest free descriptor becomes the
-    // file's.
+    // mpirun never ends if it starts without standard input. open() returns the lowest free
+    // descriptor, which is standard input.
     if (fcntl(STDIN_FILENO, F_GETFD) < 0) static_cast<void>(open("/dev/null", O_RDONLY));
     const int status = run_command(argc, argv);
     if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return status;

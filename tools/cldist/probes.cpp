@@ -30,7 +30,7 @@ using Json = nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds child_limit{20};
-// An action that has not happened after this time is not expected any more.
+// The time after which a probe assumes that an action will never happen.
 constexpr std::chrono::milliseconds patience{500};
 
 double milliseconds(Clock::duration duration) {

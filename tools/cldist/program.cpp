@@ -64,8 +64,8 @@ private:
     explicit Pipe(std::array<int, 2> ends) : out(ends[0]), in(ends[1]) {}
 };
 
-/// The signals that run_program handles, blocked, as a descriptor. `also` is an additional signal,
-/// or 0.
+/// Blocks the signals that run_program handles and receives them from a descriptor. `also` is an
+/// additional signal, or 0.
 class Signals {
 public:
     explicit Signals(int also) {
@@ -79,7 +79,7 @@ public:
         sigset_t blocked = taken;
         sigaddset(&blocked, SIGPIPE);  // a failed write returns an error instead
         sigprocmask(SIG_BLOCK, &blocked, &before_);
-        // The first program's signals have stayed blocked.
+        // A previous run_program() has left the signals blocked, so its mask counts.
         static const sigset_t first_mask = before_;
         before_ = first_mask;
         descriptor_.emplace(checked(signalfd(-1, &taken, SFD_CLOEXEC | SFD_NONBLOCK), "signalfd"));
@@ -156,7 +156,7 @@ std::string take(int from) {
     return {part.data(), got > 0 ? static_cast<std::size_t>(got) : 0};
 }
 
-/// One output of a program that passes through this process.
+/// Copies one output of a program through this process, without blocking until finish().
 class Passage {
 public:
     /// `into` receives output that is not printed.
@@ -176,7 +176,7 @@ public:
     /// Performs the action that awaits() requested.
     void step() {
         if (!pending_.empty()) {
-            // At most PIPE_BUF bytes, so that a pipe that is ready takes all of them.
+            // If poll reports a pipe as writable, writing up to PIPE_BUF bytes does not block.
             write_some(std::min<std::size_t>(pending_.size(), PIPE_BUF));
             return;
         }
@@ -186,8 +186,8 @@ public:
         else
             add(part);
     }
-    /// The program has ended. Only data already in the pipe passes: a child of the program may keep
-    /// the pipe open and write forever.
+    /// Must be called after the program's end. Copies only data that is already in the pipe,
+    /// because a child of the program may keep the pipe open and write forever.
     void finish() {
         if (pipe_) {
             int size = 0;
@@ -263,7 +263,7 @@ struct Running {
     // Passes a signal to the program.
     void pass_on(const signalfd_siginfo &info) {
         const int number = static_cast<int>(info.ssi_signo);
-        // sent to the own group below
+        // This process sent the signal to its own group, see below.
         if (info.ssi_pid == static_cast<std::uint32_t>(getpid())) return;
         const bool from_parent = info.ssi_pid == static_cast<std::uint32_t>(getppid());
         if (number == SIGINT) end.interrupted = true;
@@ -304,7 +304,7 @@ bool is_daemon(pid_t process, const std::string &executable) {
     return false;
 }
 
-// Searches the children of this process. Descendants whose parents have ended become its children.
+// Searches the children of this process. As a subreaper, it also adopts orphaned descendants.
 std::optional<pid_t> find_daemon(const std::string &executable) {
     std::ifstream children(fmt::format("/proc/self/task/{}/children", getpid()));
     for (pid_t process = 0; children >> process;)

@@ -18,7 +18,7 @@ namespace cldist::tool {
 /// empty `part` means the end.
 using Filter = std::function<std::string(std::string_view part)>;
 
-/// A program that this process starts and represents.
+/// A program that this process starts, and whose signals and output it handles.
 struct Program {
     /// The destination of its standard output.
     enum class Output {

@@ -56,7 +56,7 @@ RankTrace read_file(const fs::path &path, int rank) {
     const std::string text{std::istreambuf_iterator<char>(in), {}};
     if (in.bad()) throw TraceError("cannot be read");
     RankTrace trace = parse_trace(text);
-    // Reads the commands to find errors while the file's name is known.
+    // Finds errors in the commands here, where the file's name is known.
     [[maybe_unused]] const std::vector<Command> commands = commands_of(trace);
     if (trace.rank != rank)
         throw TraceError(fmt::format("contains the trace of rank {}", trace.rank));
@@ -185,7 +185,7 @@ private:
 
     std::vector<Command> commands_;
     std::map<Key, std::vector<Json>> open_;
-    /// of commands without an end so far
+    /// stages of the commands whose end event has not been read
     std::map<std::uint64_t, std::vector<Command::Stage>> stages_;
     double last_ = 0;  ///< the time of the last event
 };

@@ -27,7 +27,7 @@ struct Command {
 
     /// "send", "file read", …; "kernel NAME"; "send, not ended" if the trace contains no end
     std::string kind;
-    /// From the moment when its wait list was complete to its end.
+    /// From the completion of its wait list to its end.
     Interval time;
     double bytes = 0;
     std::vector<Stage> stages;
@@ -48,9 +48,9 @@ struct RankTrace {
 /// Parses a trace. The text of a TraceError does not contain the file's name.
 [[nodiscard]] RankTrace parse_trace(const std::string &text);
 
-/// Reads cldist-trace-<rank>.json of all ranks in order. If files are missing, damaged or of
-/// another run, throws a TraceError that lists them. With `partial` they are listed in `left_out`
-/// instead, provided that at least one file is valid.
+/// Reads cldist-trace-<rank>.json of all ranks in order. If files are missing, damaged or from
+/// another run, throws a TraceError that lists them. With `partial` it adds them to `left_out`
+/// instead, and throws only if no file is valid.
 [[nodiscard]] std::vector<RankTrace> read_traces(const std::filesystem::path &folder, bool partial,
                                                  std::vector<std::string> &left_out);
 

@@ -55,9 +55,10 @@ constexpr int drain_ms = 500;
 // The exit statuses of a shell.
 constexpr int not_executable = 126;
 constexpr int not_found = 127;
-// The job failed, but not because of a rank.
+// The exit status if the job failed, but not because of a rank.
 constexpr int job_failed = 1;
-// Rank 0's status if the job starts again. Without it, the announcement is text of the program.
+// Rank 0's exit status if the job starts again. With any other status, the announcement was only
+// output of the program.
 constexpr int starts_again = 211;
 
 int say_not_started(const std::string &program, int error) {
@@ -129,7 +130,7 @@ int allowed_processors() {
     return allowed;
 }
 
-// Whether the host has enough processors for its ranks in addition to other programs.
+// Whether the host has enough processors for its ranks in addition to the programs that run now.
 bool has_room_for(int ranks) {
     std::vector<std::string> looks;
     for (int i = 0; i < 5; ++i) {
@@ -165,8 +166,8 @@ void abort_job(const Environment &environment, int status) {
     send(std::atoi(connection->second.c_str()), text.data(), text.size(), MSG_NOSIGNAL);
 }
 
-// Ends this process for the launcher. Open MPI's mpirun reports the signal; MPICH's would use its
-// number as an exit status.
+// Ends this process like the program. With Open MPI it ends with the program's signal, which mpirun
+// reports. MPICH's mpirun would use the signal's number as exit status.
 int end_as(int wait_status) {
     if (open_mpi && WIFSIGNALED(wait_status)) {
         const int number = WTERMSIG(wait_status);
@@ -231,7 +232,7 @@ bool is_pipe(int descriptor) {
     return fstat(descriptor, &state) == 0 && (S_ISFIFO(state.st_mode) || S_ISSOCK(state.st_mode));
 }
 
-// The signal that shall end the job, or 0. run_program has left these signals blocked.
+// The pending signal that is to end the job, or 0. run_program has left these signals blocked.
 int pending_stop() {
     sigset_t pending;
     sigpending(&pending);
@@ -240,9 +241,9 @@ int pending_stop() {
     return 0;
 }
 
-/// The number of rank 0's programs that have joined the workers, for a central host with all ranks
-/// on this host. Each program needs new workers, because MPI can be initialised only once per
-/// process. In memory shared by all ranks.
+/// Counts rank 0's programs that have joined the workers, in memory shared by all ranks. Used with
+/// a central host if all ranks are on this host. Each program needs new workers, because MPI can be
+/// initialised only once per process.
 class ProgramCount {
 public:
     static constexpr std::uint32_t over = ~std::uint32_t{0};
@@ -264,8 +265,8 @@ public:
     [[nodiscard]] std::string path() const {
         return fmt::format("/proc/{}/fd/{}", getpid(), file_);
     }
-    /// Waits for another program after the first `before`, or for the end of rank 0's programs.
-    /// Returns whether a program has joined.
+    /// Waits until more than `before` programs have joined or rank 0 has ended. Returns whether
+    /// another program has joined.
     [[nodiscard]] bool wait_for_another(std::uint32_t before) const {
         if (word_ == nullptr) return false;
         std::uint32_t now = 0;
@@ -286,8 +287,8 @@ private:
     Word *word_ = nullptr;
 };
 
-// Memory in which the rank writes why it ends the job, or that the job starts again. This process
-// prints it, because the rank's standard error may be redirected.
+// Memory into which the rank's program writes why it ends the job, or that the job starts again.
+// This process prints the text, because the program's standard error may be redirected.
 class RankReport {
 public:
     RankReport() : file_(memfd_create("cldist-report", MFD_CLOEXEC)) {}
@@ -306,7 +307,7 @@ public:
                                    static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
         return std::string(all.substr(std::min(all.find_first_not_of('\0'), all.size())));
     }
-    /// Whether a program of the rank has joined the other ranks: each program writes a leading 0.
+    /// Whether a program of the rank has joined the other ranks: it then writes a leading 0.
     [[nodiscard]] bool has_joined() const {
         char first = 'x';
         return pread(file_, &first, 1, 0) == 1 && first == '\0';
@@ -328,7 +329,7 @@ namespace {
 
 // One process, without mpirun.
 int run_simulated(const RunOptions &options, const Environment &environment) {
-    // checked with the arguments
+    // The value is valid: the command line was checked.
     const auto simulation = parse_simulation(options.simulate).value();
     if (is_central(environment) && simulation.rank != 0) {
         std::fprintf(
@@ -358,11 +359,11 @@ int run_simulated(const RunOptions &options, const Environment &environment) {
 
 namespace {
 
-/// How often mpirun may start the job: once, or again after the first run has announced it.
+/// The only run of the job, or the first or second of the runs of a job that may start again.
 enum class Start { only, first, second };
 
-/// What the job shows passes through `output` and `error_output`. Returns the exit status; empty if
-/// the job starts again.
+/// Runs the job once. `output` and `error_output` record what it prints, so that the second run
+/// does not print it again. Returns the exit status; empty if the job starts again.
 std::optional<int> run_once(const RunOptions &options, Environment environment, Start start,
                             Shown &output, Shown &error_output) {
     std::optional<HostChannel> channel;
@@ -373,7 +374,7 @@ std::optional<int> run_once(const RunOptions &options, Environment environment, 
     if (is_central(environment) && !on_other_hosts(options, environment))
         environment[ProgramCount::variable] =
             programs.emplace(memfd_create("cldist-programs", MFD_CLOEXEC)).path();
-    // With a central host only one process runs the program.
+    // With a central host only one process runs the program, so no answers are shared.
     if (const std::string wrap = host_wrap(environment); wrap != "off" && options.ranks != 1 &&
                                                          !is_central(environment) &&
                                                          !host_library().empty()) {
@@ -396,12 +397,13 @@ std::optional<int> run_once(const RunOptions &options, Environment environment, 
     mpirun.arguments = mpirun_command(options, open_mpi, CLDIST_MPIRUN,
                                       fs::read_symlink("/proc/self/exe").string(), environment);
     mpirun.environment = mpirun_environment(options, open_mpi, environment);
-    // In a terminal that it reads from, mpirun must be in the foreground group. Otherwise only this
-    // process may send it signals: on a second signal Open MPI's mpirun abandons its ranks.
+    // If mpirun reads from a terminal, it must be in the foreground group. Otherwise it gets its
+    // own group, so that only this process sends it signals: after a second signal, Open MPI's
+    // mpirun abandons its ranks.
     mpirun.own_group = tcgetpgrp(STDIN_FILENO) != getpgrp();
     mpirun.death_signal = SIGTERM;
     if (open_mpi) mpirun.interrupt_as = interrupt_carrier;
-    // mpirun crashes if it can't write.
+    // mpirun crashes if it can't write to its output.
     const bool is_open = fcntl(STDOUT_FILENO, F_GETFD) >= 0;
     if (is_pipe(STDOUT_FILENO) || (start != Start::only && is_open))
         mpirun.output = Program::Output::passed_on;
@@ -425,7 +427,7 @@ std::optional<int> run_once(const RunOptions &options, Environment environment, 
         return 128 + (end.stopped_by != 0 ? end.stopped_by : SIGINT);
     }
     std::vector<std::string> lost = errors.lost_hosts();
-    // ssh also ends when its host is lost.
+    // A launch failure may be the end of the ssh connection to a lost host.
     if (lost.empty() && hub && !errors.launch_failure().empty() && !hub->lost_host().empty())
         lost.push_back(hub->lost_host());
     if (const std::string report = hosts_report(lost, errors.unreachable_hosts());
@@ -495,7 +497,7 @@ int run_job(RunOptions options) {
 
 namespace {
 
-// The first missing file or folder of those to stage.
+// The first file or folder of CLDIST_HOST_STAGE that does not exist; empty if all exist.
 std::string missing_to_stage(const Environment &environment) {
     const auto entry = environment.find("CLDIST_HOST_STAGE");
     if (entry == environment.end()) return {};
@@ -509,7 +511,7 @@ std::string missing_to_stage(const Environment &environment) {
     return {};
 }
 
-// mpirun is about to stop this rank. The signals are blocked.
+// Waits until mpirun stops this rank, at most 10 s. The signals are blocked.
 void wait_for_stop() {
     sigset_t stopping;
     sigemptyset(&stopping);
@@ -550,7 +552,7 @@ int run_devices(RunOptions options) {
 int run_rank(const RunOptions &options) {
     Environment environment = this_environment();
     const RankPlace place = place_of(environment);
-    // Created before the host can fail, and ended last.
+    // Created first and destroyed last, so that the hub notices if this host is lost.
     const std::string hub = std::exchange(environment["CLDIST_HOST_PRESENCE"], {});
     environment.erase("CLDIST_HOST_PRESENCE");
     std::optional<HostPresence> presence(std::in_place, place.local_rank == 0 ? hub : "",
@@ -594,7 +596,7 @@ int run_rank(const RunOptions &options) {
                                     ranks_of(environment), options.all_output);
     program.parent_signals_group = true;
     program.death_signal = SIGKILL;
-    // MPICH's mpirun leaves standard input open forever.
+    // MPICH's mpirun never closes the standard input of ranks above 0.
     program.no_input = place.rank != 0 && environment.contains("MPI_LOCALRANKID");
     using Output = Program::Output;
     if (place.rank != 0 && !options.all_output)
@@ -602,7 +604,7 @@ int run_rank(const RunOptions &options) {
     else if (options.no_terminal && isatty(STDOUT_FILENO) == 1)
         program.output = Output::passed_on;
     if (open_mpi) program.interrupted_by = interrupt_carrier;
-    // A worker ends when the program has ended.
+    // A worker ignores SIGINT: it ends when rank 0's program has ended.
     program.is_interruptible = place.rank == 0 || !is_central(environment);
     // A daemon may join before this process notices its parent's end.
     program.may_leave_daemon = [&report] { return !report.has_joined() || report.is_joined(); };
@@ -620,7 +622,7 @@ int run_rank(const RunOptions &options) {
     answers.reset();
     const std::string reported = report.text();
     if (reported.starts_with(new_start_announcement)) {
-        // One rank ends the job, and says why.
+        // Rank 0 prints the announcement and ends the job. The other ranks wait to be stopped.
         if (place.rank == 0)
             std::fputs(reported.c_str(), stderr);
         else
@@ -634,7 +636,7 @@ int run_rank(const RunOptions &options) {
         abort_job(environment, status);
         return status;
     }
-    // The other ranks wait for the program. A worker in its place joins and ends them.
+    // The program never joined the other ranks, so they wait. A worker in its place ends them.
     if (is_host && exit_status(end.wait_status) == 0 && !report.has_joined()) {
         program.arguments = {self, "worker"};
         run_program(program);

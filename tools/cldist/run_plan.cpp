@@ -38,7 +38,8 @@ std::optional<int> number_of(const Environment &environment, const char *name) {
     return parse_number(value_of(environment, name));
 }
 
-// The tasks of a node in Slurm's list, such as "2(x3),1".
+// The number of tasks on a node, from Slurm's list: in "2(x3),1", three nodes have 2, and one
+// has 1.
 std::optional<int> slurm_tasks(std::string_view list, int node) {
     for (int first = 0; !list.empty();) {
         const std::string_view entry = list.substr(0, list.find(','));
@@ -125,7 +126,8 @@ std::vector<std::string> mpirun_command(const RunOptions &options, bool open_mpi
 Environment mpirun_environment(const RunOptions &options, bool open_mpi, Environment environment) {
     environment.emplace("HWLOC_COMPONENTS", "-opencl");
     if (!open_mpi) return environment;
-    // For Open MPI 4 and 5. Not as options, because the user's options must override them.
+    // OMPI_ is for Open MPI 4, PRTE_ for 5. These are no command-line options, because the user's
+    // settings must override them.
     environment.emplace("OMPI_MCA_ess_base_forward_signals", "SIGURG");
     environment.emplace("PRTE_MCA_ess_base_forward_signals", "SIGURG");
     environment.emplace("OMPI_MCA_hwloc_base_binding_policy", "none");
@@ -266,7 +268,7 @@ std::string refusal_of_root(const RunOptions &options, const Environment &enviro
 }
 
 std::string refusal_under_launcher(bool open_mpi, const Environment &environment) {
-    // The mpirun of each task would use the whole allocation and wait for the tasks' end.
+    // Each task's mpirun would use the whole allocation and wait until the tasks end.
     if (const int tasks = number_of(environment, "SLURM_STEP_NUM_TASKS").value_or(1); tasks > 1)
         return fmt::format(
             "srun has started it {} times; start it once, without srun, in a job of sbatch or "
@@ -340,7 +342,7 @@ Environment rank_environment(Environment environment, const std::string &vendors
     environment.erase("OCL_ICD_FILENAMES");
     environment.erase("OPENCL_VENDOR_PATH");
     environment.emplace("HWLOC_COMPONENTS", "-opencl");
-    // With PMIx's default a rank's second program cannot start MPI.
+    // With PMIx's default, the second program of a rank cannot initialise MPI.
     environment.emplace("PMIX_MCA_gds", "hash");
     if (!devices.empty()) environment["CLDIST_DEVICES"] = devices;
     if (share == nullptr) return environment;

@@ -14,8 +14,8 @@ namespace cldist::tool {
 
 using Environment = std::map<std::string, std::string>;
 
-/// Open MPI's mpirun passes this signal to the ranks. It replaces SIGINT, with which mpirun would
-/// end the job. By default it ends no process.
+/// The signal sent to Open MPI's mpirun in place of SIGINT, on which mpirun would end the job.
+/// mpirun forwards it to the ranks. Its default action is to be ignored.
 constexpr int interrupt_carrier = SIGURG;
 
 struct RunOptions {
@@ -31,8 +31,8 @@ struct RunOptions {
     std::string view;       ///< the value of CLDIST_VIEW, or empty
     bool all_output = false;
     bool no_bind = false;
-    bool no_terminal = false;  ///< of a rank: the job's standard output is not a terminal
-    bool look = false;         ///< of a rank: it checks its host for the requested devices
+    bool no_terminal = false;  ///< for a rank: the job's standard output is not a terminal
+    bool look = false;         ///< for a rank: check the host for the requested devices
     std::vector<std::string> mpirun_options;
     std::vector<std::string> program;  ///< with its arguments
 };
@@ -94,22 +94,20 @@ struct CoreShare {
     bool operator==(const CoreShare &) const = default;
 };
 
-/// Neighbouring whole cores. `usable` are the processors of the rank's affinity mask, and
-/// `launcher_processors` is the number in the mask of the starting process. If that is larger, the
-/// rank is already bound. `place` has a local size. `allowed` is the CPU time limit of the host's
-/// ranks in processors. If there is a limit, ranks are not bound.
+/// Assigns neighbouring whole cores to a rank. `usable` are the processors of the rank's affinity
+/// mask, and `launcher_processors` is the number in the mask of the starting process. If that is
+/// larger, the rank is already bound. `place.local_size` must be known. `allowed` is the CPU time
+/// limit of the host's ranks in processors. If there is a limit, ranks are not bound.
 [[nodiscard]] CoreShare share_of(std::vector<Processor> usable, int launcher_processors,
                                  RankPlace place, bool bind, int allowed = INT_MAX);
 
-/// The number of threads, except the sampling one, that ran at each of several samples of
-/// /proc/loadavg.
+/// The smallest number of running threads in several samples of /proc/loadavg, less the sampler.
 [[nodiscard]] int running_besides(const std::vector<std::string> &looks);
 /// The CPU time limit of a control group in processors, at least 1, from `quota` and `period`.
 /// "max", -1 or an empty text means no limit.
 [[nodiscard]] int processors_by_quota(const std::string &quota, const std::string &period);
 
-/// Handles `--host`, the former name of `--hosts` and `--host-mode`. Returns a warning, or an
-/// error.
+/// What take_host() reports about `--host`, a deprecated name of `--hosts` and `--host-mode`.
 struct FormerOption {
     std::string warning;
     std::string refusal;
@@ -126,33 +124,32 @@ struct FormerOption {
 /// with advice; empty if it can.
 [[nodiscard]] std::string refusal_under_launcher(bool open_mpi, const Environment &environment);
 
-/// The text that one run of a job has shown on one of its outputs. The next run repeats the text,
-/// and only new text is shown.
+/// The text that the first run of a job has printed on one of its outputs. The second run repeats
+/// it, and `cldist run` prints only the new text.
 class Shown {
 public:
-    /// The text up to here is kept. The rest is taken to be repeated unchanged.
+    /// Number of bytes kept for comparison. Later text is assumed to be repeated unchanged.
     static constexpr std::size_t limit = std::size_t{16} << 20U;
     void add(std::string_view part);
-    /// The new text in the next part of the next run's output: everything from the first line that
-    /// differs on.
+    /// Returns the new text in the next part of the second run's output: everything from the first
+    /// line that differs.
     [[nodiscard]] std::string new_in(std::string_view part);
-    /// Whether it contains the announcement of a new start.
+    /// Whether the text contains the announcement of a new start.
     [[nodiscard]] bool announces_new_start() const { return announced_; }
 
 private:
     std::string kept_;
     std::size_t size_ = 0;
-    std::string last_;  // in which the announcement may begin
+    std::string last_;  ///< the last bytes, in which an announcement may begin
     bool announced_ = false;
-    std::size_t at_ = 0;  // so much was repeated
+    std::size_t at_ = 0;  ///< number of bytes that the second run has repeated
     bool differs_ = false;
 };
 
-/// Whether the job starts again with a central host if its processes' calls differ
-/// (CLDIST_HOST_MODE).
+/// Whether CLDIST_HOST_MODE lets the job start again with a central host if its calls differ.
 [[nodiscard]] bool may_start_again(const Environment &environment);
-/// If a new start would not repeat the job, the reason, which continues "the program ...";
-/// otherwise empty.
+/// The reason why the job must not start again, which completes the sentence "the program ...";
+/// empty if it may.
 [[nodiscard]] std::string why_not_again(const RunOptions &options, const Environment &environment);
 
 /// Whether only rank 0 runs the program (CLDIST_HOST_MODE).
@@ -164,9 +161,9 @@ private:
                                                     const Environment &environment, int rank,
                                                     const std::string &self);
 
-/// The environment of the program: it sees only the cluster platform in the folder `vendors`, which
-/// gets the list of the drivers that would have been loaded. Also contains the rank's `share`, if
-/// known.
+/// The environment of the program. OpenCL loads only the cluster platform, from the folder
+/// `vendors`. The platform gets the list of drivers that OpenCL would have loaded. PoCL is limited
+/// to the threads of the rank's `share` of the cores, unless `share` is null.
 [[nodiscard]] Environment rank_environment(Environment environment, const std::string &vendors,
                                            const std::string &devices, const CoreShare *share);
 
@@ -182,14 +179,14 @@ private:
     std::string text_;
 };
 
-/// For example "SIGSEGV" or "signal 35".
+/// Returns "SIGSEGV", or "signal 35" for a signal without a name.
 [[nodiscard]] std::string signal_name(int signal);
 
 /// A shell's exit status for a status of waitpid: 128 + N for signal N.
 [[nodiscard]] int exit_status(int wait_status);
 
-/// The same for mpirun. If it got the signal `stopped_by` (not 0), its own status, even 0, is
-/// meaningless.
+/// The same for mpirun. If it got the signal `stopped_by` (not 0), the result is that signal's,
+/// because mpirun's own status is meaningless then.
 [[nodiscard]] int job_status(int wait_status, int stopped_by);
 
 /// The report of lost hosts and of unreachable hosts; empty if there are none.

@@ -14,7 +14,7 @@ bool shows_colours() {
     static const bool shows = [] {
         const char *const no_colour = std::getenv("NO_COLOR");
         const char *const terminal = std::getenv("TERM");
-        // Open MPI gives its ranks their own terminal, regardless of their output's destination.
+        // Open MPI gives each rank a terminal, wherever its output goes.
         return isatty(STDOUT_FILENO) == 1 && !find_launch().by_launcher &&
                (no_colour == nullptr || *no_colour == '\0') && terminal != nullptr &&
                std::string_view(terminal) != "dumb";

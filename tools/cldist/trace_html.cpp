@@ -165,7 +165,7 @@ std::string html_page(const nlohmann::json &merged, const std::string &table) {
     std::string page(head);
     append_escaped(page, table);
     page += middle;
-    // In JSON this character occurs only in texts. There it could end the script.
+    // In JSON, "<" occurs only in strings, where "</script>" would end the script.
     for (const char letter : merged.dump()) {
         if (letter == '<')
             page += "\\u003c";

@@ -6,7 +6,7 @@
 
 namespace cldist::tool {
 
-/// A page with the time line of a merged trace and the table, which loads nothing else.
+/// An HTML page with the time line of a merged trace and the table. It loads no other files.
 [[nodiscard]] std::string html_page(const nlohmann::json &merged, const std::string &table);
 
 }  // namespace cldist::tool

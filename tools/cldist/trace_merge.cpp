@@ -35,14 +35,14 @@ struct Slice {
     std::vector<Json *> events{};
 };
 
-// Assigns slices to the first lanes in which they do not overlap an earlier slice, and calls `move`
-// for those of lane 1 and higher. With `nested`, a slice may lie within another one.
+// Assigns each slice to the first lane in which it overlaps no earlier slice, and calls `move` for
+// the events of slices in lane 1 and higher. With `nested`, a slice may be within another one.
 template <typename Move>
 void separate(std::vector<Slice> &slices, bool nested, Move &&move) {
     std::sort(slices.begin(), slices.end(), [](const Slice &a, const Slice &b) {
         return std::pair(a.begin, -a.end) < std::pair(b.begin, -b.end);
     });
-    // The ends of the slices that are open, the innermost last.
+    // For each lane, the ends of the slices that are still open, the innermost last.
     std::vector<std::vector<double>> lanes;
     for (const Slice &slice : slices) {
         std::size_t lane = 0;
@@ -59,7 +59,7 @@ void separate(std::vector<Slice> &slices, bool nested, Move &&move) {
 }
 
 // Perfetto cuts slices that overlap in one track unless one is within the other. A track is an id
-// or a thread. So stages that overlap get the ids "ID/1", "ID/2", and kernels that overlap get
+// or a thread. Therefore overlapping stages get the ids "ID/1", "ID/2", and overlapping kernels get
 // other threads.
 void separate_tracks(std::vector<Json> &events) {
     std::map<std::string, std::vector<Slice>> commands;

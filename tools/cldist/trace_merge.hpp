@@ -14,8 +14,8 @@ class ClockCorrection {
 public:
     /// No conversion: the clock is rank 0's.
     ClockCorrection() = default;
-    /// For a rank whose clock was measured at the times of `samples`: the offset is linear between
-    /// the first and the last sample, and beyond them. Without samples there is no conversion.
+    /// For a rank whose clock was measured at the times of `samples`. The offset is the line
+    /// through the first and the last sample. Without samples there is no conversion.
     explicit ClockCorrection(const std::vector<ClockSample> &samples);
 
     /// Rank 0's time for a time of this rank, in microseconds.
@@ -45,9 +45,9 @@ struct ClockChoice {
 /// Converts the times of all events to rank 0's clock.
 void correct(RankTrace &trace, const ClockCorrection &clock);
 
-/// One Chrome trace of all ranks that begins at the first event. Ids are made unique as "RANK.ID".
-/// Stages of a command that overlap and do not nest get ids "RANK.ID/1" and higher, and kernels
-/// that overlap get other threads.
+/// One Chrome trace of all ranks, whose times begin at the first event. Ids become "RANK.ID" to be
+/// unique. Stages of a command that overlap without nesting get ids "RANK.ID/1" and higher, and
+/// overlapping kernels get other threads.
 [[nodiscard]] nlohmann::json merged(const std::vector<RankTrace> &traces);
 
 }  // namespace cldist::tool

@@ -14,7 +14,7 @@ namespace {
 // The order of the stages in a command.
 constexpr std::array<const char *, 5> stage_order{"wait", "match", "device", "message", "file"};
 
-/// Sorts kernels last, and a command before its stages.
+/// The sort key of a row: kernels come last, and a command comes before its stages.
 struct Key {
     bool kernel;
     std::string kind;

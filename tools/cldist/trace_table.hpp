@@ -8,7 +8,7 @@
 
 namespace cldist::tool {
 
-/// All commands of one kind, or one stage of them.
+/// A row of the table: all commands of one kind, or one stage of them.
 struct Row {
     std::string kind;
     std::string stage;  ///< empty for whole commands
