@@ -62,7 +62,8 @@ inline double median(std::vector<double> values) {
     return values.size() % 2 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
 }
 
-/// Returns the median of of[i] / by[i]. Both values come from one round, so long noise cancels out.
+/// Returns the median of of[i] / by[i]. Both values come from one round, so slow changes of the
+/// machine's speed cancel out.
 inline double median_ratio(const std::vector<double> &of, const std::vector<double> &by) {
     std::vector<double> ratios;
     for (size_t i = 0; i < std::min(of.size(), by.size()); ++i) ratios.push_back(of[i] / by[i]);
@@ -87,9 +88,9 @@ inline constexpr std::string_view common_usage =
     "  --label TEXT       name of this run in its results (the value of CLDIST_PATH)\n"
     "  --json FILE        also write the raw numbers to FILE\n";
 
-/// Reads the command line. `own` are the benchmark's own options. `take` gets their letters, and
-/// the value is in optarg. The letters d, l, j and h are taken. `usage` prints the help and exits
-/// with the given code.
+/// Parses the command line. `own` are the benchmark's own options. For each of them, `take` gets
+/// its letter; the value is in optarg. The letters d, l, j and h are reserved. `usage` prints the
+/// help and exits with the given code.
 template <typename Take>
 void parse_options(int argc, char **argv, CommonOptions &common, std::vector<option> own,
                    void (*usage)(int), const Take &take) {
@@ -188,7 +189,7 @@ inline int local_rank() {
     return number;
 }
 
-/// The device of this rank. The ranks of a host take its devices in turn.
+/// The device of this rank. The ranks of a host get its devices round robin.
 struct Device {
     cl_device_id id = nullptr;
     cl_context context = nullptr;
@@ -224,7 +225,7 @@ struct Device {
     }
 };
 
-/// Page-locked host memory. OpenCL programs get it from a buffer that stays mapped.
+/// Page-locked host memory: a buffer with CL_MEM_ALLOC_HOST_PTR that stays mapped.
 class Pinned {
 public:
     Pinned(const Device &device, cl_command_queue queue, size_t size)
@@ -261,7 +262,7 @@ inline std::string json_text(std::string_view text) {
     return out + '"';
 }
 
-/// The results of a benchmark. Only ratios can be compared between machines and versions.
+/// The results of a benchmark. Only the ratios are comparable between machines and versions.
 struct Report {
     std::string name;
     std::string label;
@@ -344,7 +345,7 @@ struct Report {
     }
 };
 
-/// Returns the seconds of `count` ping-pongs, measured by the first process.
+/// Returns the seconds of `count` ping-pongs, measured by rank 0.
 template <typename Method, typename End>
 double ping_pong(const Method &method, const End &end, int rank, int count) {
     MPI_Barrier(MPI_COMM_WORLD);

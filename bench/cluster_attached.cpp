@@ -1,8 +1,8 @@
-/// Measures the host time of a command on the last device, for the first process. Compares attached
-/// and unattached buffers, with an event and without.
-/// Prints medians over batches of calls, and the fastest batch. On the cluster platform, the last
-/// device belongs to another process. The time of clFinish between batches does not count. Set
-/// CLDIST_ATTACH=program, or the platform also attaches the other buffers.
+/// Measures rank 0's host time for a command on the last device (on the cluster platform, a remote
+/// command), with bound and unbound buffers, with and without an event.
+///
+/// Prints the median over batches of calls, and the fastest batch, without the time of clFinish
+/// between batches. Set CLDIST_ATTACH=program; otherwise the platform binds all buffers.
 #include <CL/cl_ext_attach.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ struct Call {
     std::function<void(cl_event *)> make;
     bool has_events = false;
     std::vector<double> ns{};           ///< per call, one value per batch
-    std::vector<double> ns_released{};  ///< for the release of the event of a call
+    std::vector<double> ns_released{};  ///< per release of a call's event, one value per batch
 };
 
 void measure_calls(const Options &options) {
@@ -69,7 +69,7 @@ void measure_calls(const Options &options) {
             });
         }
     }
-    // The batches take turns, so that noise affects all of them alike. The first round warms up.
+    // The calls alternate, so that noise affects all of them alike. The first round warms up.
     std::vector<cl_event> events(batch);
     const auto time = [](auto call) {
         const double start = now();

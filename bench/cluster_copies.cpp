@@ -1,11 +1,11 @@
 /// Measures copies in a context with N devices.
 ///
-/// Each device has a buffer. In a round, each device in turn copies its buffer to all others, after
-/// the previous device. A round has N (N - 1) calls of clEnqueueCopyBuffer. The host waits only at
-/// the end, with clFinish on all queues.
-/// After the first round, all buffers have the content of the first one. This fails if a copy is
-/// missing or too early.
-/// In the program cluster_copies_attached, each buffer is attached to its device.
+/// Each device has a buffer. In a round, one device after another copies its buffer to all others,
+/// with N (N - 1) calls of clEnqueueCopyBuffer in total. The host waits only at the end, with
+/// clFinish on all queues. After the first round, all buffers must have the contents of the first
+/// one; they differ if a copy is missing or too early.
+///
+/// In the program cluster_copies_attached, each buffer is bound to its device.
 #include "common.hpp"
 
 #include <algorithm>
@@ -61,7 +61,7 @@ void copy_all_to_all(const Options &options) {
                                               before.count(), before.data(),
                                               last ? after.put() : nullptr),
                           "clEnqueueCopyBuffer");
-                    before.clear();  // the other commands follow the first one in the queue
+                    before.clear();  // only the first one waits: the queue is in-order
                 }
                 flush(devices.queue(from));
                 before = std::move(after);

@@ -52,7 +52,7 @@ void measure_calls(const Options &options) {
                    "clEnqueueCopyBuffer");
          }},
     };
-    // The batches take turns, so that noise affects all of them alike. The first round warms up.
+    // The calls alternate, so that noise affects all of them alike. The first round warms up.
     for (int round = 0; round <= options.repeat; ++round)
         for (Call &call : calls) {
             const double start = now();

@@ -2,9 +2,9 @@
 ///
 /// Each device has its own context and a cube of cells with 19 values each, as in lattice-Boltzmann
 /// codes. The cubes form a ring. In a step, five values of each cell move up, and five move down.
-/// The threads read the faces into memory from malloc, wait for each other, and write the faces of
-/// their neighbours. Prints million cell updates per second, and a check sum of all values for
-/// comparison with other runs.
+/// Each thread reads the faces of its cube into memory from malloc, waits for the other threads,
+/// and writes its neighbours' faces to its device. Prints million cell updates per second, and a
+/// checksum of all values for comparison with other runs.
 #include <barrier>
 #include <thread>
 
@@ -116,7 +116,7 @@ struct Cube {
     Buffer from, to, below, above, faces, sum;
 };
 
-/// Returns a check sum of all values after the steps, and the seconds of each repetition.
+/// Returns a checksum of all values after the steps, and the seconds of each repetition.
 std::pair<cl_uint, std::vector<double>> exchange(const std::vector<cl_device_id> &devices,
                                                  std::size_t side, int steps, int repeat) {
     const std::size_t count = devices.size();
@@ -131,7 +131,7 @@ std::pair<cl_uint, std::vector<double>> exchange(const std::vector<cl_device_id>
             all.arrive_and_wait();
             const double begin = now();
             for (int step = 0; step < steps; ++step) {
-                // The faces of the step before may still be on their way out of the other memory.
+                // Two memories alternate, because the previous step's writes may be pending.
                 auto &memories = host[step % 2];
                 cube.compute_and_read(memories[d]);
                 all.arrive_and_wait();
@@ -147,13 +147,13 @@ std::pair<cl_uint, std::vector<double>> exchange(const std::vector<cl_device_id>
     for (std::size_t d = 1; d < count; ++d) threads.emplace_back(drive, d);
     drive(0);
     for (std::thread &thread : threads) thread.join();
-    seconds.erase(seconds.begin());  // warms up
+    seconds.erase(seconds.begin());  // the first run warmed up
     cl_uint sum = 0;
     for (const cl_uint part : sums) sum += part;
     return {sum, seconds};
 }
 
-/// Returns the same sum, computed by the host.
+/// Returns the same checksum, computed by the host.
 cl_uint expected(std::size_t count, std::size_t side, int steps) {
     const std::size_t plane = side * side, cells = plane * side;
     std::vector<std::vector<cl_uint>> from(count, std::vector<cl_uint>(values * cells)), to = from;

@@ -1,7 +1,7 @@
-/// Measures copies between a device and the program's memory: the time of the non-blocking call,
-/// the time of the copy, and the rate of several copies in a row.
-/// Measures pageable memory and mapped memory, which drivers page-lock. Checks all read bytes. Runs
-/// natively or on the platform.
+/// Measures copies between a device and the program's memory. Prints the time of the non-blocking
+/// call, the time until its copy is complete, the rate of several copies in a row, and the time of
+/// a blocking call. The memory is pageable, or mapped and therefore page-locked. Checks the bytes
+/// of one read per round.
 #include <cstring>
 
 #include "common.hpp"
@@ -11,7 +11,7 @@ using namespace cluster;
 namespace {
 
 constexpr std::size_t largest = std::size_t{64} << 20U;
-constexpr int row = 8;  ///< copies
+constexpr int row = 8;  ///< number of copies in a row
 
 /// A buffer that stays mapped.
 class Mapped {

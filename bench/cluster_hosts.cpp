@@ -1,8 +1,8 @@
-/// Measures the cost of a kind of host. Run it natively and with each kind of host
-/// (bench/hosts.py).
+/// Measures the cost of a host mode (replicated or central). bench/hosts.py also runs it natively.
 ///
-/// Measures the calls per second that run everywhere, and the time of a call that waits for nothing
-/// on the last device. Then it runs kernels on all devices from one thread per device.
+/// Prints the rates of clSetKernelArg and of launches on the last device, and the time of a marker
+/// with clFinish there. Unless --no-check is given, it then measures several threads: kernels on
+/// all devices with one thread per device, and launch rates with 1, 2, 4 and 8 threads.
 #include <barrier>
 #include <thread>
 
@@ -33,8 +33,7 @@ void print(const Devices &devices, const char *what, double value) {
         devices.count(), what, value);
 }
 
-/// Returns how many kernels a second `count` threads launch. Each has its own queue, kernel and
-/// buffer.
+/// Returns the launches per second of `count` threads, each with its own queue, kernel and buffer.
 double launches_of_threads(const Devices &devices, const Program &program, int count,
                            int launches) {
     std::barrier all(static_cast<std::ptrdiff_t>(count) + 1);

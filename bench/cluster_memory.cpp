@@ -21,7 +21,7 @@ std::size_t allocated() {
 
 void measure_memory(const Options &options) {
     std::size_t before = allocated();
-    // Prints the bytes since the last call, divided by `of`.
+    // Prints the bytes allocated since the last call, divided by `of`.
     const auto tell = [&](const char *what, double of) {
         const std::size_t now = allocated();
         fmt::print("{{\"bench\": \"cluster_memory\", \"what\": \"{}\", \"bytes\": {:.1f}}}\n", what,
@@ -45,7 +45,7 @@ void measure_memory(const Options &options) {
                   "clEnqueueMigrateMemObjects");
         }
     };
-    // Leaves out the last device: it belongs to this process if it simulates the last rank.
+    // The last device is not used: it belongs to this process, which simulates the last rank.
     for (const Buffer &buffer : all) fill(devices.queue(0), buffer, 0.0f, 0, size / sizeof(float));
     for (int device = 1; device + 1 < count; ++device) migrate(device);
     tell("per buffer that all devices have, in addition", buffers);

@@ -1,6 +1,6 @@
-/// Measures copies between all devices at once and the program's pageable memory, in GB/s of all
-/// devices together. Compares them with copies within host memory by one thread per device. Checks
-/// all bytes that were read.
+/// Measures simultaneous copies between all devices and the program's pageable memory, in GB/s of
+/// all devices together. Compares them with memcpy by one thread per device. Checks the bytes of
+/// the last read of each size.
 #include <algorithm>
 #include <cstring>
 #include <thread>

@@ -1,6 +1,7 @@
-/// Compares collective commands with a program that does without them: read, MPI collective, write.
+/// Compares collective commands with a program without cldist: read, MPI collective, write.
 ///
-/// All methods take turns in every round, so that noise affects them alike. Compares all results.
+/// The methods alternate, so that noise affects them alike. Before the measurements of each size,
+/// their results are compared.
 #include "bench.hpp"
 
 #include <cstring>
@@ -30,8 +31,7 @@ struct Options {
     std::exit(code);
 }
 
-/// The data of all methods. `in` is the input of this process; for a broadcast, only the root's
-/// counts.
+/// The data of all methods. `in` is this process's input. A broadcast uses only the root's.
 struct Case {
     cl_command_queue queue = nullptr;
     cl_mem in = nullptr, out = nullptr;
@@ -137,7 +137,7 @@ std::vector<char> result(const Kind &kind, const Case &c) {
     return data;
 }
 
-/// Checks that all methods leave the same result in `out`.
+/// Checks that all methods on devices have the same result.
 void compare(const Kind &kind, const Case &c) {
     std::vector<char> wanted;
     for (size_t method : {2u, 0u, 1u, 4u}) {

@@ -1,8 +1,8 @@
 /// Compares the collectives of the devices of one context with clEnqueueCopyBuffer.
 ///
 /// Before each run, every device fills its source buffer, so that on the cluster platform no other
-/// device has it yet. Both ways take turns. A ratio compares two runs of the same round. Checks
-/// that both ways have the same result.
+/// device has a copy. The collective and the copies alternate. A ratio compares two runs of the
+/// same round. Checks once that both have the same result.
 #include "common.hpp"
 
 #include <algorithm>
@@ -100,7 +100,7 @@ void measure_kind(const Case &c, const Kind &kind, int rounds) {
     std::vector<float> left[2];
     for (int round = -1; round < rounds; ++round) {
         for (int turn : {0, 1}) {
-            const int way = (turn + round + 1) % 2;  // the ways take turns to go first
+            const int way = (turn + round + 1) % 2;  // alternately, one or the other is first
             for (cl_uint i = 0; i < c.n(); ++i) {
                 fill(c.queues[i], c.given[i], float(int(i) + 2 + round), 0, given / sizeof(float));
                 fill(c.queues[i], c.got[i], -1, 0, got / sizeof(float));

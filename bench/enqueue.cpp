@@ -1,8 +1,8 @@
 /// Compares the host time of enqueueing a non-blocking command with that of clEnqueueReadBuffer on
 /// a queue of the same kind. Also measures the CPU time of an idle process.
 ///
-/// The first process measures, and the second one is its peer. The timing contains the enqueueing
-/// of a batch, but not its completion. Batches of the three commands take turns.
+/// Rank 0 measures, and rank 1 is its peer. Measures how long enqueueing a batch takes, without its
+/// completion. Batches of the three commands alternate.
 #include "bench.hpp"
 
 #include <array>
@@ -18,7 +18,7 @@ using namespace bench;
 using namespace std::chrono_literals;
 
 constexpr int tag = 7;
-constexpr double goal = 4;  ///< the most that a send may cost, in reads
+constexpr double goal = 4;  ///< target: the largest ratio of a send's time to a read's
 
 struct Options : CommonOptions {
     size_t size = 4096;
@@ -52,8 +52,7 @@ double process_cpu() {
     return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
-/// Returns how many percent of one core this process uses while its main thread sleeps for two
-/// seconds.
+/// Sleeps for two seconds and returns this process's CPU use meanwhile, in percent of one core.
 double sleeping_cpu_percent() {
     const double start = now();
     const double before = process_cpu();
@@ -128,7 +127,7 @@ public:
         quiet_barrier();
     }
 
-    /// Returns the CPU percentage while a receive waits for a message that does not come.
+    /// Returns the CPU percentage while a receive waits. Its message is sent only afterwards.
     double pending_receive() {
         if (rank_ == 0) {
             one(Op::recv, nullptr);

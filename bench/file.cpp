@@ -1,10 +1,10 @@
-/// Compares file commands with a program that does without them, and with the file access alone.
+/// Compares file commands with a program without cldist, and with the file access alone.
 ///
-/// Runs in one process, without MPI. All methods take turns in every round, so that noise affects
-/// them alike. Before each timed loop, the target gets other data. After it, all of the target is
+/// Runs in one process, without MPI. The methods alternate, so that noise affects them alike.
+/// Before each timed loop, the target is overwritten with other data. After it, the whole target is
 /// compared with the expected data.
 ///
-/// The files are created once, with their largest size, and unlinked at once, so nothing remains
+/// The files are created with their largest size and unlinked immediately, so that nothing remains
 /// after the program. Writes overwrite existing data, so that the file system allocates nothing
 /// during the measurement.
 #include "bench.hpp"
@@ -36,7 +36,7 @@ constexpr size_t smallest = 64u << 10, largest = 1u << 30;
 constexpr int most_shifts = 4096;  ///< number of different contents that can be written
 constexpr size_t hdf5_chunk = 1u << 20;
 #if CLDIST_HAS_HDF5
-constexpr size_t file_count = 3;  ///< how often the largest size is stored
+constexpr size_t file_count = 3;  ///< copies of the data on disk: the file and two datasets
 #else
 constexpr size_t file_count = 1;
 #endif
@@ -69,8 +69,7 @@ void write_all(int fd, const char *from, size_t size, size_t place) {
     }
 }
 
-/// The file, opened once for each kind of access, so that no method uses the position or read-ahead
-/// of another.
+/// The file, opened once for each kind of access, so that methods share no position or read-ahead.
 struct Files {
     int alone = -1, fd = -1;
     FILE *serial = nullptr, *stdio = nullptr;
@@ -111,8 +110,8 @@ struct Files {
 
 #if CLDIST_HAS_HDF5
 private:
-    /// Creates two datasets of cl_uint with allocated space. Disables HDF5's own data caches,
-    /// because small parts would come from there.
+    /// Creates two datasets of cl_uint with allocated space. Disables HDF5's data caches, which
+    /// would serve small accesses.
     void make_datasets(const std::string &path, size_t bytes) {
         const hid_t access = checked(H5Pcreate(H5P_FILE_ACCESS), "H5Pcreate");
         checked(H5Pset_cache(access, 0, 0, 0, 0), "H5Pset_cache");
@@ -140,7 +139,7 @@ private:
 #endif
 };
 
-/// Returns the share of the file's first `size` bytes (0: all) that is in the page cache.
+/// Returns the fraction of the file's first `size` bytes (0: all) that is in the page cache.
 double cached_share(int fd, size_t size) {
     if (size == 0) size = static_cast<size_t>(lseek(fd, 0, SEEK_END));
     void *mapped = mmap(nullptr, size, PROT_READ, MAP_SHARED, fd, 0);
@@ -173,12 +172,11 @@ public:
         if (system_ >= 0) close(system_);
     }
 
-    /// Empties the cache. Returns the share of the file's first `size` bytes (0: all) that is still
-    /// cached.
+    /// Empties the cache. Returns the remaining fraction of the file's first `size` bytes (0: all).
     double drop(int fd, size_t size) {
         checked(fdatasync(fd), "fdatasync");  // dirty pages would stay in the cache
         double left = 1;
-        for (int i = 0; i < 5 && left > 0.01; ++i) {  // so would pages of a running read-ahead
+        for (int i = 0; i < 5 && left > 0.01; ++i) {  // a running read-ahead adds pages
             if (system_ >= 0) {
                 checked(pwrite(system_, "1\n", 2, 0), "write to /proc/sys/vm/drop_caches");
             } else if (const int error = posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED)) {
@@ -223,7 +221,7 @@ struct Ends {
 #endif
 };
 
-/// A part of the file and of the memory, in bytes from `place` on.
+/// A range of `size` bytes from offset `place`, both in the file and in the memory.
 struct Part {
     size_t place, size;
     cl_bool blocking;
@@ -246,8 +244,8 @@ void write_buffer(const Ends &ends, size_t place, size_t size, const void *from)
 
 enum class Role { alone, serial, command };
 
-/// A way to move parts of a file. Commands are compared with the roles `alone` and `serial` for the
-/// same kind of file.
+/// A way to move parts of a file. A command is compared with the methods `alone` (only the file
+/// access) and `serial` (file access, then device copy) for the same kind of file.
 struct Method {
     std::string_view name;
     std::string_view kind;
@@ -257,7 +255,7 @@ struct Method {
     void (*in)(const Ends &, const Part &);
     void (*out)(const Ends &, const Part &);
     void (*rewind)(const Files &) = [](const Files &) {};
-    /// writes out what the program has buffered
+    /// writes buffered data to the file
     void (*flush)(const Files &) = [](const Files &) {};
 
     [[nodiscard]] int fd_of(const Files &files) const { return files.*fd; }
@@ -428,8 +426,8 @@ struct Options : CommonOptions {
 
 // ---- Measuring --------------------------------------------------------------------------------
 
-/// A timed loop. A stream is `count` non-blocking commands of `size` bytes for consecutive parts of
-/// the file. Otherwise all commands are blocking and use the first bytes of the file.
+/// A timed loop of `count` commands of `size` bytes. With `stream`, they are non-blocking and
+/// access consecutive parts of the file. Otherwise they are blocking and access the first bytes.
 struct Case {
     Direction direction;
     State state;
@@ -440,12 +438,13 @@ struct Case {
     [[nodiscard]] size_t span() const { return stream ? size * count : size; }
 };
 
-/// The seconds per command: for each method one value per round, or none if the data was wrong.
+/// The result of a case. `seconds`: per command, for each method one value per round; none if the
+/// data was wrong.
 struct Row {
     Case what;
     std::vector<std::vector<double>> seconds;
     std::vector<std::string> paths;
-    /// The share of cached pages at the start, or the largest share after dropping.
+    /// For each method, the fraction of cached pages: at the start, or the largest after dropping.
     std::vector<double> cached;
 };
 
@@ -521,7 +520,7 @@ private:
         return pattern_.get() + static_cast<size_t>(shift) * sizeof(uint64_t);
     }
 
-    /// Tells HDF5 the parts of a case, outside of the timing.
+    /// Creates the dataspaces for the parts of a case, outside the timed loop.
     void select([[maybe_unused]] const Case &what) {
 #if CLDIST_HAS_HDF5
         for (const hid_t space : ends_.file_spaces) H5Sclose(space);
@@ -549,7 +548,7 @@ private:
         checked(fdatasync(method.fd_of(ends_.files)), "fdatasync");
     }
 
-    /// Pages in the memory. Returns the path that a command takes.
+    /// Executes the method once, which pages in the memory. Returns a command's path.
     std::string warm_up(const Method &method, const Case &what) {
         cl_event event = nullptr;
         method.rewind(ends_.files);
@@ -565,8 +564,8 @@ private:
         return fmt::format("{}{}", path, direct != CL_FALSE ? ", direct" : "");
     }
 
-    /// Returns how many blocking commands fill the budget. With a dropped cache it is one, because
-    /// the next command would find its data in the cache.
+    /// Returns the number of blocking commands that fill the budget; with a dropped cache only one,
+    /// because the next one would find its data in the cache.
     size_t calibrate(const Method &method, const Case &what) {
         if (what.stream || what.state == State::dropped) return what.count;
         const double seconds = timed(method, what);
@@ -577,8 +576,8 @@ private:
         (what.direction == Direction::in ? method.in : method.out)(ends_, part);
     }
 
-    /// Waits until all commands are complete and the system has their bytes. With dropped caches,
-    /// also until they are on the disk.
+    /// Waits until all commands are complete and the system has their bytes; with a dropped cache,
+    /// until the bytes are on the disk.
     void finish(const Method &method, const Case &what) const {
         if (what.stream && method.role == Role::command) check(clFinish(ends_.queue), "clFinish");
         if (what.direction == Direction::in) return;
@@ -597,8 +596,8 @@ private:
         return now() - start;
     }
 
-    /// Overwrites the target with other data and prepares the page cache. Returns the share that is
-    /// still cached after dropping.
+    /// Overwrites the target with other data and prepares the page cache. Returns the fraction that
+    /// is still cached after dropping.
     double prepare(const Method &method, const Case &loop) {
         const uint64_t other = 0xA5A5A5A5A5A5A5A5u;
         std::memset(ends_.host, 0xA5, loop.span());
@@ -639,7 +638,7 @@ private:
     Dropper &dropper_;
     HostMemory host_, pattern_;
     Ends ends_;
-    int shift_ = 0;  ///< the content that was written last
+    int shift_ = 0;  ///< argument of expected() for the data that was written last
 };
 
 // ---- Tables -----------------------------------------------------------------------------------
@@ -760,7 +759,7 @@ std::string command_names(const std::vector<Method> &methods) {
     std::exit(code);
 }
 
-/// Keeps the named commands and the methods they are compared with.
+/// Keeps the listed commands and the methods with which they are compared.
 void choose_methods(std::vector<Method> &methods, std::string_view names) {
     const std::string all = command_names(methods);
     std::vector<Method> chosen;
@@ -840,8 +839,8 @@ std::string file_system(int fd) {
     return "unknown";
 }
 
-/// Reduces the largest size to the space on disk, in memory and on the device. Returns what limits
-/// it.
+/// Limits the largest size to the space on disk, in memory and on the device. Returns the limiting
+/// resource, or an empty text.
 std::string fit(Options &options, const Device &device) {
     cl_ulong most = 0;
     check(clGetDeviceInfo(device.id, CL_DEVICE_MAX_MEM_ALLOC_SIZE, sizeof most, &most, nullptr),

@@ -1,4 +1,4 @@
-/* Measures the cost of calls that libcldist-host wraps: the shortest time of a call, in ns. Run it
+/* Measures calls that libcldist-host wraps: prints the shortest time of each call in ns. Run it
  * alone, and under `cldist run` with and without CLDIST_HOST_WRAP=off. */
 #define _GNU_SOURCE
 #include <fcntl.h>

@@ -1,9 +1,9 @@
-/// Measures the cost of a command while many wait, and of an exchange. bench/load.py also runs it
-/// beside other programs.
+/// Measures the cost of a command while many commands wait, and of an exchange of messages.
+/// bench/load.py also runs it while other programs load the machine.
 ///
 /// In "chain", every command waits for the previous one. In "receives", all receives are enqueued
-/// before the first send. In "files", writes to one file wait for one event. In "exchange",
-/// blocking messages of 8 bytes go in both directions.
+/// before the first send. In "files", all writes to one file wait for one event. In "exchange",
+/// blocking messages of 8 bytes go back and forth.
 ///
 /// --native measures the same with plain OpenCL, MPI and the file system.
 #include "bench.hpp"
@@ -18,7 +18,7 @@ namespace {
 using namespace bench;
 
 constexpr size_t size = 64;
-// MPI guarantees only 32767 tags.
+// MPI guarantees only tags up to 32767.
 constexpr int tags = 30000;
 
 [[noreturn]] void usage(int code) {
@@ -42,8 +42,8 @@ struct Load {
         return made;
     }
 
-    /// Returns the seconds from the opening of `gate` until all commands are complete. Does not use
-    /// a marker, because its time in PoCL 3.1 grows with the square of the number of commands.
+    /// Sets `gate` and returns the seconds until all commands are complete. Uses no marker, because
+    /// its time in PoCL 3.1 grows with the square of the number of commands.
     [[nodiscard]] double released(cl_event gate) const {
         MPI_Barrier(MPI_COMM_WORLD);
         const double start = now();

@@ -1,10 +1,8 @@
-/// Compares device-to-device messages of cldist between two processes with programs that do without
-/// it.
+/// Compares cldist's messages between the devices of two processes with programs without cldist.
 ///
-/// Measures a ping-pong; the one-way time is half of it. All methods take turns in every round, so
-/// that noise affects them alike. Before each timed loop, the receiving memory gets other data.
-/// After it, both processes compare the memory with a pattern that depends on size, method and
-/// round.
+/// Measures ping-pongs; the one-way time is half of a ping-pong. The methods alternate, so that
+/// noise affects them alike. Before each timed loop, the receiving memory is overwritten. After it,
+/// both processes compare the memory with a pattern that depends on size, method and round.
 #include "bench.hpp"
 
 #include <array>
@@ -30,8 +28,8 @@ HostMemory host_memory(size_t size) {
     return memory;
 }
 
-/// One process's end of the ping-pong. The first process sends `out` and receives `in`. The second
-/// one sends back what it received, so its `out` is `in`.
+/// One process's end of the ping-pong. Rank 0 sends `out` and receives `in`. Rank 1 sends back what
+/// it received, so its `out` is `in`.
 struct End {
     cl_command_queue queue = nullptr;
     int peer = 0;
@@ -156,7 +154,7 @@ struct Options : CommonOptions {
     double budget = 0.01;  ///< seconds per timed loop
     bool exportable = false;
 
-    /// Other programs disturb small messages most, and more rounds of them cost little.
+    /// Small messages get more rounds: other programs disturb them most, and they take little time.
     [[nodiscard]] int rounds_of(size_t size) const {
         return size <= 1u << 20 ? 3 * rounds : rounds;
     }
@@ -171,8 +169,7 @@ uint64_t seed_of(size_t size, size_t method, int round) {
     return (size << 20) + (method << 12) + static_cast<uint64_t>(round) + 1;
 }
 
-/// Reads and writes the memory of a method in chunks: the source if `sending`, else the
-/// destination.
+/// Fills and checks the memory of a method: the source if `sending`, otherwise the destination.
 class Contents {
 public:
     Contents(const End &end, Memory memory, bool sending)
@@ -227,19 +224,19 @@ private:
 
 // ---- Measuring --------------------------------------------------------------------------------
 
-/// Returns how many ping-pongs fill the budget. Both processes get the same number.
+/// Returns the number of ping-pongs that fill the budget, the same in both processes.
 int calibrate(const Method &method, const End &end, int rank, double budget) {
     double seconds = ping_pong(method, end, rank, 1);
     MPI_Bcast(&seconds, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD);
-    // the first one also paged in the memory
+    // The first ping-pong also paged in the memory, so measure again.
     if (seconds < 0.2) seconds = ping_pong(method, end, rank, 2) / 2;
     int count = std::clamp(static_cast<int>(budget / seconds), 1, 5000);
     MPI_Bcast(&count, 1, MPI_INT, 0, MPI_COMM_WORLD);
     return count;
 }
 
-/// Returns the path that the receiver reports for a message of this size, by the first method if
-/// that is cldist's.
+/// Returns the path that the receiver reports for a message of this size. The message is
+/// non-blocking if `first` is the method cldist-event.
 std::string path_taken(const End &end, int rank, const Method &first) {
     const bool non_blocking = first.name == "cldist-event";
     if (rank != 0) {
@@ -257,8 +254,8 @@ std::string path_taken(const End &end, int rank, const Method &first) {
     return path;
 }
 
-/// One size: the seconds of one way, for each method one value per round, or none if the data was
-/// wrong.
+/// The result of one size. `seconds`: one-way time, for each method one value per round; none if
+/// the data was wrong.
 struct Row {
     size_t size = 0;
     std::string path;
@@ -354,8 +351,7 @@ void print_table(const Options &options, const std::vector<Row> &rows, std::stri
     fmt::print("\n");
 }
 
-/// Prints by which factor the library is faster than the other methods: medians of the ratios of
-/// each round.
+/// Prints by which factor cldist is faster than the other methods: the median over the rounds.
 void print_ratios(const Options &options, const std::vector<Row> &rows, Report &report) {
     std::vector<std::pair<size_t, size_t>> pairs;
     for (size_t of = 0; of < options.methods.size(); ++of) {

@@ -1,9 +1,9 @@
-/// Compares rectangular commands for faces of a cube of floats between two processes with programs
-/// that do without them.
+/// Compares rectangular commands with other methods of sending a cube's faces between two
+/// processes.
 ///
-/// Measures a ping-pong; the one-way time is half of it. All methods take turns in every round, so
-/// that noise affects them alike. Before each timed loop, the receiving face gets other data. After
-/// it, both processes compare the face with a pattern that depends on face, method and round.
+/// Measures ping-pongs; the one-way time is half of a ping-pong. The methods alternate, so that
+/// noise affects them alike. Before each timed loop, the receiving face is overwritten. After it,
+/// both processes compare the face with a pattern that depends on face, method and round.
 #include "bench.hpp"
 
 #include <array>
@@ -18,9 +18,9 @@ namespace {
 using namespace bench;
 
 constexpr int tag = 7;
-constexpr double goal = 3;            ///< how many times as fast as row by row it should be
+constexpr double goal = 3;            ///< target: speed in multiples of row by row
 constexpr size_t most_pending = 512;  ///< commands enqueued before a wait
-/// with this many rows per face, methods that go row by row get one round
+/// With this many rows per face, methods with one command per row get only one round.
 constexpr size_t many_rows = 1 << 14;
 
 struct Options {
@@ -46,7 +46,7 @@ struct Face {
     }
 };
 
-/// Returns the face that is `layer` layers above the low end of direction 0 (x) to 2 (z).
+/// Returns layer `layer` of the cube, perpendicular to direction 0 (x), 1 (y) or 2 (z).
 Face face_of(size_t edge, size_t direction, size_t layer) {
     const size_t row = edge * sizeof(cl_float);
     Face face{{0, 0, 0}, {row, edge, edge}, row, row * edge};
@@ -56,8 +56,8 @@ Face face_of(size_t edge, size_t direction, size_t layer) {
     return face;
 }
 
-/// One process's end of the ping-pong. The first process sends `out` and receives `in`. The second
-/// one sends back what it received, so its `out` is `in`.
+/// One process's end of the ping-pong. Rank 0 sends `out` and receives `in`. Rank 1 sends back what
+/// it received, so its `out` is `in`.
 struct End {
     cl_command_queue queue = nullptr;
     int peer = 0;
@@ -101,8 +101,8 @@ void write_rect(const End &end, const Face &face, const void *from) {
           "clEnqueueWriteBufferRect");
 }
 
-/// Runs `enqueue`(offset, event) for each row. Waits after `most_pending` commands, and for the
-/// last one.
+/// Calls `enqueue`(offset, event) for each row. Waits after each `most_pending` rows and at the
+/// end.
 template <typename Enqueue>
 void row_by_row(const Face &face, Enqueue enqueue) {
     for (size_t i = 0; i < face.rows(); ++i) {
@@ -206,19 +206,19 @@ bool face_equals(const End &end, const Face &face, uint64_t seed) {
     return differs == 0;
 }
 
-/// Returns how many ping-pongs fill the budget. Both processes get the same number.
+/// Returns the number of ping-pongs that fill the budget, the same in both processes.
 int calibrate(const Method &method, const End &end, int rank, double budget) {
     if (method.by_rows && end.in.rows() >= many_rows) return 1;
     double seconds = 0;
-    // the first one also pages in the memory
+    // The second one counts, because the first one also pages in the memory.
     for (int i = 0; i < 2; ++i) seconds = ping_pong(method, end, rank, 1);
     int count = std::clamp(static_cast<int>(budget / seconds), 1, 5000);
     MPI_Bcast(&count, 1, MPI_INT, 0, MPI_COMM_WORLD);
     return count;
 }
 
-/// One face: the seconds of one way, for each method one value per round, or none if the data was
-/// wrong.
+/// The result of one face. `seconds`: one-way time, for each method one value per round; none if
+/// the data was wrong.
 struct Row {
     std::string_view face;
     Face in;

@@ -1,8 +1,7 @@
 /// Measures each step of a small message: the driver's calls, the wake-up of threads, and the
-/// library.
+/// library's part. Prints medians and percentiles in microseconds.
 ///
-/// Runs in one process that sends messages to itself, because two processes on one GPU wait for
-/// their turn. Prints medians in microseconds.
+/// One process sends messages to itself, because two processes on a GPU would wait for each other.
 #include "bench.hpp"
 
 #include <sched.h>
@@ -24,7 +23,7 @@ constexpr int tag = 7;
 
 struct Options : CommonOptions {
     int rounds = 200;
-    double idle_ms = 0;  ///< before each round
+    double idle_ms = 0;  ///< pause before each round
 };
 
 [[noreturn]] void usage(int code) {
@@ -172,8 +171,7 @@ struct Bench {
     }
     void settle() const { check(clFinish(queue), "clFinish"); }
 
-    /// Measures the call alone, then the time until its event is complete, by polling and by
-    /// waiting.
+    /// Measures the call alone, and the time until its event is complete, polled and waited for.
     void enqueued(const char *name, const std::function<cl_event()> &enqueue) const {
         measure(options, fmt::format("{}: the call and the flush", name).c_str(), [&] {
             cl_event event = nullptr;
@@ -308,7 +306,7 @@ struct Bench {
         return made;
     }
 
-    /// Returns the start and end of each stage of a transfer, in us after `start`.
+    /// Returns the start and end of each stage of a transfer, in us since `start` (in seconds).
     static std::string stages(cl_event event, double start) {
         const std::array names{"wait", "match", "device", "message", "file"};
         cl_transfer_stage all[8];

@@ -1,5 +1,5 @@
-/* Measures what linking with cldist costs a plain MPI program, with a ping-pong of 8 bytes. It is
- * built as wrap and as wrap-without-cldist, and wrap.py runs both in turn.
+/* Measures how much linking with cldist slows down a plain MPI program: a ping-pong of 8 bytes. It
+ * is built as wrap and as wrap-without-cldist, and wrap.py runs both alternately.
  *
  *   wrap single|multiple    the thread level that the program requests (cldist raises it)
  *
@@ -13,7 +13,7 @@
 
 enum { rounds = 200, messages = 500, tag = 7 };
 
-/* The two functions differ only in the names of the calls. */
+/* Both functions differ only in the names of the MPI calls. */
 #define PING_PONG(name, send, recv)                                                  \
     static double name(int rank) {                                                   \
         unsigned char out[8] = {0};                                                  \
@@ -60,7 +60,7 @@ int main(int argc, char **argv) {
     double pmpi[rounds];
     for (int i = -10; i < rounds; ++i) { /* ten rounds to warm up */
         const int at = i < 0 ? 0 : i;
-        /* The two take turns to go first. */
+        /* Alternately, one or the other is first. */
         if (i % 2 == 0) mpi[at] = by_mpi(rank);
         pmpi[at] = by_pmpi(rank);
         if (i % 2 != 0) mpi[at] = by_mpi(rank);
