@@ -145,8 +145,8 @@ cl_int clDistUnlockHDF5(void);
  * version than the headers of libcldist-hdf5.
  *  @retval CL_INVALID_VALUE `dataset` is not a dataset; `mem_type` is not a datatype, has elements
  * of variable length, or HDF5 cannot convert between it and the dataset's type; `file_space` is
- * neither H5S_ALL nor a dataspace, its rank differs from the dataset's, or its selection is
- * unlimited or exceeds the dataset's extent; `xfer_plist` is neither H5P_DEFAULT nor a dataset
+ * neither H5S_ALL nor a dataspace, its extent differs from the dataset's, or its selection is
+ * unlimited or exceeds the extent; `xfer_plist` is neither H5P_DEFAULT nor a dataset
  * transfer property list; or the command writes a dataset of a file that was opened for reading.
  *  @retval CL_HDF5_ERROR HDF5 fails in another way.
  *  @retval CL_INVALID_VALUE The selected elements in their memory type exceed the buffer.
