@@ -1,5 +1,5 @@
-// Himeno on MPI processes with OpenCL devices, which writes its field to HDF5 while it computes on,
-// and restarts from it.
+// The Himeno benchmark with checkpoints. It writes its field to an HDF5 file while the next
+// iterations run, and can restart from such a file.
 
 #include "field_file.hpp"
 #include "hosts.hpp"
@@ -47,7 +47,7 @@ Options parse(int argc, char **argv) {
                                    {"help", no_argument, nullptr, 'h'},
                                    {nullptr, 0, nullptr, 0}};
     Options options;
-    opterr = 0;  // one message from one rank, below
+    opterr = 0;  // only rank 0 prints the error, see refuse()
     for (int name; (name = getopt_long(argc, argv, "", names, nullptr)) != -1;) {
         switch (name) {
             case 's':
@@ -70,13 +70,13 @@ Options parse(int argc, char **argv) {
     return options;
 }
 
-/// A checkpoint that may still be being written.
+/// A checkpoint whose write may be in flight; no event: no checkpoint.
 struct Write {
     Event event;
     std::string path;
 };
 
-/// Waits for it; says how long it took, and how long the computation had to wait.
+/// Waits for the write. Prints how long it took, and how long the computation waited for it.
 void finish(const Write &write, int rank) {
     if (!write.event) return;
     const double start = MPI_Wtime();
@@ -105,10 +105,9 @@ void run_with_checkpoints(Slab &slab, const Options &options, int begin) {
         run_event_chained(slab, next - now, next - now, now, copied.get());
         now = next;
         if (every == 0 || now % every != 0) break;
-        // One at a time: creating a file is collective, as the write is that may still be going on.
+        // Waits for the previous write, which is collective, like the creation of the next file.
         finish(write, rank);
-        // The field is copied on the device; then its way to the file and the next iterations go on
-        // side by side.
+        // Copies the field on the device. The copy is written while the next iterations run.
         check(clEnqueueCopyBuffer(queue.get(), slab.pressure(now), field.get(), 0, 0,
                                   slab.all().count * slab.face_size(), 0, nullptr, copied.put()),
               "clEnqueueCopyBuffer");
@@ -125,8 +124,8 @@ std::size_t differences(const std::vector<float> &left, const std::vector<float>
     return count;
 }
 
-/// Whether the field after `iterations` is that of a run in one go, and of the sequential
-/// reference. Collective.
+/// Whether the field after `iterations` has the same bits as after a run without restart, and as in
+/// the sequential reference. Collective.
 bool agrees(Slab &slab, const Grid &grid, int iterations) {
     const double gosa = slab.gosa();
     const std::vector<float> field = slab.gather(iterations);

@@ -9,13 +9,14 @@ void check_hdf5(herr_t result, const char *what) {
     if (result < 0) throw std::runtime_error(fmt::format("{}: HDF5 says no", what));
 }
 
-/// The command is in flight, and uses HDF5, before the last id is released here.
+/// Holds HDF5's lock. enqueue_write() releases ids while its command may already use HDF5.
 struct Locked {
     Locked() { clDistLockHDF5(); }
     ~Locked() { clDistUnlockHDF5(); }
 };
 
-/// How all processes open the file together. A serial HDF5 library is enough for one process.
+/// The file access list with which all processes open the file together. A serial HDF5 library is
+/// enough for one process.
 Id file_access(const Slab &slab) {
     Id list(H5Pcreate(H5P_FILE_ACCESS), "a file access list");
 #ifdef H5_HAVE_PARALLEL
@@ -26,7 +27,7 @@ Id file_access(const Slab &slab) {
     return list;
 }
 
-/// All processes take part in each transfer.
+/// The transfer list for collective transfers.
 Id collective() {
     Id list(H5Pcreate(H5P_DATASET_XFER), "a transfer list");
 #ifdef H5_HAVE_PARALLEL
@@ -80,8 +81,8 @@ int read(const Slab &slab, const Grid &grid, const Queue &queue, const std::stri
     int iteration;
     check_hdf5(H5Aread(attribute, H5T_NATIVE_INT, &iteration), "reading the attribute");
 
-    // The surface never changes, but is read from both buffers. A grid of another size is refused
-    // here.
+    // Kernels read the surface, which never changes, from both buffers, so both get the data. If
+    // the file has another grid size, this call fails.
     const cl_mem pressure = slab.pressure(iteration);
     check(clEnqueueWriteBufferFromHDF5Dataset(queue.get(), pressure, CL_FALSE, 0, dataset,
                                               H5T_NATIVE_FLOAT, space, list, 0, nullptr, nullptr),

@@ -30,14 +30,14 @@ private:
     hid_t id_;
 };
 
-/// Writes the pressure after `iteration` iterations, which `field` (the planes Slab::all()) holds
-/// once `after` has ended, to a new file; returns the command's event. Collective. While it is in
-/// flight there must be no other call to HDF5.
+/// Enqueues a write of the pressure after `iteration` iterations to a new file. `field` contains
+/// the planes Slab::all() when `after` is complete. Returns the command's event. Collective. While
+/// the command is in flight, HDF5 calls need clDistLockHDF5().
 Event enqueue_write(const Slab &slab, const Grid &grid, int iteration, const Queue &queue,
                     const Buffer &field, const Event &after, const std::string &path);
 
-/// Reads a file that any number of processes wrote into both pressure buffers; returns the
-/// iteration. Collective.
+/// Reads a file into both pressure buffers. Returns its iteration. Collective; the number of
+/// processes may differ from that of the writer.
 int read(const Slab &slab, const Grid &grid, const Queue &queue, const std::string &path);
 
 }  // namespace checkpoint

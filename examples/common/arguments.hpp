@@ -8,7 +8,7 @@
 
 namespace examples {
 
-/// For what is wrong with the command line: found by all processes alike, so one of them says it.
+/// Reports an error in the command line. All processes find the same error, so only one prints it.
 [[noreturn]] inline void refuse(const std::string &problem) {
     throw std::invalid_argument(problem);
 }

@@ -32,7 +32,7 @@ public:
     T get() const { return object_; }
     explicit operator bool() const { return object_; }
 
-    /// For the output argument of an enqueue: gives up the old object and takes the new one.
+    /// For the output argument of an OpenCL call: releases the object and owns the new one.
     T *put() {
         *this = Handle();
         return &object_;
@@ -49,7 +49,7 @@ using Kernel = Handle<cl_kernel, clReleaseKernel>;
 using Buffer = Handle<cl_mem, clReleaseMemObject>;
 using Event = Handle<cl_event, clReleaseEvent>;
 
-/// The events of a wait list; events not yet made are left out.
+/// The events of a wait list. Null events are left out.
 class WaitList {
 public:
     WaitList(std::initializer_list<cl_event> events) {

@@ -10,22 +10,21 @@
 
 namespace examples {
 
-/// An OpenCL device, as a process of an MPI job picks it: the ranks of one host share its devices
-/// evenly.
+/// The OpenCL device of a process.
 struct Device {
     cl_device_id id;
     bool is_gpu;
     std::string name;
 
-    /// GPUs if there are any, else CPUs; `index` counts them over all platforms, -1 picks by the
-    /// rank on this host.
+    /// Selects a GPU, or a CPU if there is no GPU. `index` counts these devices over all platforms.
+    /// With -1, the ranks of `comm` on this host share them evenly; the call is then collective.
     static Device choose(int index, MPI_Comm comm);
 };
 
 Context make_context(const Device &device);
 /// An in-order queue with profiling.
 Queue make_queue(const Context &context, const Device &device);
-/// The only kernel of a program.
+/// Builds a program and returns its kernel `name`.
 Kernel build_kernel(const Context &context, const Device &device, const char *source,
                     const std::string &options, const char *name);
 Buffer make_buffer(const Context &context, std::size_t bytes,

@@ -16,8 +16,8 @@ inline void write_text(const std::string &path, const std::string &text) {
         throw std::runtime_error("cannot write " + path);
 }
 
-/// The main of an MPI program: `body` gives its exit status, knowing the rank. A refusal is said
-/// once and ends with 2; any other error ends the job.
+/// The main function of an MPI program. `body` gets the rank and returns the exit status. After
+/// refuse(), rank 0 prints the error and the exit status is 2. Any other exception ends the job.
 template <typename Body>
 int run_program(const char *name, int argc, char **argv, Body &&body) {
     MPI_Init(&argc, &argv);
@@ -26,7 +26,7 @@ int run_program(const char *name, int argc, char **argv, Body &&body) {
     try {
         status = body(rank);
     } catch (const std::invalid_argument &refusal) {
-        // The same on all ranks.
+        // All ranks throw this, so only rank 0 prints it.
         if (rank == 0) fmt::print(stderr, "{}: {}\n", name, refusal.what());
         status = 2;
     } catch (const std::exception &error) {

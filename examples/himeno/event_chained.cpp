@@ -9,9 +9,9 @@ namespace himeno {
 // commands: the exchange of one half runs during the kernel of the other. The host neither calls
 // MPI nor copies data.
 //
-// An exchange is enqueued after the kernel that hides it. Both become ready at the same moment. On
-// a device that copies with the cores it computes on, the exchange must come first, and PoCL starts
-// with the command that was enqueued last.
+// An exchange is enqueued after the kernel during which it runs. Both become ready at the same
+// time. On a device that copies with its compute cores, the exchange must start first, and PoCL
+// starts the command that was enqueued last.
 void run_event_chained(Slab &slab, int iterations, int iterations_per_wait, int begin,
                        cl_event after) {
     const Half first = slab.first(), second = slab.second();
@@ -25,8 +25,8 @@ void run_event_chained(Slab &slab, int iterations, int iterations_per_wait, int 
                                       face.neighbour, Slab::tag, pressure, face.halo, face.size,
                                       face.neighbour, Slab::tag, slab.comm(), 0, nullptr, nullptr),
               "clEnqueueSendrecvBuffer");
-        // Not after the kernels: NVIDIA's driver (580) then overlaps nothing while the queue
-        // contains an exchange.
+        // No flush after the kernels: with one, NVIDIA's driver (580) overlaps nothing while the
+        // queue contains an exchange.
         check(clFlush(queue.get()), "clFlush");
     };
 
@@ -37,8 +37,8 @@ void run_event_chained(Slab &slab, int iterations, int iterations_per_wait, int 
         second_done = slab.enqueue_jacobi(second_queue.get(), second.part, n, {first_done.get()});
         exchange(first_queue, first.face, n);
 
-        // Waiting for the first half only: the second keeps the device busy until the host has
-        // enqueued more.
+        // Waits only for the first half. The second half keeps the device busy until the host has
+        // enqueued more commands.
         if ((n + 1 - begin) % iterations_per_wait == 0) wait(first_done);
     }
     exchange(second_queue, second.face, end - 1);

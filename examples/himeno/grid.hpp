@@ -6,7 +6,7 @@
 
 namespace himeno {
 
-/// Himeno's problem: imax x jmax x kmax points, k fastest. Points on the surface never change.
+/// A problem size of Himeno: imax x jmax x kmax points, k fastest. The surface never changes.
 struct Grid {
     std::string_view name;
     int imax, jmax, kmax;
@@ -14,10 +14,10 @@ struct Grid {
     std::size_t plane() const { return std::size_t(jmax) * kmax; }
     std::size_t points() const { return imax * plane(); }
 
-    /// The benchmark's own count: 34 operations on each inner point.
+    /// The benchmark counts 34 operations per inner point.
     double flop_per_iteration() const { return 34.0 * (imax - 2) * (jmax - 2) * (kmax - 2); }
 
-    /// Every point of plane i starts with this pressure.
+    /// The initial pressure of all points of plane i.
     float initial_pressure(int i) const { return float(i * i) / float((imax - 1) * (imax - 1)); }
 };
 
@@ -33,7 +33,7 @@ inline std::optional<Grid> find_grid(std::string_view name) {
     return std::nullopt;
 }
 
-/// The coefficients, the same at every point.
+/// The coefficients, equal at all points.
 inline constexpr float a_values[] = {1.0f, 1.0f, 1.0f, 1.0f / 6.0f};
 inline constexpr float b_values[] = {0.0f, 0.0f, 0.0f};
 inline constexpr float c_values[] = {1.0f, 1.0f, 1.0f};

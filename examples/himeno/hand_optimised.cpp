@@ -3,8 +3,7 @@
 namespace himeno {
 namespace {
 
-/// One half of the slab, its in-order queue, and the exchange of its face through page-locked
-/// memory.
+/// One half of the slab with its in-order queue. Exchanges its face through page-locked memory.
 class HalfByHand {
 public:
     HalfByHand(Slab &slab, const Half &half, int first_pinned_face)
@@ -14,7 +13,7 @@ public:
           edge_(slab.pinned_face(first_pinned_face)),
           halo_(slab.pinned_face(first_pinned_face + 1)) {}
 
-    /// Enqueues the kernel and, behind it, the read of the plane that the neighbour waits for.
+    /// Enqueues the kernel, then the read of the plane that the neighbour needs.
     void compute(int iteration) {
         slab_.enqueue_jacobi(queue_.get(), half_.part, iteration, {});
         if (!alone())
@@ -24,8 +23,8 @@ public:
         check(clFlush(queue_.get()), "clFlush");
     }
 
-    /// Exchanges the planes and enqueues the write of the one received; the next kernel follows it
-    /// in the queue. After finish(), so that the edge has been read, and the halo before written.
+    /// Exchanges planes with the neighbour and enqueues the write of the received one before the
+    /// next kernel. Call finish() first, so that the edge is read and the previous halo is written.
     void exchange(int iteration) {
         if (alone()) return;
         const int size = int(half_.face.size), neighbour = half_.face.neighbour;

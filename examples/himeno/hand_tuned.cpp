@@ -4,7 +4,7 @@ namespace himeno {
 namespace {
 
 /// One half of the slab, its in-order queue, and the exchange of its face through page-locked
-/// memory, by persistent requests.
+/// memory with persistent requests.
 class TunedHalf {
 public:
     TunedHalf(Slab &slab, const Half &half, int first_pinned_face)
@@ -25,9 +25,9 @@ public:
     }
     TunedHalf(const TunedHalf &) = delete;
 
-    /// Enqueues the kernel, once `turn` is complete, and the read of the plane that the neighbour
-    /// waits for. The receive is posted long before its message, into the one of two buffers from
-    /// which no write can be in flight.
+    /// Enqueues the kernel, which waits for `turn`, and the read of the plane that the neighbour
+    /// needs. Posts the receive early, into the one of two buffers from which no write to the
+    /// device can be in flight.
     void compute(int iteration, const Event &turn) {
         kernel_ = slab_.enqueue_jacobi(queue_.get(), part_, iteration, {turn.get()});
         if (!alone()) {
@@ -39,8 +39,7 @@ public:
         check(clFlush(queue_.get()), "clFlush");
     }
 
-    /// Exchanges the planes and enqueues the write of the one received; the next kernel follows it
-    /// in the queue.
+    /// Exchanges planes with the neighbour and enqueues the write of the received plane.
     void exchange(int iteration) {
         if (alone()) return;
         wait(read_);
@@ -54,8 +53,8 @@ public:
         MPI_Wait(&send_, MPI_STATUS_IGNORE);
     }
 
-    /// When the other half's kernel may run. A device that copies with the cores it computes on
-    /// must have read the edge before, or the exchange would have to wait for that kernel.
+    /// The event after which the other half's kernel may run. A device that copies with its compute
+    /// cores must read the edge first; otherwise the exchange would wait for that kernel.
     const Event &turn() const { return alone() || slab_.copies_beside_kernels() ? kernel_ : read_; }
 
     void finish() { check(clFinish(queue_.get()), "clFinish"); }

@@ -1,5 +1,4 @@
-// The Himeno benchmark on MPI processes with OpenCL devices, as five host programs around one
-// kernel.
+// The Himeno benchmark on MPI processes with OpenCL devices: five host programs with one kernel.
 
 #include "hosts.hpp"
 #include "reference.hpp"
@@ -43,8 +42,8 @@ struct Options {
 };
 
 struct Run {
-    double seconds;    ///< of the slowest rank
-    double computing;  ///< the time in which kernels ran, mean of all ranks
+    double seconds;    ///< duration on the slowest rank
+    double computing;  ///< seconds during which kernels ran, mean of all ranks
     double gosa;
     double exposed() const { return seconds - computing; }
 };
@@ -135,7 +134,7 @@ Run measure(const Variant &variant, Slab &slab, int iterations) {
     return run;
 }
 
-/// Whether the last run gave what the reference has; what differs is printed. Rank 0 only.
+/// Whether the last run's results equal the reference. Prints differences. Only for rank 0.
 bool agrees(const Variant &variant, const std::vector<float> &pressure,
             const Reference &reference) {
     const double gosa = variant.runs.back().gosa;
@@ -228,7 +227,7 @@ bool run(const Options &options, std::vector<Variant> variants) {
     }
 
     for (const Variant &variant : variants)
-        // Compiles the kernel, connects MPI.
+        // Warms up: compiles the kernel and connects the processes.
         measure(variant, slab, std::min(options.iterations, 3));
     for (int round = 0; round < options.rounds; ++round)
         for (std::size_t turn = 0; turn < variants.size(); ++turn) {

@@ -4,8 +4,7 @@
 
 namespace himeno {
 
-// Compiled without contraction of multiply and add, as the kernel is, so that the fields can be
-// compared bit by bit.
+// Compiled without fused multiply-add, like the kernel, so that the fields have the same bits.
 Reference run_reference(const Grid &grid, int iterations) {
     const std::size_t row = grid.kmax, plane = grid.plane(), points = grid.points();
     std::vector<float> a[4], b[3], c[3];
@@ -39,7 +38,7 @@ Reference run_reference(const Grid &grid, int iterations) {
                     gosa += double(ss) * ss;
                     wrk2[at] = p[at] + omega * ss;
                 }
-        p.swap(wrk2);  // instead of a copy: the surface is the same in both
+        p.swap(wrk2);  // replaces a copy, because the surface is equal in both
     }
     return {std::move(p), gosa};
 }

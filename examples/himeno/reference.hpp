@@ -11,8 +11,7 @@ struct Reference {
     double gosa;  ///< of the last iteration
 };
 
-/// The benchmark as plain sequential loops, without OpenCL and MPI: what all host programs must
-/// reproduce.
+/// Runs the benchmark as sequential loops. All host programs must reproduce its results.
 Reference run_reference(const Grid &grid, int iterations);
 
 }  // namespace himeno

@@ -104,8 +104,8 @@ double Slab::computing() const {
 }
 
 double Slab::gosa() const {
-    // Each plane's sum is made on one rank, in one order, and the planes are added in one order:
-    // the number does not depend on the decomposition.
+    // Each plane is summed on one rank, and the planes are added in order. Therefore the result
+    // does not depend on the number of processes.
     const std::size_t per_plane = groups_per_plane();
     std::vector<float> partial(planes_ * per_plane);
     check(clEnqueueReadBuffer(setup_.get(), partial_.get(), CL_TRUE, 0,

@@ -19,9 +19,9 @@ struct Part {
     const char *name;
 };
 
-/// Where a half of the slab meets the neighbour's: this process sends its `edge` plane and receives
-/// into `halo`. Offsets and size are in bytes. At the ends of the grid the neighbour is
-/// MPI_PROC_NULL.
+/// The border between a half of the slab and the neighbour's slab. This process sends its plane at
+/// `edge` and receives the neighbour's plane at `halo`. Offsets and size are in bytes. At the ends
+/// of the grid, the neighbour is MPI_PROC_NULL.
 struct Face {
     int neighbour;
     std::size_t edge, halo, size;
@@ -32,19 +32,17 @@ struct Half {
     Face face;
 };
 
-/// Planes of the slab, from `first` on, and where they are in the grid.
+/// `count` planes of the slab from `first` on. In the grid they begin at plane `in_grid`.
 struct Planes {
     int first, count, in_grid;
 };
 
-/// The planes of the grid that this process computes, with one halo plane on either side, on its
-/// device.
+/// The planes of the grid that this process computes on its device, between two halo planes.
 ///
 ///        rank - 1  |  lower half  |  upper half  |  rank + 1          i grows to the right
 ///                halo                          halo
 ///
-/// Iteration n reads pressure(n) and writes pressure(n + 1); there are only two buffers, used in
-/// turns.
+/// Iteration n reads pressure(n) and writes pressure(n + 1), which are two alternating buffers.
 class Slab {
 public:
     static constexpr int tag = 0;
@@ -60,10 +58,10 @@ public:
     MPI_Comm comm() const { return comm_; }
     /// Bytes of a plane.
     std::size_t face_size() const { return grid_.plane() * sizeof(float); }
-    /// All planes here, halos included.
+    /// All planes of the slab, including halos.
     Planes all() const { return {0, planes_ + 2, begin_ - 1}; }
-    /// The planes that are this process's alone: those it computes and, at the ends, the grid's
-    /// first or last one.
+    /// The planes that this process contributes to the grid: the computed ones and, at the ends,
+    /// the grid's first or last plane.
     Planes own() const {
         const int first = rank_ == 0 ? 0 : 1;
         return {first, planes_ + (rank_ == 0) + (rank_ == ranks_ - 1), begin_ - 1 + first};
@@ -75,33 +73,32 @@ public:
                 face(upper_neighbour_, planes_, planes_ + 1)};
     }
 
-    /// The half that this process computes first, and the other. Neighbours begin with the halves
-    /// in which they meet, or end with them: so both sides have a face ready at the same time, and
-    /// half an iteration to exchange it.
+    /// The half that this process computes first, and the other half. Two adjacent halves of
+    /// neighbours are both first or both second, so that both faces are ready at the same time, and
+    /// half an iteration remains to exchange them.
     Half first() const { return lower_first_ ? lower() : upper(); }
     Half second() const { return lower_first_ ? upper() : lower(); }
 
     Queue make_queue() const { return examples::make_queue(context_, device_); }
-    /// Space for all().
+    /// Creates a buffer for the planes all().
     Buffer make_field() const { return make_buffer((planes_ + 2) * grid_.plane()); }
-    /// Page-locked host memory for a face; there are `pinned_faces` of them.
+    /// Page-locked host memory for a face. `index` is below `pinned_faces`.
     std::byte *pinned_face(int index) const { return pinned_.data() + index * face_size(); }
-    /// Whether the device copies with a separate unit, so that copies can run beside a kernel.
+    /// Whether the device has a copy engine, so that copies can run during a kernel.
     bool copies_beside_kernels() const { return device_.is_gpu; }
     cl_mem pressure(int iteration) const { return pressure_[iteration % 2].get(); }
 
-    /// Enqueues the kernel over `part` for one iteration; the event is shown in the trace and
-    /// counted in computing().
+    /// Enqueues the kernel over `part` for one iteration. Adds it to the trace and to computing().
     Event enqueue_jacobi(cl_command_queue queue, const Part &part, int iteration,
                          const WaitList &after);
 
-    /// Back to the initial pressure.
+    /// Sets the initial pressure.
     void reset();
     /// Seconds during which at least one kernel ran, since the last reset.
     double computing() const;
-    /// gosa of the last iteration, the same number on every rank. Collective.
+    /// gosa (the sum of squared residuals) of the last iteration, equal on all ranks. Collective.
     double gosa() const;
-    /// The whole grid's pressure, on rank 0; empty elsewhere. Collective.
+    /// The whole grid's pressure on rank 0; empty on other ranks. Collective.
     std::vector<float> gather(int iteration) const;
 
 private:
@@ -119,10 +116,10 @@ private:
     Grid grid_;
     MPI_Comm comm_;
     int rank_, ranks_;
-    int begin_, planes_;  ///< the grid's plane that is plane 1 here, and how many are computed here
+    int begin_, planes_;  ///< the first computed plane of the grid, and the number of them
     int lower_neighbour_, upper_neighbour_;
     bool lower_first_;
-    std::size_t group_;  ///< work-items of a work-group, all along k
+    std::size_t group_;  ///< work-group size, along k
 
     Device device_;
     Context context_;
