@@ -54,8 +54,8 @@ std::vector<float> Aerosol::initial() const {
     return concentrations;
 }
 
-// Compiled without contraction, and divisions and roots are exact to the last bit: the matrix is
-// the same on every host of one kind, whatever the compiler makes of the loops.
+// Compiled without fused multiply-add. Divisions and roots are correctly rounded. Therefore the
+// matrix has the same bits on equal hosts, however the compiler vectorises the loops.
 void Aerosol::collisions(int step, float *matrix, const std::function<void()> &meanwhile) const {
     const Gas gas(temperature(step));
     const float free_molecular = float(gas.free_molecular), continuum = float(gas.continuum);

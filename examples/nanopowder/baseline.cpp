@@ -12,12 +12,12 @@ void lead(Powder &powder, int steps) {
     };
 
     const auto compute_and_send = [&](int step) {
-        // Messages move only while somebody is in MPI.
+        // Messages progress only during MPI calls.
         powder.compute_matrix(step, [&] {
             int all_done;
             MPI_Testall(int(sends.size()), sends.data(), &all_done, MPI_STATUSES_IGNORE);
         });
-        wait_for_sends();  // one matrix at a time: two on their way would share the link
+        wait_for_sends();  // one matrix at a time: two messages would share the link
         for (int rank = 1; rank < powder.ranks(); ++rank)
             MPI_Isend(powder.host_matrix(step), size, MPI_BYTE, rank, Powder::tag, powder.comm(),
                       &sends[rank - 1]);
@@ -50,7 +50,7 @@ void follow(Powder &powder, int steps) {
         MPI_Wait(&receives[step % 2], MPI_STATUS_IGNORE);
         powder.enqueue_step(step, powder.write_matrix(copies, step));
         powder.gather();
-        receive(step + 2);  // the kernel is done, so the write from this host memory is
+        receive(step + 2);  // gather() has waited for the write from this memory
     }
     powder.finish();
 }

@@ -6,9 +6,9 @@
 
 namespace nanopowder {
 
-/// The host programs. Each computes `steps` steps and returns when nothing is in flight any more.
-/// In both, rank 0 computes the matrix of the next step while the devices work on this one, and
-/// every receive is posted a step ahead.
+// The host programs. Each computes `steps` steps and returns when all work is complete. In both,
+// rank 0 computes the matrix of the next step while the devices compute the current step, and every
+// receive is posted one step ahead.
 
 /// MPI_Isend, MPI_Irecv into page-locked memory, clEnqueueWriteBuffer.
 void run_baseline(Powder &powder, int steps);

@@ -3,8 +3,7 @@
 namespace nanopowder {
 namespace {
 
-// MPI_CL_MEM says that the peer sends from or receives into a device's buffer. The message moves
-// while this thread computes.
+// MPI_CL_MEM: the peer receives into a device buffer. Messages progress while this thread computes.
 void lead(Powder &powder, int steps) {
     const Queue copies = powder.make_queue();
     const int size = int(powder.matrix_size());
@@ -31,9 +30,9 @@ void lead(Powder &powder, int steps) {
     powder.finish();
 }
 
-// The matrix goes into the device's buffer when the last kernel that used the buffer is complete.
-// The next kernel waits for the matrix. The host does nothing for either. Each buffer has a
-// separate queue, so that a receive can be posted while the previous message is on its way.
+// A receive into a buffer waits for the last kernel that used the buffer, and the next kernel waits
+// for the receive, both without the host. Each buffer has a separate queue, so that a receive can
+// be posted while the previous message is in flight.
 void follow(Powder &powder, int steps) {
     const Queue messages[2] = {powder.make_queue(), powder.make_queue()};
     Event received[2];

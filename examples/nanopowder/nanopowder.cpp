@@ -48,12 +48,12 @@ struct Options {
 };
 
 struct Run {
-    double seconds;     ///< of the slowest rank
-    double kernels;     ///< during which they ran, mean of all ranks
-    double matrices;    ///< during which rank 0 computed them
+    double seconds;     ///< duration on the slowest rank
+    double kernels;     ///< seconds during which kernels ran, mean of all ranks
+    double matrices;    ///< seconds in which rank 0 computed matrices
     double mass_error;  ///< relative
     std::vector<float> concentrations;
-    /// With nothing to move, a step would take what the longer of the two takes.
+    /// The cost of the transfers: without them, a run would take the longer of the two times.
     double exposed() const { return seconds - std::max(kernels, matrices); }
 };
 
@@ -88,7 +88,7 @@ Options parse(int argc, char **argv) {
                                    {"help", no_argument, nullptr, 'h'},
                                    {nullptr, 0, nullptr, 0}};
     Options options;
-    opterr = 0;  // one message from one rank, below
+    opterr = 0;  // only rank 0 prints the error, see refuse()
     for (int name; (name = getopt_long(argc, argv, "", names, nullptr)) != -1;) {
         switch (name) {
             case 'b': options.bins = number(optarg, 16); break;
@@ -130,7 +130,7 @@ Run measure(const Version &version, Powder &powder, const Aerosol &aerosol, int 
     Run run{};
     run.seconds = MPI_Wtime() - start;
     run.kernels = powder.computing() / powder.ranks();
-    run.matrices = powder.computing_matrices();  // 0 where none is computed
+    run.matrices = powder.computing_matrices();  // 0 on ranks other than 0
     MPI_Allreduce(MPI_IN_PLACE, &run.seconds, 1, MPI_DOUBLE, MPI_MAX, powder.comm());
     MPI_Allreduce(MPI_IN_PLACE, &run.kernels, 1, MPI_DOUBLE, MPI_SUM, powder.comm());
     MPI_Allreduce(MPI_IN_PLACE, &run.matrices, 1, MPI_DOUBLE, MPI_SUM, powder.comm());
@@ -140,7 +140,7 @@ Run measure(const Version &version, Powder &powder, const Aerosol &aerosol, int 
     return run;
 }
 
-/// FNV-1a of the bits.
+/// A hash of the bits, like FNV-1a with 32-bit words in place of bytes.
 std::uint64_t fingerprint(const std::vector<float> &values) {
     std::uint64_t hash = 0xcbf29ce484222325;
     for (const float value : values)
@@ -148,7 +148,7 @@ std::uint64_t fingerprint(const std::vector<float> &values) {
     return hash;
 }
 
-/// Whether a run gave the bits of `expected`.
+/// Whether a run's results have the same bits as `expected`.
 bool same(const Version &version, const Run &run, const std::vector<float> &expected) {
     std::size_t different = 0;
     for (std::size_t i = 0; i < expected.size(); ++i)
@@ -160,7 +160,7 @@ bool same(const Version &version, const Run &run, const std::vector<float> &expe
     return different == 0;
 }
 
-/// Whether the results are near the reference's.
+/// Whether the concentrations are close to the reference.
 bool agrees(const std::vector<float> &concentrations, const Aerosol &aerosol, int steps) {
     const std::vector<double> reference = run_reference(aerosol, steps);
     double error = 0.0;
@@ -168,14 +168,14 @@ bool agrees(const std::vector<float> &concentrations, const Aerosol &aerosol, in
     for (std::size_t i = 1; i < reference.size(); ++i) {
         const double difference = std::abs(concentrations[i] - reference[i]) / reference[i];
         error = std::max(error, difference);
-        all_near &= difference <= reference_tolerance;  // not so if it is NaN
+        all_near &= difference <= reference_tolerance;  // false for NaN
     }
     fmt::print("largest difference to the reference: {:.1e}, allowed: {:.0e}\n", error,
                reference_tolerance);
     return all_near;
 }
 
-/// What came of the powder.
+/// Prints how the particles have changed.
 void describe(const std::vector<float> &before, const std::vector<float> &after) {
     const auto particles = [](const std::vector<float> &sizes) {
         return std::accumulate(sizes.begin(), sizes.end(), 0.0);
@@ -187,7 +187,7 @@ void describe(const std::vector<float> &before, const std::vector<float> &after)
         mass(before) / particles(before));
 }
 
-/// Rank 0 only.
+/// Checks the results of all runs. Only for rank 0.
 bool all_correct(const std::vector<Version> &versions, const Options &options,
                  const Aerosol &aerosol) {
     bool correct = true;
@@ -267,7 +267,7 @@ bool run(const Options &options, std::vector<Version> versions) {
     }
 
     for (const Version &version : versions)
-        // Compiles the kernel, connects MPI.
+        // Warms up: compiles the kernel and connects the processes.
         measure(version, powder, aerosol, std::min(options.steps, 2));
     for (int round = 0; round < options.rounds; ++round)
         for (std::size_t turn = 0; turn < versions.size(); ++turn) {

@@ -9,7 +9,7 @@
 namespace nanopowder {
 namespace {
 
-constexpr int slices = 32;  // work-items of a work-group
+constexpr int slices = 32;  // work-group size
 
 }  // namespace
 
@@ -85,8 +85,8 @@ void Powder::gather() {
     const int count = int(part());
     MPI_Allgather(host_part_.data(), count, MPI_FLOAT, host_parts_.data(), count, MPI_FLOAT, comm_);
     sort(host_parts_.floats(), host_now_.floats() + Aerosol::block);
-    // The next step's read comes after this write in the queue: until then the host memory is left
-    // alone.
+    // The host memory stays unchanged until the write is complete: the next gather() first waits
+    // for a read that follows the write in the queue.
     check(clEnqueueWriteBuffer(queue_.get(), now_.get(), CL_FALSE, 0,
                                (Aerosol::block + aerosol_.bins) * sizeof(float), host_now_.data(),
                                0, nullptr, nullptr),
@@ -132,8 +132,7 @@ std::vector<float> Powder::concentrations() const {
 }
 
 double Powder::outgrown() const {
-    // Added up in the order of the bins, wherever they were computed: the number does not depend on
-    // the decomposition.
+    // Adds in the order of the bins, so that the result does not depend on the number of processes.
     std::vector<float> mine(part()), shares(part() * ranks_), all(aerosol_.bins);
     check(clEnqueueReadBuffer(queue_.get(), outgrown_.get(), CL_TRUE, 0,
                               mine.size() * sizeof(float), mine.data(), 0, nullptr, nullptr),

@@ -14,18 +14,17 @@ namespace nanopowder {
 
 using namespace examples;
 
-/// The part of the bins that this process computes, on its device: every n-th block of 8 bins, with
-/// n processes.
+/// The bins that this process computes on its device: with n processes, every n-th block of 8 bins.
 ///
-/// A step needs the matrix of its temperature, which is computed on rank 0, on every device. Two
-/// matrices take turns, on the device and in page-locked host memory, so that one can be on its way
-/// while the other is used. A step also needs the concentrations of all bins, which are gathered
-/// after the step before.
+/// In each step, every device needs the matrix for the step's temperature, which rank 0 computes.
+/// Two matrices alternate, on the device and in page-locked host memory, so that one can be
+/// transferred while the other is used. A step also needs the concentrations of all bins, which
+/// gather() has collected after the previous step.
 class Powder {
 public:
     static constexpr int tag = 0;
 
-    /// Each process needs a block.
+    /// Each process needs at least one block.
     static int max_processes(const Aerosol &aerosol) { return aerosol.bins / Aerosol::block; }
 
     /// Collective.
@@ -42,37 +41,37 @@ public:
     cl_mem matrix(int step) const { return matrix_[step % 2].get(); }
     std::byte *host_matrix(int step) const { return host_matrix_[step % 2].data(); }
 
-    /// Computes the matrix of a step into its host memory, on the calling thread. Calls `meanwhile`
-    /// now and then, and does not count its time.
+    /// Computes the matrix of a step in host_matrix(step). Calls `meanwhile` regularly, without
+    /// counting its time in computing_matrices().
     void compute_matrix(int step, const std::function<void()> &meanwhile = {});
     /// Enqueues the write of a step's matrix from host memory to the device.
     Event write_matrix(const Queue &queue, int step) const;
 
-    /// Enqueues the kernel of a step, once `matrix_there` is complete, and the read of its result.
+    /// Enqueues the kernel of a step, which waits for `matrix_there`, and the read of its result.
     Event enqueue_step(int step, const Event &matrix_there);
     /// Waits for the step's result, exchanges it with the other processes, and enqueues the write
     /// of all concentrations for the next step. Collective.
     void gather();
-    /// Waits for all that was enqueued here.
+    /// Waits for the commands of enqueue_step() and gather().
     void finish() const { check(clFinish(queue_.get()), "clFinish"); }
 
-    /// Back to the start.
+    /// Sets the initial concentrations.
     void reset();
     /// Seconds in which kernels ran and in which the host computed matrices, since the last reset.
     double computing() const;
     double computing_matrices() const { return matrix_seconds_; }
-    /// Of all bins, the same on every rank.
+    /// The concentrations of all bins, equal on all ranks.
     std::vector<float> concentrations() const;
-    /// Mass of the particles that left the range of the bins. Collective.
+    /// The mass of the particles that have become too large for the bins. Collective.
     double outgrown() const;
 
 private:
     int blocks_of(int rank) const {
         return (aerosol_.bins / Aerosol::block - rank + ranks_ - 1) / ranks_;
     }
-    /// Bins, of the largest share.
+    /// The number of bins in the largest share, that of rank 0.
     std::size_t part() const { return std::size_t(blocks_of(0)) * Aerosol::block; }
-    /// From the shares of all ranks, one after another, to the order of the bins.
+    /// Copies the consecutive shares of all ranks to `bins`, in the order of the bins.
     void sort(const float *shares, float *bins) const;
 
     Aerosol aerosol_;

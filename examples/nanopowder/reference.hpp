@@ -4,8 +4,8 @@
 
 namespace nanopowder {
 
-/// Smoluchowski's equation as plain loops in double precision, without OpenCL, MPI and the matrix:
-/// what all host programs must come close to.
+/// Solves Smoluchowski's equation with loops in double precision, without OpenCL, MPI and the
+/// matrix. The results of all host programs must be close to these.
 std::vector<double> run_reference(const Aerosol &aerosol, int steps);
 
 }  // namespace nanopowder

@@ -7,7 +7,7 @@
 namespace smith_waterman {
 namespace {
 
-/// Adds what a complete transfer took.
+/// Adds the times of a complete transfer's stages.
 void add(Times &sum, const Event &transfer) {
     std::array<cl_transfer_stage, 8> stages;
     std::size_t size;
@@ -23,10 +23,10 @@ void add(Times &sum, const Event &transfer) {
 
 }  // namespace
 
-// One in-order queue reads the file, chunk after chunk, another computes. A chunk is computed once
-// it has been read, and read once its buffer's last chunk has been computed. The host enqueues all
-// of that, and waits at the end; of many chunks, it also waits now and then for some that were
-// enqueued long ago.
+// One in-order queue reads the file chunk by chunk, another one computes. A kernel waits for the
+// read of its chunk. A read waits for the kernel of the last chunk in its buffer. The host enqueues
+// everything and waits at the end. With many chunks, it also waits from time to time for kernels
+// that were enqueued long before.
 Times run_event_chained(Search &search, std::FILE *file) {
     const Queue files = search.make_queue(), kernels = search.make_queue();
     const std::size_t chunks = search.chunks().size();

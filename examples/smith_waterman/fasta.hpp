@@ -29,7 +29,7 @@ public:
     ~FastaWriter();
 
     void write(const Protein &protein);
-    /// Call this at the end: it throws if a write failed.
+    /// Must be called at the end. Throws if a write failed.
     void close();
 
 private:

@@ -13,7 +13,7 @@ double median_of(std::vector<double> values) {
     return values.size() % 2 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
 }
 
-/// The series that the others of its block size are compared with.
+/// The baseline of a block size: the series of the host program "serial"; null if there is none.
 const Series *serial_of(const std::vector<Series> &all, std::size_t block) {
     const auto found = std::find_if(all.begin(), all.end(), [&](const Series &series) {
         return series.block == block && series.host == "serial";

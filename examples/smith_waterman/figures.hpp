@@ -15,7 +15,7 @@ struct Host {
     std::function<Times(Search &, std::FILE *)> run;
 };
 
-/// One run over the whole database; seconds.
+/// The times of one search of the whole database, in seconds.
 struct Run {
     double total;
     Times times;
@@ -23,7 +23,7 @@ struct Run {
     double exposed() const { return total - times.kernels; }
 };
 
-/// The runs of one host with one block size.
+/// The runs of one host program with one block size.
 struct Series {
     std::string_view host;
     std::size_t block, chunks;
@@ -38,14 +38,15 @@ struct Series {
     double copy() const;
 };
 
-/// Returns how much less exposed time `series` has than `by`: the median over the rounds, 0.18 for
-/// 18 % less.
+/// Returns the reduction of exposed time by `series` compared with `by`, the median over the
+/// rounds; 0.18 means 18 % less.
 double saved(const Series &series, const Series &by);
 
 /// Returns "511", "4K" or "1M".
 std::string size_name(std::size_t bytes);
 
-/// Prints a table, and the gain at the block size with which event-chained is fastest.
+/// Prints a table, and the reduction at the block size with which event-chained is fastest.
+/// `cells`: the number of matrix cells that a run computes.
 void print(const std::vector<Series> &all, double cells);
 /// Writes JSON. `head` contains further members of the object.
 std::string to_json(const std::string &head, const std::vector<Series> &all, double cells);

@@ -15,11 +15,12 @@ namespace {
 constexpr double log_median = 5.68, log_deviation = 0.64;  // median 293, mean 360
 constexpr double shortest = 35, longest = 8000;
 constexpr int amino_acids = 20;  // the first letters
-// In Swiss-Prot, parts in 10,000, in the order of the letters.
+// The frequencies in Swiss-Prot, in parts per 10,000, in the order of the letters.
 constexpr int frequencies[amino_acids] = {825, 553, 406, 546, 138, 393, 672, 707, 227, 591,
                                           964, 580, 241, 386, 474, 665, 536, 110, 292, 686};
 
-// The distributions of <random> differ between libraries; its engines do not.
+// Random numbers that are equal on all systems: the engines of <random> are specified exactly, its
+// distributions are not.
 class Nature {
 public:
     explicit Nature(std::uint64_t seed) : engine_(seed) {}
@@ -54,7 +55,8 @@ public:
         return all;
     }
 
-    /// `rate` of the residues replaced, and a tenth as many lost or put in.
+    /// Returns a mutated copy of `ancestor` between random ends. `rate` is the fraction of replaced
+    /// residues; a tenth as many are deleted or inserted.
     Residues relative(const Residues &ancestor, double rate) {
         Residues all = residues(length() / 4);
         for (const std::uint8_t same : ancestor) {

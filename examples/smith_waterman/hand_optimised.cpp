@@ -5,9 +5,9 @@
 
 namespace smith_waterman {
 
-// The host reads chunks into two blocks of memory that take turns, while the device computes those
-// before. It waits when a block is still on its way to the device, and now and then for chunks of
-// long ago, as event-chained does.
+// The host reads chunks into two alternating blocks of memory, while the device computes earlier
+// chunks. It waits until a block has been written to the device, and, like event-chained, from time
+// to time for kernels that were enqueued long before.
 Times run_hand_optimised(Search &search, std::FILE *file) {
     using Clock = std::chrono::steady_clock;
     const Queue writes = search.make_queue(), kernels = search.make_queue();

@@ -16,15 +16,15 @@
 namespace smith_waterman {
 namespace {
 
-/// The beginning of the file. Then come the starts, then the names, each ended by LF. Numbers are
-/// those of the machine.
+/// The beginning of the file. The starts, the names (each with LF at its end) and the residues
+/// follow. Numbers have the machine's byte order.
 struct Header {
     char magic[8];
     std::uint64_t proteins, residues, names_size, residues_at;
 };
 
 constexpr char magic[8] = {'S', 'W', 'P', 'A', 'C', 'K', '1', '\n'};
-constexpr std::uint64_t alignment = 4096;  // of the residues in the file
+constexpr std::uint64_t alignment = 4096;  // of the residues' offset in the file
 
 template <typename T>
 void write(std::ofstream &file, const T *data, std::size_t count) {

@@ -10,23 +10,20 @@
 namespace smith_waterman {
 
 /// Writes the proteins of a FASTA file as a packed database: an index, then all residues, one byte
-/// each. The shortest protein comes first, so that proteins that are computed together have similar
-/// lengths.
+/// each. Proteins are sorted by length, so that those computed together have similar lengths.
 ///
 /// Any range of the residues can be read alone, because the index describes its content.
 void pack(const std::string &fasta, const std::string &packed);
 
-/// A packed database without its residues. The proteins have the order of the file, the shortest
-/// first.
+/// A packed database without its residues. The proteins are sorted by length, the shortest first.
 struct Database {
     std::string path;
-    std::uint64_t residues_at = 0;  ///< where they begin in the file
-    /// of each protein in the residues, and the end of the last one
+    std::uint64_t residues_at = 0;  ///< their offset in the file
+    /// The index of each protein's first residue, then the number of residues.
     std::vector<std::uint64_t> starts;
     std::vector<std::string> names;
 
-    /// Throws std::invalid_argument if the file does not exist, is no packed database, or is
-    /// incomplete.
+    /// Throws std::invalid_argument if the file is missing, incomplete or no packed database.
     static Database open(const std::string &path);
 
     std::size_t size() const { return names.size(); }
@@ -34,14 +31,15 @@ struct Database {
     Residues read_residues() const;
 };
 
-/// A chunk that is read and computed at once: residues begin to end, which belong to proteins first
-/// to first + count. The first protein may have begun before, and the last one may continue after.
+/// A part of the database that is read and computed at once: residues `begin` to `end` (exclusive)
+/// of `count` proteins from `first` on. The first protein may begin in an earlier chunk, and the
+/// last one may continue in later chunks.
 struct Chunk {
     std::uint64_t begin, end;
     std::uint32_t first, count;
 };
 
-/// Returns the residues of a database in chunks of `block` bytes. The last one contains the rest.
+/// Divides the residues of a database into chunks of `block` bytes. The last one may be smaller.
 std::vector<Chunk> cut(const std::vector<std::uint64_t> &starts, std::size_t block);
 
 }  // namespace smith_waterman

@@ -34,7 +34,7 @@ private:
     int fd_;
 };
 
-/// 0 to 1.
+/// The fraction of the file that is in the page cache.
 double share_in_memory(const Descriptor &file) {
     const off_t size = lseek(file.get(), 0, SEEK_END);
     const auto page = std::size_t(sysconf(_SC_PAGESIZE));
@@ -62,7 +62,7 @@ void warm_page_cache(const std::string &path) {
 
 double drop_page_cache(const std::string &path) {
     const Descriptor file(path);
-    // Pages that are yet to be written would stay.
+    // Dirty pages would stay in the cache.
     if (fsync(file.get()) != 0) file.fail(errno);
     if (const int error = posix_fadvise(file.get(), 0, 0, POSIX_FADV_DONTNEED)) file.fail(error);
     return share_in_memory(file);

@@ -4,12 +4,11 @@
 
 namespace smith_waterman {
 
-/// Reads a file once, so that the next reader finds it in memory.
+/// Reads a file, so that it is in the page cache.
 void warm_page_cache(const std::string &path);
 
-/// Asks the system to forget what it holds of a file, so that the next reader gets it from the
-/// disk. Gives the share that is in memory all the same, 0 to 1: all of it where a file has no
-/// other place, as on tmpfs.
+/// Asks the system to drop a file from the page cache, so that it is next read from the disk.
+/// Returns the fraction that is still in memory, from 0 to 1. On tmpfs this is 1.
 double drop_page_cache(const std::string &path);
 
 }  // namespace smith_waterman

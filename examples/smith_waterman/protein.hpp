@@ -13,11 +13,10 @@ namespace smith_waterman {
 inline constexpr std::string_view letters = "ARNDCQEGHILKMFPSTWYVBZX*";
 using Residues = std::vector<std::uint8_t>;
 
-/// Returns the residue of a capital or small letter. BLOSUM62 lacks J, O and U; they give the
-/// residue of X.
+/// Returns the residue of a capital or small letter. J, O and U, which BLOSUM62 lacks, become X.
 std::optional<std::uint8_t> residue_of(char letter);
 
-/// Score of two residues that are aligned.
+/// The score of two aligned residues.
 extern const std::array<std::array<signed char, letters.size()>, letters.size()> blosum62;
 
 /// The cost of a gap: of its first residue, and of each further one.

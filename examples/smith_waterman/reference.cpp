@@ -7,10 +7,10 @@ namespace smith_waterman {
 
 int reference_score(std::span<const std::uint8_t> query, std::span<const std::uint8_t> sequence,
                     Gap gap) {
-    // Below any score, and far from overflow.
+    // Lower than any score, without danger of overflow.
     constexpr int never = -1'000'000'000;
-    // Of the row before: the best alignment that ends here, and the best that ends with a gap in
-    // the sequence.
+    // The previous row. For each column: the best score of an alignment that ends there, and the
+    // best score of an alignment that ends there with a gap in the sequence.
     std::vector<int> best(sequence.size() + 1, 0), best_gap(sequence.size() + 1, never);
     int highest = 0;
     for (const std::uint8_t letter : query) {

@@ -14,7 +14,7 @@ namespace smith_waterman {
 namespace {
 
 constexpr int wide = 16;
-constexpr std::size_t pitch = 36;  // of the matrix in the kernel
+constexpr std::size_t pitch = 36;  // bytes per row of the matrix, as in the kernel
 constexpr signed char worst = -128;
 
 template <typename T>
@@ -33,7 +33,7 @@ Buffer make_filled(const Context &context, const T *data, std::size_t count) {
     return buffer;
 }
 
-/// BLOSUM62, extended by scores for entries that are no residues.
+/// BLOSUM62, padded with the worst score for entries that are no residues.
 std::vector<signed char> matrix() {
     std::vector<signed char> all((letters.size() + 1) * pitch, worst);
     for (std::size_t row = 0; row < letters.size(); ++row)
@@ -62,8 +62,8 @@ Search::Search(const Database &database, const Device &device, const Residues &q
                         "constant memory",
                         query_.size(), constant));
     is_wide_ = lanes == 0 ? !device_.is_gpu : lanes == wide;
-    // 16 bits are enough for most queries, and the vectors then fit a CPU's vector size. The lowest
-    // number is 0 minus the cost of a gap.
+    // 16 bits are enough for most queries, and such vectors fit a CPU's vector registers. The
+    // lowest number is the negative cost of a gap.
     const bool is_short =
         is_wide_ && highest_score(query_) + gap.open < std::numeric_limits<short>::max();
     const std::string cell = is_short ? "short" : "int";
@@ -71,7 +71,7 @@ Search::Search(const Database &database, const Device &device, const Residues &q
     const std::size_t cells =
         (is_short ? sizeof(cl_short) : sizeof(cl_int)) * (is_wide_ ? wide : 1);
 
-    // Enough for all threads of the device, if there is memory for their columns.
+    // Enough work-items for all threads of the device, limited by the memory for their columns.
     const std::size_t wanted =
         info<cl_uint>(device_, CL_DEVICE_MAX_COMPUTE_UNITS) * (is_wide_ ? 8 : 512);
     const std::size_t column = query_.size() * cells;

@@ -18,12 +18,12 @@ struct CloseFile {
 };
 using File = std::unique_ptr<std::FILE, CloseFile>;
 
-/// What the host programs share: the query and the index on a device, the kernel, and buffers for
-/// chunks in rotation.
+/// The parts that all host programs use: the query and the index on a device, the kernel, and
+/// rotating buffers for chunks.
 class Search {
 public:
-    /// `lanes`: proteins that a work-item computes at once, 1 or 16; 0 lets the device's kind
-    /// decide. `buffers`: how many chunks can be on the device at once. Throws
+    /// `lanes`: the number of proteins that a work-item computes at once, 1 or 16; 0 means 1 on
+    /// GPUs and 16 on CPUs. `buffers`: the number of chunks that fit on the device. Throws
     /// std::invalid_argument if the query is too long for the device.
     Search(const Database &database, const Device &device, const Residues &query, Gap gap,
            int lanes, int buffers);
@@ -38,18 +38,18 @@ public:
     std::size_t buffers() const { return residues_.size(); }
     cl_mem buffer(std::size_t chunk) const { return residues_[chunk % residues_.size()].get(); }
     static constexpr std::size_t host_blocks = 2;
-    /// Page-locked memory for a chunk; chunks take turns.
+    /// Page-locked memory for a chunk. Consecutive chunks use alternating blocks.
     std::byte *host_block(std::size_t chunk) const {
         return host_block_[chunk % host_blocks].data();
     }
 
     Queue make_queue() const { return examples::make_queue(context_, device_); }
-    /// The database's file, at the first residue.
+    /// Opens the database's file, positioned at the first residue.
     File open() const;
-    /// Enqueues the kernel of a chunk, which needs that of the chunk before to be complete.
+    /// Enqueues the kernel of a chunk. It must run after the previous one, as in an in-order queue.
     Event enqueue_kernel(const Queue &queue, std::size_t chunk, const WaitList &after);
 
-    /// Forgets the scores.
+    /// Resets all scores.
     void reset();
     std::vector<int> scores() const;
 
@@ -57,8 +57,8 @@ private:
     const Database &database_;
     Device device_;
     Residues query_;
-    bool is_wide_;       ///< a work-item computes 16 proteins
-    std::size_t items_;  ///< at most, of one kernel
+    bool is_wide_;       ///< whether a work-item computes 16 proteins
+    std::size_t items_;  ///< the largest number of work-items of a launch
     Context context_;
     Queue queue_;
     Kernel kernel_;

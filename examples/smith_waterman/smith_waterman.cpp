@@ -117,7 +117,7 @@ Options parse(int argc, char **argv) {
                                    {"help", no_argument, nullptr, 'h'},
                                    {nullptr, 0, nullptr, 0}};
     Options options;
-    opterr = 0;  // the error is printed once, see below
+    opterr = 0;  // refuse() reports the error
     for (int name; (name = getopt_long(argc, argv, "", names, nullptr)) != -1;) {
         switch (name) {
             case 'r': options.residues = size(optarg); break;
@@ -187,7 +187,7 @@ std::string quoted(const std::string &text) {
     return all + '"';
 }
 
-/// Numbers of the proteins with the highest scores, the highest first.
+/// Returns the indices of the proteins with the highest scores, the highest first.
 std::vector<std::size_t> top_hits(const std::vector<int> &scores, std::size_t count) {
     std::vector<std::size_t> all(scores.size());
     std::iota(all.begin(), all.end(), 0);
@@ -201,7 +201,7 @@ std::vector<std::size_t> top_hits(const std::vector<int> &scores, std::size_t co
     return all;
 }
 
-/// The search of one database: its runs, and what they found.
+/// All runs of the search of one database, and their results.
 class Measurement {
 public:
     Measurement(const Options &options, const Database &database, const Protein &query,
@@ -211,11 +211,11 @@ public:
           query_(query),
           search_(database, device, query.residues, options.gap, options.lanes, options.buffers) {}
 
-    /// All runs; every one must have the scores of the first.
+    /// Executes all runs, and counts those whose scores differ from the first run's.
     void run(const std::vector<Host> &hosts) {
         warm_page_cache(database_.path);
         search_.set_block(options_.blocks.front());
-        for (const Host &host : hosts) run(host);  // compiles the kernel; gives the scores
+        for (const Host &host : hosts) run(host);  // warms up; the first run sets scores_
         for (const std::size_t block : options_.blocks) {
             search_.set_block(block);
             for (const Host &host : hosts)
@@ -270,7 +270,7 @@ public:
         return wrong == 0 && different_ == 0;
     }
 
-    /// Returns them as members of a JSON array.
+    /// Returns the top hits as members of a JSON array.
     std::string hits_as_json() const {
         std::string all;
         for (const std::size_t hit : top_hits(scores_, std::size_t(options_.top)))
@@ -318,7 +318,7 @@ private:
     std::vector<Series> series_;
     std::vector<int> scores_;  ///< of the first run
     int runs_ = 0, different_ = 0;
-    /// the largest share that was in memory before a run with a cold cache
+    /// The largest fraction of the file that was in memory before a run with a cold cache.
     double still_cached_ = 0.0;
 };
 
