@@ -12,8 +12,8 @@ namespace {
 
 constexpr double rate = 0.06, volatility = 0.3, years = 1.0;
 
-/// The factor by which a price rises in a step, and the discounted probabilities that it rises and
-/// falls.
+/// `up` is the factor by which a price rises in a step. The chances are the discounted
+/// probabilities that it rises or falls.
 struct Model {
     double up, chance_up, chance_down;
 
@@ -97,8 +97,8 @@ Result price(const Options &options) {
     if (options.check)
         check_elements("value", values, 30, 2e-3,
                        [&](std::size_t i) { return reference(prices[i], strikes[i], steps); });
-    // Counts 9 operations per node: 3 for the value if kept, 5 for the value if exercised (with one
-    // exponential), and 1 for the larger one.
+    // Counts 9 operations per node: 3 for the value of keeping the option, 5 for the value of
+    // exercising it (with one exponential), and 1 for the larger value.
     return {fmt::format("{} options, {} steps", size, steps), devices.count(), seconds,
             9.0 * double(size) * steps * (steps + 1) / 2};
 }

@@ -75,7 +75,7 @@ Result price(const Options &options) {
             Part &part = parts[std::size_t(device)];
             const cl_command_queue queue = devices.queue(device);
             for (std::size_t n = 0; n < 3; ++n) {
-                // Fetches nothing from the device, because the program overwrites all of it.
+                // Reads nothing from the device, because the program overwrites the whole buffer.
                 void *memory = map(queue, part.inputs[n], CL_TRUE, CL_MAP_WRITE_INVALIDATE_REGION,
                                    part.range.count * sizeof(float));
                 std::copy_n(&inputs[n][part.range.first], part.range.count,

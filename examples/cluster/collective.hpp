@@ -13,7 +13,7 @@ inline std::vector<cl_command_queue> queues(const Devices &devices) {
     return list;
 }
 
-/// Returns the same buffer of all devices.
+/// Returns the member `buffer` of all parts.
 template <class Part>
 std::vector<cl_mem> buffers(const std::vector<Part> &parts, Buffer Part::*buffer) {
     std::vector<cl_mem> list;

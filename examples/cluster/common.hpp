@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-/// Shared by the programs for several devices of one context.
+/// Shared by the example programs that use several devices in one context.
 namespace cluster {
 
 using examples::Buffer;
@@ -38,7 +38,7 @@ struct Options {
 
 struct About {
     const char *name, *what;
-    /// what these options mean; nullptr if the program does not have them
+    /// The meaning of these options; nullptr if the program lacks them.
     const char *size, *iterations;
     Options defaults;
 };
@@ -46,14 +46,14 @@ struct About {
 struct Result {
     std::string size;  ///< as printed
     int devices;
-    double seconds, flop;  ///< of one run
+    double seconds, flop;  ///< duration and number of operations of one run
 };
 
 /// Runs a program as its main function. The exit status is 1 after an error or a wrong result, and
 /// 2 after a wrong command line.
 int run_program(const About &about, int argc, char **argv,
                 const std::function<void(const Options &)> &body);
-/// The same for a `body` that computes and checks. Prints its result on one line.
+/// Runs a program whose `body` computes and checks, and prints its result on one line.
 int run(const About &about, int argc, char **argv,
         const std::function<Result(const Options &)> &body);
 
@@ -65,14 +65,13 @@ struct Range {
     std::size_t end() const { return first + count; }
 };
 
-/// Returns the first devices of the first platform. 0: all of them.
+/// Returns the first `wanted` devices of the first platform, or all devices if `wanted` is 0.
 std::vector<cl_device_id> find_devices(int wanted);
 
 /// The first devices of the first platform in one context. Each has an in-order queue.
 class Devices {
 public:
-    /// Takes as many devices as `wanted` (0: all), but at most `parts`, so that each device has
-    /// work.
+    /// Takes `wanted` devices (0: all), but at most `parts`, so that each device has work.
     Devices(int wanted, std::size_t parts);
 
     int count() const { return int(ids_.size()); }
@@ -86,7 +85,7 @@ public:
     Range share(std::size_t items, int device, std::size_t block = 1) const;
     /// Returns the largest power of two up to `most` that all devices support as work-group size.
     std::size_t group_size(std::size_t most) const;
-    /// Throws if a device has no double precision, and names the device.
+    /// Throws an error with the device's name if a device lacks double precision.
     void need_double_precision() const;
     /// Returns the largest value of an unsigned property over all devices.
     static cl_uint largest(int wanted, cl_device_info property);
@@ -158,7 +157,7 @@ private:
     std::vector<cl_event> events_;
 };
 
-/// Enqueues a kernel. `local` may be empty; then the platform chooses it.
+/// Enqueues a kernel. If `local` is empty, the platform chooses the work-group size.
 void launch(cl_command_queue queue, const Kernel &kernel, std::initializer_list<std::size_t> global,
             std::initializer_list<std::size_t> local = {}, const Events &after = {},
             cl_event *event = nullptr);
@@ -170,7 +169,7 @@ void write(cl_command_queue queue, const Buffer &buffer, std::span<const T> data
                                nullptr, event),
           "clEnqueueWriteBuffer");
 }
-/// Reads the start of a buffer. Waits if `blocking`.
+/// Reads the first bytes of a buffer.
 template <class T>
 void read(cl_command_queue queue, const Buffer &buffer, cl_bool blocking, std::span<T> data,
           cl_event *event = nullptr) {
@@ -192,8 +191,8 @@ inline double now() {
 
 double median(std::vector<double> values);
 
-/// Returns the median seconds of `repeat` runs of `work`. A first run warms up: it builds kernels
-/// and places buffers. `prepare` runs before each run, and its time does not count.
+/// Returns the median seconds of `repeat` runs of `work`, after one run that warms up (it compiles
+/// kernels and allocates buffers). Calls `prepare` before each run, outside the timing.
 template <class Prepare, class Work>
 double measure(const Devices &devices, int repeat, Prepare &&prepare, Work &&work) {
     std::vector<double> seconds;
@@ -227,12 +226,12 @@ inline float noise(std::uint32_t n) {
 void expect_near(const char *what, std::size_t index, double got, double expected,
                  double tolerance);
 
-/// Compares about `most` elements with expected(index). They are evenly spread and include the
-/// first and the last one. Throws at the first wrong one.
+/// Compares about `most` evenly spaced elements, including the first and the last one, with
+/// expected(index). Throws at the first wrong element.
 template <class Expected>
 void check_elements(const char *what, std::span<const float> got, std::size_t most,
                     double tolerance, Expected &&expected) {
-    // With an odd stride, all columns of a matrix are compared even if its width is a power of two.
+    // An odd stride reaches all columns of a matrix whose width is a power of two.
     const std::size_t stride = got.size() <= most ? 1 : got.size() / most | 1;
     for (std::size_t n = 0; n < got.size(); n += stride)
         expect_near(what, n, got[n], expected(n), tolerance);

@@ -12,7 +12,7 @@ using namespace cluster;
 
 namespace {
 
-/// stops when the norm of the residual, relative to that of the right side, is below this
+/// Iterations stop when the norm of the residual is at most this fraction of the right side's norm.
 constexpr double goal = 1e-4;
 
 struct Matrix {
@@ -131,7 +131,7 @@ public:
         }
     }
 
-    /// Runs at most so many iterations; returns the number.
+    /// Runs at most `iterations` iterations. Returns the number of iterations.
     int solve(int iterations) {
         const double start = dot(&Part::square);
         double square = start;
@@ -163,7 +163,7 @@ public:
 
 private:
     struct Part {
-        Range rows{}, needed{};  ///< `needed` is the range of p
+        Range rows{}, needed{};  ///< own rows; elements of p that these rows need
         Buffer row_begin{}, columns{}, elements{}, x{}, residual{}, p{}, product{}, partial{},
             dot{};
         Kernel multiply{}, p_product{}, square{}, add_up{}, advance{}, turn{};
@@ -180,7 +180,7 @@ private:
         launch(queue, kernel, {round_up(part.rows.count, 64)}, {}, {}, event);
     }
 
-    /// Adds the results of the kernel on all devices, which compute at the same time.
+    /// Runs the kernel on all devices at the same time, and returns the sum of their results.
     double dot(const Kernel Part::*kernel) const {
         std::vector<float> sums(parts_.size());
         Events done;
@@ -197,7 +197,8 @@ private:
         return sum;
     }
 
-    /// Computes the new direction: each device its part, then it fetches the rest from the others.
+    /// Computes the new direction: each device computes its part, then gets the elements that it
+    /// needs from the other devices.
     void turn(float beta) const {
         std::vector<Events> turned(parts_.size());
         std::size_t next = 0;
@@ -207,8 +208,8 @@ private:
             launch_rows(queue, part, part.turn, turned[next++].put());
             flush(queue);
         });
-        // No device changes its part before these copies are complete, because the host first reads
-        // the next dot products.
+        // These copies complete before any device changes its part, because the host reads the next
+        // dot products first.
         for_all([&](const Part &to, cl_command_queue queue) {
             for (std::size_t n = 0; n < parts_.size(); ++n) {
                 const Part &from = parts_[n];

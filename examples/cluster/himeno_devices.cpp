@@ -21,8 +21,8 @@ struct Slab {
     Queue copies{};
     Buffer a{}, b{}, c{}, wrk1{}, bnd{}, partial{}, pressure[2]{};
     Kernel kernel[2]{};
-    Events fetched{};                    ///< for both halos of the next iteration
-    Events low_computed, high_computed;  ///< for the outer planes of this iteration
+    Events fetched{};                    ///< copies of both halos for the next iteration
+    Events low_computed, high_computed;  ///< kernels of this iteration's outer planes
 
     std::size_t stored() const { return planes.count + 2; }
 };
@@ -83,8 +83,8 @@ public:
                         slab.high_computed.put());
             flush(devices_.queue(device));
         }
-        // The copies overwrite halos that the outer planes of the previous iteration read. Those
-        // kernels are complete: the neighbour's outer planes have waited for their events.
+        // The copies overwrite halos that the previous iteration's outer kernels have read. Those
+        // kernels are complete, because the neighbour's outer kernels have waited for their events.
         for (std::size_t n = 0; n < slabs_.size(); ++n) {
             slabs_[n].fetched.clear();
             if (n > 0) fetch(slabs_[n - 1], true, slabs_[n], 0, iteration);
@@ -100,8 +100,7 @@ public:
         }
     }
 
-    /// Returns the sum of the squares of the last iteration. It is the same for any number of
-    /// devices.
+    /// Returns the last iteration's sum of squared residuals, equal for any number of devices.
     double gosa() const {
         std::vector<float> partial(std::size_t(grid_.imax - 2) * groups_per_plane());
         for (int device = 0; device < devices_.count(); ++device) {
@@ -148,7 +147,7 @@ private:
                after, event);
     }
 
-    /// Copies the highest or lowest plane of a neighbour into plane `halo`.
+    /// Copies the highest or lowest computed plane of slab `from` into plane `halo` of slab `to`.
     void fetch(const Slab &from, bool highest, Slab &to, std::size_t halo, int iteration) {
         const std::size_t bytes = grid_.plane() * sizeof(float),
                           edge = highest ? from.planes.count : 1;
@@ -163,7 +162,7 @@ private:
 
     const Devices &devices_;
     const Grid grid_;
-    const std::size_t group_;  ///< work-items per work-group, all along k
+    const std::size_t group_;  ///< work-group size, along k
     std::vector<Slab> slabs_;
 };
 

@@ -14,7 +14,7 @@ namespace {
 constexpr std::size_t clusters = 16, dimensions = 4, tally = clusters * (dimensions + 1);
 constexpr std::size_t items = 1024;  ///< work-items per device
 
-/// Makes points around as many places as there are clusters.
+/// Generates points around one centre per cluster.
 std::vector<cl_int> make_points(std::size_t count) {
     std::vector<cl_int> points(count * dimensions);
     for (std::size_t i = 0; i < points.size(); ++i) {
@@ -25,7 +25,7 @@ std::vector<cl_int> make_points(std::size_t count) {
     return points;
 }
 
-/// Starts with the first points.
+/// Computes the centroids on the host. The first points are the initial centroids.
 std::vector<cl_int> reference(const std::vector<cl_int> &points, int iterations) {
     std::vector<cl_int> centroids(points.begin(), points.begin() + clusters * dimensions);
     for (int iteration = 0; iteration < iterations; ++iteration) {

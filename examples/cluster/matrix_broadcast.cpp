@@ -51,7 +51,7 @@ static Result multiply(const Options &options) {
             write<float>(parts[i].copies.get(), parts[i].b, rows_of(b, parts[i].rows));
             write<float>(devices.queue(int(i)), parts[i].a, rows_of(a, parts[i].rows));
         }
-        Events computed[2];  // the kernels that read each panel
+        Events computed[2];  // kernels that read each panel buffer
         for (std::size_t root = 0; root < parts.size(); ++root) {
             const Range rows = parts[root].rows;
             Events &reading = computed[root % 2];

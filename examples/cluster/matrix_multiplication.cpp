@@ -1,5 +1,4 @@
-// C = A B for square matrices in single precision. Each device has some rows of A and C, and all of
-// B.
+// C = A B for square matrices in single precision. Each device has all of B, some rows of A and C.
 //
 // Rows move in blocks and B moves in panels, in separate queues, so that copies overlap with
 // computation. The first block is large, so that the copy of B overlaps with it. The last block is
@@ -99,7 +98,7 @@ static Result multiply(const Options &options) {
             set_arguments(part.kernel, block.a, panel.b, block.c, cl_uint(block.rows.count),
                           cl_uint(n), cl_uint(panel.rows.first), cl_uint(panel.rows.count));
             const bool is_last = &panel == &part.panels.back();
-            // The copies are in order, so the data of earlier writes is also there.
+            // The copies queue is in-order, so earlier writes are complete, too.
             launch(part.queue, part.kernel, {round_up(n, tile), round_up(block.rows.count, tile)},
                    {tile, tile}, written, is_last ? block.computed.put() : nullptr);
             flush(part.queue);
@@ -114,7 +113,7 @@ static Result multiply(const Options &options) {
         flush(part.copies.get());
     };
     const double seconds = measure(devices, options.repeat, [&] {
-        // Fetches a block after it has enqueued the next one, because some drivers wait in a read
+        // Reads a block only after enqueueing the next one, because some drivers block in a read
         // until it is complete.
         for (std::size_t i = 0; i <= most_blocks; ++i)
             for (Device &part : parts) {

@@ -55,7 +55,7 @@ Result simulate(const Options &options) {
         start[i][3] = (0.5f + noise(cl_uint(4 * i + 3))) / float(bodies);
     }
 
-    // The alignment of the devices limits where sub-buffers begin.
+    // The devices' address alignment restricts the origins of sub-buffers.
     constexpr std::size_t body_bytes = sizeof start[0];
     const std::size_t alignment =
         Devices::largest(options.devices, CL_DEVICE_MEM_BASE_ADDR_ALIGN) / 8;
@@ -101,8 +101,8 @@ Result simulate(const Options &options) {
         }
     };
     const double seconds = measure(devices, options.repeat, prepare, [&] {
-        // A step begins when all devices have completed the previous one. Only then are the
-        // positions complete, and every device has read the old ones.
+        // A step waits until all devices have completed the previous step: until all new positions
+        // are written and all old ones have been read.
         Events before;
         write(devices.queue(0), positions[0], std::span<const std::array<float, 4>>(start),
               before.put());

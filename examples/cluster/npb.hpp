@@ -6,8 +6,7 @@
 #include <cmath>
 #include <string>
 
-/// Shared by the programs that follow the NAS Parallel Benchmarks (NPB 3). npb.cl is the part for
-/// their kernels.
+/// Shared by the programs after the NAS Parallel Benchmarks (NPB 3). Their kernels share npb.cl.
 namespace npb {
 
 using namespace cluster;
@@ -45,8 +44,7 @@ inline void make_kernels(const Program &program,
     for (const auto &[kernel, name] : kernels) *kernel = make_kernel(program, name);
 }
 
-/// Prints the values, NPB's values and the result. Throws if a difference is larger than
-/// `relative`.
+/// Prints the values, NPB's values and the result. Throws if they differ by more than `relative`.
 inline void verify(const char *what, std::span<const double> got, std::span<const double> expected,
                    double relative) {
     bool right = true;

@@ -17,7 +17,7 @@ namespace {
 
 struct Class {
     char name;
-    /// `nonzeros` is the number in each of the random vectors that make the matrix
+    /// `nonzeros` is the number of nonzeros in each of the random vectors that define the matrix.
     std::size_t rows, nonzeros;
     int iterations;
     double shift, zeta;
@@ -110,7 +110,7 @@ public:
             std::vector<cl_uint> row_begin(begin.begin(), begin.end());
             for (cl_uint &row : row_begin) row -= begin.front();
             const std::size_t count = row_begin.back();
-            // all rows of a device may be empty
+            // All rows of a device may be empty, but buffers must not be.
             const std::size_t stored = std::max<std::size_t>(count, 1);
             Part &part = parts_.emplace_back();
             part.row_begin = devices.buffer((rows_ + 1) * sizeof(cl_uint), CL_MEM_READ_ONLY);

@@ -1,6 +1,6 @@
 // NPB's FT: solves a partial differential equation in three dimensions by Fourier transforms. Each
 // device has some planes of the field and some rows of its transform. An all-to-all converts one
-// layout to the other. The checksums are of the field after each step.
+// layout to the other. After each step, the program computes a checksum of the field.
 
 #include "npb.hpp"
 #include "npb_ft_cl.hpp"
@@ -44,7 +44,7 @@ constexpr Class classes[] = {
       5.085233095391e+02, 5.104914655194e+02, 5.091487099959e+02, 5.107917842803e+02}}};
 
 using Complex = std::array<double, 2>;
-constexpr std::size_t lines = 4;  ///< lines that a work-group transforms
+constexpr std::size_t lines = 4;  ///< number of lines that a work-group transforms
 
 class Solver {
 public:
@@ -142,9 +142,9 @@ public:
 
 private:
     struct Part {
-        Range planes{}, rows{};    ///< of the field, and of its transform
-        Buffer field{}, blocks{};  ///< by planes
-        Buffer waves{}, copy{};    ///< by rows
+        Range planes{}, rows{};    ///< own planes of the field, own rows of its transform
+        Buffer field{}, blocks{};  ///< contents of the planes
+        Buffer waves{}, copy{};    ///< contents of the rows
         Buffer roots{}, damping{};
         Buffer sums{}, total{};
     };

@@ -1,8 +1,8 @@
 // NPB's MG: solves Poisson's equation on a periodic cube by multigrid V-cycles.
 //
-// Each device has some planes of the finer levels, and gets their halos from its neighbours. Every
-// device has the whole grid of the coarser levels and computes all of it, because that takes less
-// time than messages. Between these levels, an all-reduce gives every device the whole grid.
+// Each device has some planes of the finer levels and gets their halos from its neighbours. Every
+// device computes the whole grid of the coarser levels, which takes less time than messages.
+// Between these levels, an all-reduce gives every device the whole grid.
 
 #include "npb.hpp"
 #include "npb_mg_cl.hpp"
@@ -52,7 +52,7 @@ std::vector<std::pair<std::size_t, double>> charges(std::size_t points) {
     return all;
 }
 
-/// The planes of a device in a level, between two halo planes.
+/// A device's planes of a level, between two halo planes.
 struct Grid {
     Range planes{};
     Buffer u{}, r{};
@@ -62,8 +62,8 @@ struct Level {
     std::size_t n;
     bool shared;  ///< whether the devices share the planes; otherwise each has the whole grid
     std::vector<Grid> grids{};
-    /// Two all-to-alls in bytes: one copies the upper outer planes to the lower halos, the other
-    /// the lower ones to the upper halos.
+    /// The offsets and sizes, in bytes, of two all-to-alls: `up` copies the upper outer planes to
+    /// the lower halos, `down` the lower outer planes to the upper halos.
     struct Exchange {
         std::vector<std::size_t> from, to, sizes;
     } up{}, down{};
@@ -85,8 +85,8 @@ public:
                                     {&dot_, "dot_product"},
                                     {&add_up_, "add_up"}});
 
-        // A device has at least one plane of the coarsest shared level, and twice as many of each
-        // finer one.
+        // A device has at least one plane of the coarsest shared level, and twice as many per
+        // level.
         const auto count = std::size_t(devices.count());
         const int whole = std::max(int(std::bit_width(count - 1)), std::min(4, size.levels - 1));
         for (int level = 1; level <= size.levels; ++level) {
@@ -147,8 +147,8 @@ public:
 
 private:
     struct Part {
-        Buffer v{};  ///< of the finest level
-        /// r of the finest level that is not shared: the device's planes, zeros elsewhere
+        Buffer v{};  ///< right-hand side of the finest level
+        /// r of the finest level that is not shared: the device's planes; other planes are zero.
         Buffer own_planes{};
         Buffer partial{}, own{}, sum{};
     };

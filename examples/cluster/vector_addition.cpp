@@ -1,4 +1,4 @@
-// Adds two vectors. Each device has a piece of them, as in Figure 3 of the SnuCL paper.
+// Adds two vectors. Each device has a part of them, as in Figure 3 of the SnuCL paper.
 
 #include "common.hpp"
 #include "vector_addition_cl.hpp"

@@ -1,12 +1,12 @@
 // Conjugate gradients on several processes, with and without collective commands.
 //
-// Solves A x = b for the five-point Laplacian of an n x n grid. Each process has a part of its
-// rows. Each iteration needs two dot products over all processes, and the rows next to the
-// process's own.
+// Solves A x = b for the five-point Laplacian of an n x n grid. Each process has a part of the
+// grid's rows. Each iteration needs two dot products over all processes, and the neighbours' rows
+// at the border.
 //
-// `command`: both are commands in the same in-order queue. The sums stay on the devices, where
-// kernels use them. The host enqueues iterations without waiting. `by-hand`: the host reads, calls
-// MPI and writes, as programs do without the library.
+// Variant `command`: both exchanges are commands in one in-order queue. The sums stay on the
+// devices, where kernels use them. The host enqueues iterations without waiting. Variant `by-hand`:
+// the host reads, calls MPI and writes, like programs without cldist.
 
 #include "opencl.hpp"
 #include "options.hpp"
@@ -25,7 +25,7 @@ using namespace examples;
 
 namespace {
 
-// Vectors with halos have one row before and one row after the process's own. s contains r.r, p.Ap
+// Vectors with halos have one row before and one after the process's own rows. s contains r.r, p.Ap
 // and the next r.r.
 const char *const source = R"(
 #pragma OPENCL EXTENSION cl_khr_fp64 : enable
@@ -85,7 +85,7 @@ struct Options {
 
 struct Exchange {
     virtual ~Exchange() = default;
-    /// Copies the rows next to this process's own from other processes into `p`.
+    /// Copies the neighbours' adjacent rows into the halos of `p`.
     virtual void halo(cl_mem p) = 0;
     /// Replaces element `at` of `s` by the sum over all processes.
     virtual void sum(cl_mem s, std::size_t at) = 0;
@@ -93,7 +93,7 @@ struct Exchange {
 
 struct Neighbours {
     int before = MPI_PROC_NULL, behind = MPI_PROC_NULL;
-    std::size_t row = 0, rows = 0;  ///< bytes, own rows
+    std::size_t row = 0, rows = 0;  ///< bytes of a row, number of own rows
 };
 
 class Commands final : public Exchange {
@@ -207,7 +207,7 @@ public:
         set_all(shift_, s_.get());
     }
 
-    /// Returns the expected solution: b is A times this.
+    /// Returns an element of the expected solution. b is A times this solution.
     [[nodiscard]] double wanted(std::size_t row, std::size_t column) const {
         if (row >= n_ || column >= n_) return 0;
         return std::sin(0.1 * double(row)) + std::cos(0.07 * double(column));

@@ -1,4 +1,4 @@
-// Receives a message into host memory, and lets a device wait for it while the host goes on.
+// Receives a message into host memory. A device waits for it while the host continues.
 //
 // Rank 0 computes on its device and sends the result from there. Rank 1 receives it into host
 // memory with MPI_Irecv, as MPI programs usually do, but with the datatype MPI_CL_MEM. It creates
@@ -73,8 +73,7 @@ int main(int argc, char **argv) {
     check(clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 1, &device, nullptr), "clGetDeviceIDs");
     cl_context context = clCreateContext(nullptr, 1, &device, nullptr, nullptr, &code);
     check(code, "clCreateContext");
-    // Two in-order queues: the commands of one depend on the message, the commands of the other do
-    // not.
+    // Two in-order queues. Only the commands of `dependent` depend on the message.
     cl_command_queue dependent = clCreateCommandQueue(context, device, 0, &code);
     check(code, "clCreateCommandQueue");
     cl_command_queue independent = clCreateCommandQueue(context, device, 0, &code);
@@ -110,7 +109,7 @@ int main(int argc, char **argv) {
               "clEnqueueWriteBuffer");
         launch(dependent, twice, 0, nullptr, nullptr);
         check(clFlush(dependent), "clFlush");
-        launch(independent, busy, 0, nullptr, nullptr);  // runs while the message is on its way
+        launch(independent, busy, 0, nullptr, nullptr);  // runs during the message
         check(clFlush(independent), "clFlush");
 
         std::vector<float> result(count);

@@ -1,5 +1,5 @@
-// Teaches one layer of a neural network. The device adds the contributions of input nodes to hidden
-// nodes. The host computes the error, and the device adjusts the weights.
+// Trains one layer of a neural network. The device adds the contributions of input nodes to hidden
+// nodes, the host computes the error, and the device adjusts the weights.
 
 #include "back_propagation_cl.hpp"
 #include "splitting.hpp"
@@ -9,12 +9,11 @@ using namespace splitting;
 namespace {
 
 constexpr std::size_t hidden = 16;
-constexpr std::size_t rows = 16;  // rows of a work-group
+constexpr std::size_t rows = 16;  // rows per work-group
 constexpr float rate = 0.3F;
 constexpr float momentum = 0.3F;
 
-// Returns how much the sum of each hidden node should change to bring its output nearer to one
-// half.
+// Returns the change of each hidden node's sum that brings its output nearer to one half.
 std::vector<float> deltas(const std::vector<float> &sums) {
     std::vector<float> total(hidden);
     for (std::size_t i = 0; i < sums.size(); ++i) total[i % hidden] += sums[i];

@@ -1,4 +1,4 @@
-// Prices of options on binomial trees: a work-group for each option.
+// Prices options on binomial trees. Each work-group prices one option.
 
 #include "binomial_option_cl.hpp"
 #include "splitting.hpp"

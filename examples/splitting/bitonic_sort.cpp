@@ -1,5 +1,5 @@
-// Bitonic sort. A launch has one dimension for blocks and one for places in a block. So it can be
-// split even if there is only one block.
+// Bitonic sort. A launch has one dimension for blocks and one for positions in a block, so that it
+// can be split even if there is only one block.
 
 #include "bitonic_sort_cl.hpp"
 #include "splitting.hpp"

@@ -9,8 +9,7 @@ using namespace splitting;
 
 namespace {
 
-// Returns the first 32 bits after the point of the roots of the first primes. The standard defines
-// its constants this way.
+// The constants of SHA-256: the first 32 bits of the fractional parts of the first primes' roots.
 std::vector<std::uint32_t> root_bits(std::size_t count, long double (*root)(long double)) {
     std::vector<std::uint32_t> bits;
     for (unsigned n = 2; bits.size() < count; ++n) {

@@ -1,5 +1,5 @@
-// Computes temperatures of a chip. --size is WIDTH[xHEIGHT[:PYRAMID]]. A launch computes PYRAMID
-// steps, and reads PYRAMID cells around its own.
+// Computes the temperatures of a chip. --size is WIDTH[xHEIGHT[:PYRAMID]]. A launch computes
+// PYRAMID steps. Each work-group also reads a border of PYRAMID cells.
 
 #include "hotspot_cl.hpp"
 #include "splitting.hpp"

@@ -1,5 +1,4 @@
-// LU decomposition of a matrix in place. Each launch works on a part of it, and the parts become
-// smaller.
+// LU decomposition of a matrix in place. Each launch processes a smaller part of the matrix.
 
 #include "lu_decomposition_cl.hpp"
 #include "splitting.hpp"

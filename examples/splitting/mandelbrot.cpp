@@ -1,5 +1,4 @@
-// The Mandelbrot set. Points inside it take the most rounds, so parts of the picture take different
-// times.
+// The Mandelbrot set. Points inside it need the most iterations, so the load is uneven.
 
 #include "mandelbrot_cl.hpp"
 #include "splitting.hpp"

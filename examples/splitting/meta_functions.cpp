@@ -1,5 +1,5 @@
-// A library for CLDIST_META: hand-written functions that return which data a part of a kernel reads
-// and writes. Without it, cldist derives the same.
+// A library for CLDIST_META: hand-written access functions for the kernels of these examples.
+// Without it, cldist derives the same accesses.
 #include <CL/cl_ext_split.h>
 
 #include <algorithm>
@@ -29,7 +29,7 @@ struct Query {
     }
     std::ptrdiff_t begin(unsigned d) const { return std::ptrdiff_t(first[d]); }
 
-    /// A box in an array with this number of dimensions.
+    /// A box of `count` elements from `from` on, in an array with this number of dimensions.
     Answer box(unsigned dimensions, Sizes array, Places from, Sizes count,
                std::size_t element = sizeof(cl_float)) const {
         std::size_t next = 0;
@@ -49,19 +49,19 @@ struct Query {
     Answer elements(std::size_t width) const {
         return box(2, {width, global[1]}, {begin(0), begin(1)}, {part[0], part[1]});
     }
-    /// The cells of a part and a border around it, in an array with argument 3 as width and
-    /// argument 4 as height.
+    /// The cells of a part and a border around it. Arguments 3 and 4 of the kernel are the width
+    /// and height of the array.
     Answer cells(std::size_t border) const {
         const auto around = std::ptrdiff_t(border);
         return box(2, {value(3), value(4)}, {begin(0) - around, begin(1) - around},
                    {part[0] + 2 * border, part[1] + 2 * border});
     }
-    /// `columns` and `rows` from (x, y) on, in a square matrix with argument 1 as number of rows.
+    /// `columns` and `rows` from (x, y) on, in a square matrix. Argument 1 is its number of rows.
     Answer square(std::size_t x, std::size_t y, std::size_t columns, std::size_t rows) const {
         return box(2, {value(1), value(1)}, {std::ptrdiff_t(x), std::ptrdiff_t(y)},
                    {columns, rows});
     }
-    /// Where the part begins in an LU decomposition.
+    /// The row or column at which the part of an LU decomposition begins.
     std::size_t behind(unsigned d) const { return value(2) + block + first[d]; }
 };
 
@@ -155,7 +155,7 @@ Answer diagonal(const Query &q) { return q.square(q.value(2), q.value(2), block,
 Answer read(const Query &q, struct lu_diagonal *) { return q.param == 0 ? diagonal(q) : none; }
 Answer written(const Query &q, struct lu_diagonal *) { return q.param == 0 ? diagonal(q) : none; }
 
-// Reads only the elements of the diagonal block that are left of the diagonal.
+// The first box contains the elements of the diagonal block that are left of the diagonal.
 Answer read(const Query &q, struct lu_row *) {
     const std::size_t k = q.value(2);
     if (q.param != 0) return none;
@@ -165,7 +165,7 @@ Answer written(const Query &q, struct lu_row *) {
     return q.param == 0 ? q.square(q.behind(0), q.value(2) + 1, q.part[0], block - 1) : none;
 }
 
-// Reads the diagonal of the diagonal block, and the elements right of it.
+// The boxes contain the diagonal of the diagonal block, and the elements right of it.
 Answer read(const Query &q, struct lu_column *) {
     const std::size_t k = q.value(2);
     const std::size_t last = k + block - 1;

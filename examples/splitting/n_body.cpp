@@ -1,4 +1,4 @@
-// Bodies that attract each other: each part of a step reads all positions.
+// Simulates bodies that attract each other. Each part of a step reads all positions.
 
 #include "n_body_cl.hpp"
 #include "splitting.hpp"

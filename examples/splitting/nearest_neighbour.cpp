@@ -1,5 +1,5 @@
-// Finds the places that are nearest to a given one. The device computes the distances, and the host
-// chooses.
+// Finds the places nearest to a given place. The device computes the distances, and the host
+// selects the smallest ones.
 
 #include "nearest_neighbour_cl.hpp"
 #include "splitting.hpp"

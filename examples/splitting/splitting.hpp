@@ -7,8 +7,8 @@
 #include <stdexcept>
 #include <string>
 
-/// Shared by the programs for one device. On the cluster platform, this device may be the virtual
-/// device that combines all devices (CLDIST_VIEW=aggregate).
+/// Shared by the programs that use one device. On the cluster platform it may be the single virtual
+/// device that represents all devices (CLDIST_VIEW=aggregate).
 namespace splitting {
 
 using namespace cluster;
@@ -20,14 +20,14 @@ public:
     using Devices::buffer;
     using Devices::queue;
     cl_command_queue queue() const { return Devices::queue(0); }
-    /// Enqueues a kernel, and records how long that took.
+    /// Enqueues a kernel. Adds the duration of the call to enqueue_seconds().
     void launch(const Kernel &kernel, std::initializer_list<std::size_t> global,
                 std::initializer_list<std::size_t> local = {}) const {
         const double start = now();
         cluster::launch(queue(), kernel, global, local);
         enqueue_seconds().push_back(now() - start);
     }
-    /// Returns the times of all launches of the process.
+    /// The seconds that each launch() of the process took to enqueue.
     static std::vector<double> &enqueue_seconds() {
         static std::vector<double> seconds;
         return seconds;
@@ -66,7 +66,7 @@ void expect_same(const char *what, const std::vector<T> &got, const std::vector<
 }
 
 /// Throws at the first element with a wrong value. It may differ by `tolerance` times the expected
-/// value, or by `tolerance` if that is below 1.
+/// value, or by `tolerance` if the expected value is below 1.
 inline void expect_close(const char *what, const std::vector<float> &got,
                          const std::vector<double> &expected, double tolerance) {
     for (std::size_t i = 0; i < expected.size(); ++i)
