@@ -85,8 +85,8 @@ public:
                                     {&dot_, "dot_product"},
                                     {&add_up_, "add_up"}});
 
-        // A device has at least one plane of the coarsest shared level, and twice as many per
-        // level.
+        // A device has at least one plane of the coarsest shared level, and each finer level
+        // doubles this.
         const auto count = std::size_t(devices.count());
         const int whole = std::max(int(std::bit_width(count - 1)), std::min(4, size.levels - 1));
         for (int level = 1; level <= size.levels; ++level) {

@@ -31,8 +31,8 @@ struct Pair {
     bool operator==(const Pair &) const = default;
 };
 
-/// The pairs of ranks to measure: all pairs, or if these are more than `most`, one for each two
-/// hosts, at most `most`. `hosts` is the host of each rank as a number. Pure.
+/// The pairs of ranks to measure: all pairs, or if these are more than `most`, one within each host
+/// and one for each two hosts, at most `most`. `hosts` is the host of each rank as a number. Pure.
 [[nodiscard]] std::vector<Pair> choose_pairs(const std::vector<int> &hosts, std::size_t most);
 
 /// Whether Open MPI's setting `btl` allows shared memory. Pure.
