@@ -1,12 +1,12 @@
 /** @file
  *  Access functions for kernels that are split over all devices of a cluster, after DistCL (Diop,
- * Gurfinkel, Anderson, Enright Jerger, MASCOTS 2013).
+ *  Gurfinkel, Anderson, Enright Jerger, MASCOTS 2013).
  *
  *  With `cldist run --view aggregate`, a program sees one virtual device that represents the
- * devices of all processes. A kernel that is enqueued on it is split at work-group boundaries into
- * sub-ranges, and each sub-range runs on a different device. To do so, the platform must know which
- * bytes of each buffer a sub-range reads and writes. Two access functions for each kernel (DistCL
- * calls them meta-functions) provide this information:
+ *  devices of all processes. A kernel that is enqueued on it is split at work-group boundaries into
+ *  sub-ranges, and each sub-range runs on a different device. To do so, the platform must know
+ *  which bytes of each buffer a sub-range reads and writes. Two access functions for each kernel
+ *  (DistCL calls them meta-functions) provide this information:
  *
  *      int is_buffer_range_read_NAME(const void **params, const size_t *global,
  *                                    const size_t *subrange, const size_t *local,
@@ -15,31 +15,31 @@
  *      int is_buffer_range_written_NAME(same parameters);
  *
  *  NAME is the name of the kernel. The platform finds the functions as symbols of the program
- * (linked with -rdynamic, or in a library that the program has loaded) or of the libraries in
- * CLDIST_META. #clSetKernelAccessFunctions sets them explicitly. docs/splitting.md has examples.
+ *  (linked with -rdynamic, or in a library that the program has loaded) or of the libraries in
+ *  CLDIST_META. #clSetKernelAccessFunctions sets them explicitly. docs/splitting.md has examples.
  *
  *  The platform calls the functions for each buffer argument `param_num`, from byte 0 on. The
- * function sets *next_start and returns whether the sub-range uses the bytes from `start` to
- * *next_start (1) or not (0). *next_start must exceed `start`; the next call begins there. It may
- * exceed the size of the buffer.
+ *  function sets *next_start and returns whether the sub-range uses the bytes from `start` to
+ *  *next_start (1) or not (0). *next_start must exceed `start`; the next call begins there. It may
+ *  exceed the size of the buffer.
  *
  *  - params: the values of the kernel's arguments, in their order; NULL for buffers, images,
- * samplers and local memory
+ *    samplers and local memory
  *  - global: the global size of the whole launch; this and the next three have three elements
  *  - subrange: the size of the sub-range, in work-items
  *  - local: the work-group size of the launch. If the program sets none and the kernel cannot query
- * it, this is only the unit in which the platform splits the launch.
+ *    it, this is only the unit in which the platform splits the launch.
  *  - subrange_offset: the first work-item of the sub-range, relative to the launch's global offset;
- * 0 for the whole launch
+ *    0 for the whole launch
  *
  *  Report bytes as written only if the kernel always writes them; otherwise report them as read,
- * too, or old values are lost. Two sub-ranges must not write the same byte. CLDIST_CHECK_ACCESS=1
- * detects wrong results.
+ *  too, or old values are lost. Two sub-ranges must not write the same byte. CLDIST_CHECK_ACCESS=1
+ *  detects wrong results.
  *
  *  The functions must be pure, because every process calls its own copy: their results must depend
- * only on their arguments. The thread that enqueues the kernel calls them while it holds a lock of
- * the platform, so they must not call OpenCL. The platform caches their results for similar
- * launches.
+ *  only on their arguments. The thread that enqueues the kernel calls them while it holds a lock of
+ *  the platform, so they must not call OpenCL. The platform caches their results for similar
+ *  launches.
  *
  *  The header is valid C99 and C++. */
 #ifndef CL_EXT_SPLIT_H
@@ -65,11 +65,11 @@ typedef int (*cl_access_function)(const void **params, const size_t *global, con
 /** Sets the access functions of a kernel.
  *
  *  If both are NULL, the platform uses the functions that it finds for the kernel's name. The
- * setting applies to later launches of this kernel object. On other platforms, and without the
- * aggregate view, the call has no effect. On the cluster platform all processes must make the same
- * calls, and an OpenCL callback must not make this call. Thread-safe. The function is in
- * libcldist-collectives; on the cluster platform, clGetExtensionFunctionAddressForPlatform returns
- * it, too.
+ *  setting applies to later launches of this kernel object. On other platforms, and without the
+ *  aggregate view, the call has no effect. On the cluster platform all processes must make the same
+ *  calls, and an OpenCL callback must not make this call. Thread-safe. The function is in
+ *  libcldist-collectives; on the cluster platform, clGetExtensionFunctionAddressForPlatform returns
+ *  it, too.
  *
  *  @retval CL_SUCCESS The functions are set.
  *  @retval CL_INVALID_KERNEL `kernel` is not valid.
@@ -83,13 +83,13 @@ typedef cl_int(CL_API_CALL *clSetKernelAccessFunctions_fn)(cl_kernel kernel,
                                                            cl_access_function is_written);
 
 /** Returns whether the byte `start` is in a region of an array, and sets *next_start to the next
- * byte for which this changes.
+ *  byte for which this changes.
  *
  *  A helper for access functions, from DistCL. The array has `dimensions` dimensions (1 to 3), and
- * total_size[i] elements of `element_size` bytes in dimension i. Elements along dimension 0 are
- * adjacent in memory. The region begins at required_start[i] and has required_size[i] elements.
- * Parts of the region outside the array are ignored, so `required_start` may be negative. At the
- * end of the array, *next_start is its size in bytes.
+ *  total_size[i] elements of `element_size` bytes in dimension i. Elements along dimension 0 are
+ *  adjacent in memory. The region begins at required_start[i] and has required_size[i] elements.
+ *  Parts of the region outside the array are ignored, so `required_start` may be negative. At the
+ *  end of the array, *next_start is its size in bytes.
  *
  *  @retval 1 The bytes from `start` to *next_start are in the region.
  *  @retval 0 They are not in the region. */

@@ -9,9 +9,8 @@
 ///   CLDIST_TEST_FILTER   run only cases whose name contains this text
 ///   CLDIST_TEST_TIMEOUT  seconds that one case may take (default 60)
 ///   CLDIST_TEST_MPI      "never": MPI is not initialised; "finalized": it is finalised before the
-///   first case. For
-///                        programs whose cases need no MPI; cases that need it call
-///                        skip_without_mpi().
+///                        first case. For programs whose cases need no MPI; cases that need it
+///                        call skip_without_mpi().
 #pragma once
 
 #include <chrono>
