@@ -113,9 +113,10 @@ typedef cl_uint cl_reduction_op;
  *  On the cluster platform with two or more processes, clGetDeviceInfo accepts these names. On
  *  other platforms it returns CL_INVALID_VALUE.
  *  @{ */
-#define CL_DEVICE_RANK_DIST \
-    0x0C1D0020 /**< cl_uint: the rank of the process that owns the device. */
-#define CL_DEVICE_HOST_DIST 0x0C1D0021 /**< cl_uint: the number of the host of that process. */
+/** cl_uint: the rank of the process that owns the device. */
+#define CL_DEVICE_RANK_DIST 0x0C1D0020
+/** cl_uint: the number of the host of that process. */
+#define CL_DEVICE_HOST_DIST 0x0C1D0021
 /** @} */
 
 /** Enqueues a command that copies the range of `src_buffer` to each destination.

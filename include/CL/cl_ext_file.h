@@ -221,41 +221,45 @@ cl_int clEnqueueWriteBufferFromFile(cl_command_queue command_queue, cl_mem buffe
 /** The type of the query names of #clGetTransferInfo. */
 typedef cl_uint cl_transfer_info;
 
-#define CL_TRANSFER_STATUS \
-    0x13A0 /**< cl_int: CL_QUEUED, CL_SUBMITTED, CL_RUNNING, CL_COMPLETE or the error. */
-#define CL_TRANSFER_BYTES \
-    0x13A1 /**< size_t: bytes transferred so far; for a Sendrecv, bytes received. */
-#define CL_TRANSFER_SOURCE \
-    0x13A2 /**< int: rank of the sender; MPI_PROC_NULL if nothing was received. */
-#define CL_TRANSFER_DESTINATION \
-    0x13A3 /**< int: rank of the receiver; MPI_PROC_NULL if nothing is sent. */
-#define CL_TRANSFER_TAG \
-    0x13A4 /**< int: tag of the received message; for a send, tag of the sent message. */
-#define CL_TRANSFER_PATH \
-    0x13A5 /**< char[]: a name of CLDIST_PATH, such as "mapped"; "" until it is chosen. */
-#define CL_TRANSFER_BLOCK_SIZE \
-    0x13A6 /**< size_t: bytes per block of the message; 0 until it is chosen. */
-#define CL_TRANSFER_DEPTH \
-    0x13A7 /**< cl_uint: number of blocks in flight at the same time; 0 until it is chosen. */
-#define CL_TRANSFER_MPI_ERROR \
-    0x13A8 /**< int: MPI error code if the status is CL_MPI_ERROR, otherwise MPI_SUCCESS. */
-#define CL_TRANSFER_ERROR_MESSAGE \
-    0x13A9 /**< char[]: description of the failure; "" if nothing failed. */
-#define CL_DIST_ERROR_STRING \
-    CL_TRANSFER_ERROR_MESSAGE /**< Another name of CL_TRANSFER_ERROR_MESSAGE. */
-#define CL_TRANSFER_STAGES \
-    0x13AA /**< cl_transfer_stage[]: the stages that took place, in the order of CL_STAGE_*. */
-#define CL_TRANSFER_ERRNO \
-    0x13AB /**< int: errno if the status is CL_FILE_ERROR (EIO if it was 0), otherwise 0. */
-#define CL_TRANSFER_DIRECT_IO \
-    0x13AC /**< cl_bool: whether the file access bypassed the system's page cache. */
+/** cl_int: CL_QUEUED, CL_SUBMITTED, CL_RUNNING, CL_COMPLETE or the error. */
+#define CL_TRANSFER_STATUS 0x13A0
+/** size_t: bytes transferred so far; for a Sendrecv, bytes received. */
+#define CL_TRANSFER_BYTES 0x13A1
+/** int: rank of the sender; MPI_PROC_NULL if nothing was received. */
+#define CL_TRANSFER_SOURCE 0x13A2
+/** int: rank of the receiver; MPI_PROC_NULL if nothing is sent. */
+#define CL_TRANSFER_DESTINATION 0x13A3
+/** int: tag of the received message; for a send, tag of the sent message. */
+#define CL_TRANSFER_TAG 0x13A4
+/** char[]: a name of CLDIST_PATH, such as "mapped"; "" until it is chosen. */
+#define CL_TRANSFER_PATH 0x13A5
+/** size_t: bytes per block of the message; 0 until it is chosen. */
+#define CL_TRANSFER_BLOCK_SIZE 0x13A6
+/** cl_uint: number of blocks in flight at the same time; 0 until it is chosen. */
+#define CL_TRANSFER_DEPTH 0x13A7
+/** int: MPI error code if the status is CL_MPI_ERROR, otherwise MPI_SUCCESS. */
+#define CL_TRANSFER_MPI_ERROR 0x13A8
+/** char[]: description of the failure; "" if nothing failed. */
+#define CL_TRANSFER_ERROR_MESSAGE 0x13A9
+/** Another name of CL_TRANSFER_ERROR_MESSAGE. */
+#define CL_DIST_ERROR_STRING CL_TRANSFER_ERROR_MESSAGE
+/** cl_transfer_stage[]: the stages that took place, in the order of CL_STAGE_*. */
+#define CL_TRANSFER_STAGES 0x13AA
+/** int: errno if the status is CL_FILE_ERROR (EIO if it was 0), otherwise 0. */
+#define CL_TRANSFER_ERRNO 0x13AB
+/** cl_bool: whether the file access bypassed the system's page cache. */
+#define CL_TRANSFER_DIRECT_IO 0x13AC
 
-#define CL_STAGE_WAIT \
-    0 /**< From the call until the wait list and the queue allow the command to start. */
-#define CL_STAGE_MATCH 1   /**< A receive waits for its message. */
-#define CL_STAGE_DEVICE 2  /**< Device copies, on the library's or the command's queue. */
-#define CL_STAGE_MESSAGE 3 /**< MPI transfers bytes. */
-#define CL_STAGE_FILE 4    /**< The file is read or written. */
+/** From the call until the wait list and the queue allow the command to start. */
+#define CL_STAGE_WAIT 0
+/** A receive waits for its message. */
+#define CL_STAGE_MATCH 1
+/** Device copies, on the library's or the command's queue. */
+#define CL_STAGE_DEVICE 2
+/** MPI transfers bytes. */
+#define CL_STAGE_MESSAGE 3
+/** The file is read or written. */
+#define CL_STAGE_FILE 4
 
 /** A stage of a transfer. Stages of different blocks overlap: `start` is the start of the first
  *  block, `end` the end of the last. Times are in nanoseconds of the host's CLOCK_MONOTONIC. */
