@@ -118,6 +118,12 @@ def modes():
     expect(REFUSAL + "runs with --all-output." in done.stderr and done.returncode == 1, "the output of all ranks")
 
 
+def ends():
+    done = run("differ-last", ranks=3)
+    expect(done.returncode == 0 and ANNOUNCEMENT in done.stderr or
+           done.returncode == 1 and REFUSAL + "has ended." in done.stderr, "a new start or a report")
+
+
 def turns():
     done = run("turns", ranks=3)
     expect(done.returncode == 0 and done.stdout == "correct\n" and not done.stderr, "threads in a fixed order")
@@ -137,5 +143,5 @@ def signals():
         expect("starts again" not in err, "no third run")
 
 
-{function.__name__: function for function in (threads, output, effects, launchers, modes, turns, signals)}[CASE]()
+{function.__name__: function for function in (threads, output, effects, launchers, modes, ends, turns, signals)}[CASE]()
 sys.exit(1 if complaints else 0)

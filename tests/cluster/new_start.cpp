@@ -134,6 +134,14 @@ void differ() {
     print(use(context.value, devices.back(), 1024));
 }
 
+// Ranks 0 and 1 end after equal calls.
+void differ_last() {
+    const std::vector<cl_device_id> devices = all_devices();
+    const Context context(devices);
+    if (rank_of_process() >= 2)
+        clReleaseMemObject(clCreateBuffer(context.value, CL_MEM_READ_WRITE, 1, nullptr, nullptr));
+}
+
 volatile std::sig_atomic_t made = 0;
 
 // The signal arrives during clBuildProgram.
@@ -163,6 +171,7 @@ const std::map<std::string, std::function<void()>> steps = {
     {"threads", use_in_threads},
     {"turns", use_in_turns},
     {"differ", differ},
+    {"differ-last", differ_last},
     {"join", [] { all_devices(); }},
     {"print", [] { std::puts("a line"), std::fflush(stdout); }},
     {"print-mode",

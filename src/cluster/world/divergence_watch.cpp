@@ -201,12 +201,14 @@ void DivergenceWatch::take(int from, Tag tag, const std::string &bytes) {
 void DivergenceWatch::consider(std::string why, std::string difference) {
     if (difference_.empty()) difference_ = std::move(difference);
     if (missing_ > 0 || stopping_since_) return;
+    // Rank 0 waits in the last barrier. Another rank's program has made other calls than those
+    // before it.
+    if (barrier_ != MPI_REQUEST_NULL)
+        refusal_ = " cldist has not done this itself, because the program of rank 0 has ended.";
     if (!new_start::is_wanted() || !refusal_.empty()) {
         if (!difference_.empty()) end_job(difference_ + refusal_);
         return;
     }
-    // Rank 0's neighbour has ended after the same calls, so rank 0 is in the last barrier.
-    if (barrier_ != MPI_REQUEST_NULL) return;
     why_ = std::move(why);
     missing_ = size_;
     for (int rank = 0; rank < size_; ++rank) send(rank, question, "");
