@@ -213,10 +213,12 @@ bool is_for_writing(int flags) {
     return (flags & O_ACCMODE) != O_RDONLY || (flags & (O_CREAT | O_TRUNC)) != 0;
 }
 
-// Returns true for memory devices such as /dev/null, /dev/zero and /dev/urandom: writing to them
-// has no effect, and reading takes nothing from other readers.
+// Returns true for /dev/null, zero, full, random and urandom: writing to them has no effect, and
+// reading takes nothing from other readers.
 bool is_bottomless(const struct stat &state) {
-    return S_ISCHR(state.st_mode) && major(state.st_rdev) == 1;
+    static constexpr std::array<unsigned, 5> minors = {3, 5, 7, 8, 9};
+    return S_ISCHR(state.st_mode) && major(state.st_rdev) == 1 &&
+           std::ranges::find(minors, minor(state.st_rdev)) != minors.end();
 }
 
 }  // namespace

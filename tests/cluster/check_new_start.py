@@ -82,6 +82,7 @@ def effects():
     for steps, reason in (
             (["write"], "has opened a file for writing"),
             (["join", "write-by-open"], "has opened a file for writing"),
+            (["write-device"], "has opened a file for writing"),
             (["folder"], "has changed a file or folder"),
             (["join", "remove"], "has changed a file or folder"),
             (["alarm"], "has changed a file or folder"),

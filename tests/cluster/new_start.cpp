@@ -182,6 +182,7 @@ const std::map<std::string, std::function<void()>> steps = {
     {"complain", [] { std::fputs("a complaint\n", stderr); }},
     {"write", [] { std::ofstream("written", std::ios::app) << "x"; }},
     {"write-by-open", [] { ::close(open("written", O_WRONLY | O_CREAT, 0600)); }},
+    {"write-device", [] { ::close(open("/dev/kmsg", O_WRONLY)); }},
     {"folder", [] { (void)!mkdir("made", 0700); }},
     {"remove", [] { (void)!std::remove("absent"); }},
     {"alarm", build_with_alarm},
