@@ -533,6 +533,14 @@ TEST_CASE("commands refuse invalid arguments") {
         CL_FAILS(CL_MEM_COPY_OVERLAP,
                  clEnqueueCopyBufferRect(queue, buffer, buffer, zero.data(), near.data(),
                                          region.data(), 20, 400, 20, 400, 0, nullptr, nullptr));
+        const buffer_handle first_part = cl.sub_buffer(buffer, 0, 512);
+        const buffer_handle second_part = cl.sub_buffer(buffer, 256, 512);
+        const std::array<std::size_t, 3> at_256 = {256, 0, 0}, flat = {8, 2, 1};
+        if (is_cluster())  // PoCL 3.1 crashes
+            CL_FAILS(
+                CL_MEM_COPY_OVERLAP,
+                clEnqueueCopyBufferRect(queue, first_part, second_part, at_256.data(), zero.data(),
+                                        flat.data(), 20, 0, 20, 0, 0, nullptr, nullptr));
     }
     SUBCASE("filling and copying") {
         const auto fill = [&](cl_mem m, const void *what, std::size_t size, std::size_t at,

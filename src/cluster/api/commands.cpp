@@ -450,13 +450,17 @@ void enqueue_copy_buffer_rect(Handling handling, cl_command_queue queue_handle,
     const auto waits = wait_list_of({num_events, wait_list, event}, *whole.context);
     check_alignment(whole, source);
     check_alignment(whole, target);
-    require(&source != &target || !boxes_overlap(from.origin, from.region, to.origin, to.region),
+    const std::array accesses{source.access(from.begin(), from.end(), AccessMode::read),
+                              target.access(to.begin(), to.end(), written(to))};
+    const auto &[read, write] = accesses;
+    const bool in_parts_of_one = source.parent && target.parent && read.buffer == write.buffer;
+    require(&source == &target
+                ? !boxes_overlap(from.origin, from.region, to.origin, to.region)
+                : !in_parts_of_one || read.end <= write.begin || write.end <= read.begin,
             CL_MEM_COPY_OVERLAP, "the source region and the destination region overlap");
     if (handling == Handling::leave_out)
         return leave_out(whole, CL_COMMAND_COPY_BUFFER_RECT, event);
     QueueObject &queue = lane_for(whole, target);
-    const std::array accesses{source.access(from.begin(), from.end(), AccessMode::read),
-                              target.access(to.begin(), to.end(), written(to))};
     enqueue({queue, CL_COMMAND_COPY_BUFFER_RECT, accesses, waits}, event,
             [&](Enqueued &, const Waits &w) {
                 return clEnqueueCopyBufferRect(

@@ -38,7 +38,7 @@ void check_range(const KernelObject &kernel, const DeviceObject &device, cl_uint
     if (dimensions < 1 ||
         dimensions > std::min<std::size_t>(most_dimensions, device.work_item_sizes.size()))
         fail(CL_INVALID_WORK_DIMENSION, "work_dim is {}; expected 1 to {}", dimensions,
-             std::min<std::size_t>(most_dimensions, device.work_item_sizes.size()), dimensions);
+             std::min<std::size_t>(most_dimensions, device.work_item_sizes.size()));
     for (cl_uint i = 0; offset != nullptr && i < dimensions; ++i)
         require(offset[i] <= ~std::size_t{0} - global[i], CL_INVALID_GLOBAL_OFFSET,
                 "global_work_offset[{0}] is {1} and global_work_size[{0}] is {2}; their sum "
