@@ -56,7 +56,6 @@ struct Thread {
     bool alone = false;         ///< a wait for rank 0 has timed out; the thread does not wait again
     std::uint32_t follows = 0;  ///< within a wrapped call: the thread of rank 0 that it follows
     std::uint64_t drawn = 0;    ///< random bytes
-    std::uint32_t made_block = 0;
     std::uint64_t block_number = ~std::uint64_t{0};
     std::uint32_t block[16] = {};
 };

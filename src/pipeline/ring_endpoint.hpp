@@ -34,7 +34,6 @@ public:
 
 private:
     [[nodiscard]] bool passed(const Block &block) const;
-    void pass(std::size_t filled);
     [[nodiscard]] bool left_alone();
 
     const std::shared_ptr<Ring> ring_;

@@ -55,36 +55,6 @@ std::size_t Intervals::bytes() const {
     return sum;
 }
 
-bool Intervals::contains(std::size_t begin, std::size_t end) const {
-    if (begin >= end) return true;
-    const auto next =
-        std::upper_bound(ranges_.begin(), ranges_.end(), Interval{begin, end}, begins_before);
-    return next != ranges_.begin() && std::prev(next)->end >= end;
-}
-
-bool Intervals::contains(const Intervals &other) const {
-    auto at = ranges_.begin();
-    for (const Interval &range : other.ranges_) {
-        while (at != ranges_.end() && at->end < range.end) ++at;
-        if (at == ranges_.end() || at->begin > range.begin) return false;
-    }
-    return true;
-}
-
-bool Intervals::overlaps(const Intervals &other) const {
-    auto a = ranges_.begin();
-    auto b = other.ranges_.begin();
-    while (a != ranges_.end() && b != other.ranges_.end()) {
-        if (a->begin < b->end && b->begin < a->end) return true;
-        if (a->end < b->end) {
-            ++a;
-        } else {
-            ++b;
-        }
-    }
-    return false;
-}
-
 void Intervals::unite(std::size_t begin, std::size_t end) {
     if (begin >= end) return;
     if (ranges_.empty() || begin > ranges_.back().end) {
@@ -152,28 +122,6 @@ void Intervals::subtract(const Intervals &other) {
     ranges_ = std::move(rest);
 }
 
-void Intervals::coarsen(std::size_t most) {
-    if (ranges_.size() <= most) return;
-    // The widest gaps are kept.
-    std::vector<std::size_t> gaps(ranges_.size() - 1);
-    for (std::size_t i = 0; i + 1 < ranges_.size(); ++i) gaps[i] = i;
-    const auto width = [&](std::size_t i) { return ranges_[i + 1].begin - ranges_[i].end; };
-    std::nth_element(gaps.begin(), gaps.begin() + static_cast<std::ptrdiff_t>(most - 1), gaps.end(),
-                     [&](std::size_t a, std::size_t b) {
-                         return width(a) != width(b) ? width(a) > width(b) : a < b;
-                     });
-    gaps.resize(most - 1);
-    std::sort(gaps.begin(), gaps.end());
-    std::vector<Interval> fewer;
-    std::size_t begin = ranges_.front().begin;
-    for (const std::size_t gap : gaps) {
-        fewer.push_back({begin, ranges_[gap].end});
-        begin = ranges_[gap + 1].begin;
-    }
-    fewer.push_back({begin, ranges_.back().end});
-    ranges_ = std::move(fewer);
-}
-
 Box normalised(const Box &box) {
     Box least{box.begin, box.length, {}};
     auto steps = box.steps;
@@ -202,40 +150,6 @@ std::size_t ranges_of(const Box &box) {
         ranges *= step.second;
     }
     return ranges;
-}
-
-std::vector<Box> boxes(const Intervals &intervals) {
-    std::vector<Box> found;
-    for (const Interval &range : intervals)
-        found.push_back({range.begin, range.end - range.begin, {}});
-    // Each round combines equal boxes at equal distances into one box with another step.
-    for (bool changed = true; changed;) {
-        changed = false;
-        std::vector<Box> rounded;
-        for (std::size_t i = 0; i < found.size();) {
-            std::size_t last = i;
-            const auto alike = [&](std::size_t k) {
-                return found[k].length == found[i].length && found[k].steps == found[i].steps;
-            };
-            if (i + 1 < found.size() && alike(i + 1)) {
-                const std::size_t stride = found[i + 1].begin - found[i].begin;
-                while (last + 1 < found.size() && alike(last + 1) &&
-                       found[last + 1].begin - found[last].begin == stride)
-                    ++last;
-                if (last > i) {
-                    Box box = found[i];
-                    box.steps.emplace_back(stride, last - i + 1);
-                    rounded.push_back(std::move(box));
-                    changed = true;
-                    i = last + 1;
-                    continue;
-                }
-            }
-            rounded.push_back(found[i++]);
-        }
-        found = std::move(rounded);
-    }
-    return found;
 }
 
 }  // namespace cldist::splitting

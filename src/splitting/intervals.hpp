@@ -22,8 +22,6 @@ struct Box {
     std::size_t length = 0;
     /// Stride in bytes, count; innermost first.
     std::vector<std::pair<std::size_t, std::size_t>> steps;
-
-    bool operator==(const Box &) const = default;
 };
 
 /// A set of bytes: sorted, disjoint ranges that don't touch.
@@ -41,18 +39,10 @@ public:
     [[nodiscard]] auto begin() const { return ranges_.begin(); }
     [[nodiscard]] auto end() const { return ranges_.end(); }
 
-    /// Returns true if the set contains all bytes [begin, end). True for an empty range.
-    [[nodiscard]] bool contains(std::size_t begin, std::size_t end) const;
-    [[nodiscard]] bool contains(const Intervals &other) const;
-    [[nodiscard]] bool overlaps(const Intervals &other) const;
-
     void unite(std::size_t begin, std::size_t end);
     void unite(const Intervals &other);
     void intersect(const Intervals &other);
     void subtract(const Intervals &other);
-
-    /// Adds as few bytes as possible so that at most `most` ranges are left (`most` > 0).
-    void coarsen(std::size_t most);
 
     bool operator==(const Intervals &) const = default;
 
@@ -66,9 +56,5 @@ Box normalised(const Box &box);
 
 /// An upper limit of the number of ranges, computed from the steps alone. SIZE_MAX if it overflows.
 std::size_t ranges_of(const Box &box);
-
-/// The same bytes as disjoint boxes. Ranges that repeat regularly become one box, and so do boxes
-/// that repeat regularly.
-std::vector<Box> boxes(const Intervals &intervals);
 
 }  // namespace cldist::splitting

@@ -9,7 +9,6 @@
 
 #include <doctest/doctest.h>
 
-#include "splitting/access_cache.hpp"
 #include "splitting/description.hpp"
 
 using namespace cldist::splitting;
@@ -164,43 +163,4 @@ TEST_CASE("in a launch whose last groups are smaller, each group has its own siz
     const KernelDescription f = kernel({{1, true, true, 0, index, constant(1), {}}});
     const Launch launch{1, {0, 0, 0}, {10, 1, 1}, {4, 1, 1}};
     CHECK(of(f, launch, whole(launch), 0, 1).written == Intervals{{4, 5}, {104, 105}, {202, 203}});
-}
-
-TEST_CASE(
-    "a cached model asks once for each launch, sub-range and arguments, and forgets the least "
-    "recently used entry") {
-    class Counting final : public AccessModel {
-    public:
-        explicit Counting(int &asked) : asked_(asked) {}
-        bool splittable(std::string &) const override { return true; }
-        std::optional<std::vector<ArgumentAccess>> accesses(
-            const Launch &launch, const SubRange &part,
-            std::span<const Immediate> arguments) const override {
-            ++asked_;
-            if (arguments.empty()) return std::nullopt;
-            return std::vector{ArgumentAccess{{}, {{part.begin[0], launch.global[0]}}, false}};
-        }
-
-    private:
-        int &asked_;
-    };
-    int asked = 0;
-    const auto model = cached(std::make_unique<Counting>(asked), 2);
-    const Launch launch{1, {0, 0, 0}, {8, 1, 1}, {1, 1, 1}};
-    const auto ask = [&](std::size_t begin, std::int32_t value) {
-        const std::vector<Immediate> arguments{number(value)};
-        const auto answer = model->accesses(launch, {{begin, 0, 0}, {8, 1, 1}}, arguments);
-        CHECK(answer->at(0).written == Intervals{{begin, 8}});
-        return asked;
-    };
-    CHECK(ask(0, 1) == 1);
-    CHECK(ask(0, 1) == 1);
-    CHECK(ask(4, 1) == 2);
-    CHECK(ask(0, 1) == 2);
-    CHECK(ask(0, 2) == 3);  // (4, 1) is forgotten
-    CHECK(ask(0, 1) == 3);
-    CHECK(ask(4, 1) == 4);
-    CHECK_FALSE(model->accesses(launch, whole(launch), {}));
-    CHECK_FALSE(model->accesses(launch, whole(launch), {}));
-    CHECK(asked == 5);
 }

@@ -81,8 +81,6 @@ TEST_CASE("sets of intervals behave like sets of bytes") {
         CHECK(a.set.bytes() == a.bits.count());
         CHECK(a.set.empty() == a.bits.none());
         CHECK((a.set == b.set) == (a.bits == b.bits));
-        CHECK(a.set.contains(b.set) == ((b.bits & ~a.bits).none()));
-        CHECK(a.set.overlaps(b.set) == (a.bits & b.bits).any());
 
         Intervals united = a.set;
         united.unite(b.set);
@@ -98,30 +96,7 @@ TEST_CASE("sets of intervals behave like sets of bytes") {
         REQUIRE(one_by_one == united);
         REQUIRE(bits(common) == (a.bits & b.bits));
         REQUIRE(bits(rest) == (a.bits & ~b.bits));
-
-        const std::size_t begin = random() % space;
-        const std::size_t end = begin + random() % (space - begin);
-        CHECK(a.set.contains(begin, end) == a.set.contains(Intervals{{begin, end}}));
     }
-}
-
-TEST_CASE(
-    "a coarser set contains the finer set, has at most the given number of ranges, and keeps the "
-    "widest gaps") {
-    std::mt19937 random(4);
-    for (int round = 0; round < 5000; ++round) {
-        const Both a = random_set(random);
-        for (std::size_t most = 1; most < 8; ++most) {
-            Intervals coarse = a.set;
-            coarse.coarsen(most);
-            REQUIRE(well_formed(coarse));
-            CHECK(coarse.size() == std::min(most, a.set.size()));
-            CHECK(coarse.contains(a.set));
-        }
-    }
-    Intervals set{{0, 1}, {3, 4}, {10, 11}, {12, 13}};
-    set.coarsen(2);
-    CHECK(set == Intervals{{0, 4}, {10, 13}});
 }
 
 TEST_CASE("the intervals of a box are its bytes, whatever its strides are") {
@@ -136,25 +111,8 @@ TEST_CASE("the intervals of a box are its bytes, whatever its strides are") {
     }
 }
 
-TEST_CASE("boxes contain the bytes of their intervals, each once") {
-    std::mt19937 random(6);
-    for (int round = 0; round < 5000; ++round) {
-        Intervals set = random_set(random).set;
-        set.unite(Intervals(random_box(random)));
-        Bits all;
-        for (const Box &box : boxes(set)) {
-            const Bits here = bits(box);
-            CHECK((all & here).none());
-            all |= here;
-        }
-        CHECK(all == bits(set));
-    }
-}
-
-TEST_CASE("rows of a block are one box, and so are the rows of its planes") {
-    const Box block{40, 16, {{100, 7}, {5000, 3}}};
-    CHECK(boxes(Intervals(block)) == std::vector{block});
-    CHECK(Intervals(block).size() == 21);
+TEST_CASE("each row of the planes of a block is one range") {
+    CHECK(Intervals(Box{40, 16, {{100, 7}, {5000, 3}}}).size() == 21);
     // Rows without gaps between them are one range.
     CHECK(Intervals(Box{8, 100, {{100, 7}}}) == Intervals{{8, 708}});
 }
