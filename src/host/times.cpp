@@ -111,7 +111,8 @@ CLDIST_IN_FRONT std::time_t time(std::time_t *result) noexcept {
     return now.tv_sec;
 }
 
-CLDIST_IN_FRONT int gettimeofday(timeval *result, void *) noexcept {
+CLDIST_IN_FRONT int gettimeofday(timeval *result, void *zone) noexcept {
+    if (zone != nullptr) *static_cast<struct timezone *>(zone) = {};
     timespec now{};
     read(__builtin_return_address(0), CLOCK_REALTIME, &now);
     *result = {now.tv_sec, static_cast<suseconds_t>(now.tv_nsec / 1000)};
@@ -177,8 +178,11 @@ CLDIST_IN_FRONT int pthread_cond_timedwait(pthread_cond_t *condition, pthread_mu
     static auto *const next =
         next_function<int(pthread_cond_t *, pthread_mutex_t *, const timespec *)>(
             "pthread_cond_timedwait", "GLIBC_2.3.2");
+    // glibc keeps the clock that pthread_condattr_setclock has chosen in this bit.
+    const clockid_t clock =
+        (condition->__data.__wrefs & 2U) != 0 ? CLOCK_MONOTONIC : CLOCK_REALTIME;
     timespec moved{};
-    return next(condition, mutex, here(__builtin_return_address(0), CLOCK_REALTIME, until, moved));
+    return next(condition, mutex, here(__builtin_return_address(0), clock, until, moved));
 }
 
 CLDIST_IN_FRONT int pthread_cond_clockwait(pthread_cond_t *condition, pthread_mutex_t *mutex,
