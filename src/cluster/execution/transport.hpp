@@ -41,6 +41,9 @@ struct Link {
     /// Kernels may carry out the message. Then a header precedes the bytes, which shows the
     /// receiver whether a kernel or the sender's host sends them.
     bool by_kernels = false;
+    /// With a central host: process 0 sends the program's memory, which the receiver may read
+    /// directly.
+    bool sends_program_memory = false;
 
     [[nodiscard]] const Advice *advice_here() const { return here.messages(same_host); }
 };

@@ -397,11 +397,9 @@ const HostMemoryReach *MpiTransport::reach_of(bool is_here, Process peer, std::s
 std::unique_ptr<Operation> MpiTransport::transfer(DeviceRange range, Direction direction,
                                                   const Message &message, const Link &link) {
     require_mpi();
-    // A range without a device is taken for the memory of process 0.
     const HostMemoryReach *const reach =
-        range.resources == nullptr
-            ? reach_of(direction == Direction::recv, message.peer, range.size)
-            : nullptr;
+        link.sends_program_memory ? reach_of(direction == Direction::recv, message.peer, range.size)
+                                  : nullptr;
     if (reach != nullptr)
         return make_host_memory_transfer(std::move(range), direction,
                                          wire_of(*runtime_, comm_, message), *reach,
