@@ -160,19 +160,11 @@ public:
             if (!line_->is_first(this)) return Progress::idle;
             const Outcome ready = line_->ready();
             if (!ready) return Progress::idle;
-            if (!ready->ok()) {
-                fail(*ready);
-                line_->leave(this);
-                return Progress::done;
-            }
+            if (!ready->ok()) return refuse(*ready);
             if (line_->compares_calls()) {
                 const Outcome same = compare_calls();
                 if (!same) return Progress::idle;
-                if (!same->ok()) {
-                    fail(*same);
-                    line_->leave(this);
-                    return Progress::done;
-                }
+                if (!same->ok()) return refuse(*same);
             }
             begin();
         }
@@ -235,6 +227,14 @@ private:
     void decide() {
         ordered_->on_devices = devices_->decision(number_);
         if (ordered_->on_devices.value_or(false)) ordered_->command.go();
+    }
+
+    // No process moves data.
+    Progress refuse(const Status &why) {
+        fail(why);
+        abandon(why);
+        line_->leave(this);
+        return Progress::done;
     }
 
     Progress poll_kernel() {
