@@ -35,8 +35,9 @@ void EventTable::add(cl_event event, const std::vector<std::unique_ptr<Operation
     Records records;
     for (const auto &operation : operations) records.push_back(operation->record());
     Device device = Device::share(device_of(event));
+    std::list<Entry> let_go;  // freed without the lock, as in release_unused()
     const std::lock_guard lock(mutex_);
-    release_some();
+    release_some(let_go);
     index_[event] = entries_.insert(entries_.end(),
                                     {std::move(device), Event::share(event), std::move(records)});
 }
@@ -59,13 +60,13 @@ void EventTable::release_unused() {
     }
 }
 
-void EventTable::release_some() {
+void EventTable::release_some(std::list<Entry> &let_go) {
     for (int i = 0; i < looks && !entries_.empty(); ++i) {
         const auto oldest = entries_.begin();
         if (unused(oldest->event.get(), oldest->records) ||
             (entries_.size() > most_entries && ended(oldest->records))) {
             index_.erase(oldest->event.get());
-            entries_.erase(oldest);
+            let_go.splice(let_go.end(), entries_, oldest);
         } else {
             entries_.splice(entries_.end(), entries_, oldest);
         }

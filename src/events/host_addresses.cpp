@@ -36,10 +36,13 @@ std::byte *HostAddresses::find(cl_mem buffer) const {
 }
 
 void HostAddresses::learn(cl_mem buffer, std::byte *address) {
-    const std::lock_guard lock(mutex_);
-    if (!of_buffer_.emplace(buffer, address).second) return;
+    {
+        const std::lock_guard lock(mutex_);
+        if (!of_buffer_.emplace(buffer, address).second) return;
+    }
+    // Without the lock, which on_destroyed() takes.
     if (clSetMemObjectDestructorCallback(buffer, on_destroyed, this) != CL_SUCCESS)
-        of_buffer_.erase(buffer);
+        on_destroyed(buffer, this);
 }
 
 std::byte *HostAddresses::find_or_map(cl_command_queue queue, cl_mem buffer, cl_map_flags flags) {

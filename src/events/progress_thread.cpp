@@ -496,18 +496,23 @@ void ProgressThread::abandon_all(const std::optional<Status> &status) {
     };
     static auto &left_behind = *new LeftBehind;
 
-    const std::lock_guard lock(mutex_);
     std::vector<std::unique_ptr<Command>> all;
-    for (auto &[id, waiting] : waiting_) all.push_back(std::move(waiting.command));
-    for (auto &active : active_) all.push_back(std::move(active.command));
-    for (auto &[id, command] : asleep_) all.push_back(std::move(command));
-    waiting_.clear();
-    order_.clear();
-    next_.clear();
-    gated_.clear();
-    active_.clear();
-    asleep_.clear();
-    asleep_in_flight_.clear();
+    {
+        const std::lock_guard lock(mutex_);
+        for (auto &[id, waiting] : waiting_) all.push_back(std::move(waiting.command));
+        for (auto &active : active_) all.push_back(std::move(active.command));
+        for (auto &[id, command] : asleep_) all.push_back(std::move(command));
+        waiting_.clear();
+        order_.clear();
+        next_.clear();
+        gated_.clear();
+        active_.clear();
+        asleep_.clear();
+        asleep_in_flight_.clear();
+        std::move(remains_.begin(), remains_.end(), std::back_inserter(left_behind.remains));
+        remains_.clear();
+    }
+    // Without the lock, because the end of an event may call a function of the program.
     for (auto &command : all) {
         if (status) {
             command->abandon(*status);
@@ -517,11 +522,10 @@ void ProgressThread::abandon_all(const std::optional<Status> &status) {
         if (!status || command->bytes_in_flight())
             left_behind.commands.push_back(std::move(command));
     }
+    const std::lock_guard lock(mutex_);
     commands_ = 0;
     later_ = 0;
     changed_.notify_all();
-    std::move(remains_.begin(), remains_.end(), std::back_inserter(left_behind.remains));
-    remains_.clear();
 }
 
 void drive(Command &command, Poller &poller) {
