@@ -94,7 +94,7 @@ void replace_stuck_thread() {
     CleanupThread &thread = cleanup_thread();
     if (!thread.working || Clock::now() - thread.begun < patience || in_forked_child()) return;
     log_stuck();
-    thread.working = false;
+    thread.working = thread.stuck = false;
     std::thread(run, ++thread.number).detach();
 }
 
