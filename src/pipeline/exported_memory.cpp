@@ -161,8 +161,9 @@ Mem ExportedMemory::create_buffer(cl_context context, cl_device_id device, cl_me
         const std::lock_guard lock(buffers().mutex);
         buffers().all.emplace(buffer.get(), memory);
     }
-    check(clSetMemObjectDestructorCallback(buffer.get(), &forget, nullptr),
-          "clSetMemObjectDestructorCallback");
+    const cl_int code = clSetMemObjectDestructorCallback(buffer.get(), &forget, nullptr);
+    if (code != CL_SUCCESS) forget(buffer.get(), nullptr);
+    check(code, "clSetMemObjectDestructorCallback");
     return buffer;
 }
 
