@@ -226,6 +226,15 @@ TEST_CASE("each device answers all queries of OpenCL 3.0") {
             info_list<std::size_t>(clGetDeviceInfo, CL_DEVICE_MAX_WORK_ITEM_SIZES, device).size() ==
             info<cl_uint>(clGetDeviceInfo, CL_DEVICE_MAX_WORK_ITEM_DIMENSIONS, device));
         CHECK(info_text(clGetDeviceInfo, CL_DEVICE_VERSION, device).rfind("OpenCL ", 0) == 0);
+        const std::string extensions = info_text(clGetDeviceInfo, CL_DEVICE_EXTENSIONS, device);
+        std::string names;
+        for (const cl_name_version &extension :
+             info_list<cl_name_version>(clGetDeviceInfo, CL_DEVICE_EXTENSIONS_WITH_VERSION, device))
+            names += (names.empty() ? "" : " ") + std::string(extension.name);
+        if (is_cluster()) CHECK(names == extensions);
+        if (extensions.find("cl_nv_device_attribute_query") == std::string::npos) continue;
+        CHECK(info<cl_uint>(clGetDeviceInfo, CL_DEVICE_COMPUTE_CAPABILITY_MAJOR_NV, device) > 0);
+        CHECK(info<cl_uint>(clGetDeviceInfo, CL_DEVICE_WARP_SIZE_NV, device) > 0);
     }
     CL_FAILS(CL_INVALID_DEVICE, clGetDeviceInfo(nullptr, CL_DEVICE_NAME, 0, nullptr, nullptr));
 }

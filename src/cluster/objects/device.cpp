@@ -105,6 +105,14 @@ constexpr std::array device_params = {
     CL_DEVICE_PREFERRED_PLATFORM_ATOMIC_ALIGNMENT,
     CL_DEVICE_PREFERRED_GLOBAL_ATOMIC_ALIGNMENT,
     CL_DEVICE_PREFERRED_LOCAL_ATOMIC_ALIGNMENT,
+    // cl_nv_device_attribute_query
+    CL_DEVICE_COMPUTE_CAPABILITY_MAJOR_NV,
+    CL_DEVICE_COMPUTE_CAPABILITY_MINOR_NV,
+    CL_DEVICE_REGISTERS_PER_BLOCK_NV,
+    CL_DEVICE_WARP_SIZE_NV,
+    CL_DEVICE_GPU_OVERLAP_NV,
+    CL_DEVICE_KERNEL_EXEC_TIMEOUT_NV,
+    CL_DEVICE_INTEGRATED_MEMORY_NV,
 };
 
 // The extensions that the platform passes on: those of the kernel language, which need no host
@@ -143,6 +151,18 @@ Blob blob_of(const T &value) {
 Blob blob_of(const std::string &text) {
     const auto bytes = std::as_bytes(std::span(text.c_str(), text.size() + 1));
     return {bytes.begin(), bytes.end()};
+}
+
+void set_extensions(DeviceInfos &infos, const std::string &names) {
+    infos[CL_DEVICE_EXTENSIONS] = blob_of(names);
+    Packer with_version;
+    std::istringstream stream(names);
+    for (std::string name; stream >> name;) {
+        cl_name_version entry{CL_MAKE_VERSION(1, 0, 0), ""};
+        name.copy(entry.name, sizeof entry.name - 1);
+        with_version.put(entry);
+    }
+    infos[CL_DEVICE_EXTENSIONS_WITH_VERSION] = with_version.take();
 }
 
 // Returns the entry that all devices with equal infos share. It is never freed.
@@ -250,7 +270,7 @@ DeviceInfos infos_of_all(const std::vector<Ref<DeviceObject>> &members) {
         for (std::string name; names >> name;)
             if (theirs.find(" " + name + " ") != std::string::npos)
                 kept += (kept.empty() ? "" : " ") + name;
-        all[CL_DEVICE_EXTENSIONS] = blob_of(kept);
+        set_extensions(all, kept);
     }
     all[CL_DEVICE_NAME] =
         blob_of(std::to_string(members.size()) + (alike ? " x " : " devices, the first: ") +
@@ -347,15 +367,7 @@ DeviceInfos device_infos(cl_device_id native, bool alone) {
     if (const auto all = infos.find(CL_DEVICE_EXTENSIONS);
         all != infos.end() && !all->second.empty()) {
         const std::string kept = kept_extensions(all->second);
-        all->second = blob_of(kept);
-        Packer with_version;
-        std::istringstream stream(kept);
-        for (std::string name; stream >> name;) {
-            cl_name_version entry{CL_MAKE_VERSION(1, 0, 0), ""};
-            name.copy(entry.name, sizeof entry.name - 1);
-            with_version.put(entry);
-        }
-        infos[CL_DEVICE_EXTENSIONS_WITH_VERSION] = with_version.take();
+        set_extensions(infos, kept);
     }
     // Optional features of OpenCL 3.0 that the platform lacks.
     infos[CL_DEVICE_SVM_CAPABILITIES] = blob_of(cl_device_svm_capabilities{0});
