@@ -1,5 +1,6 @@
 // Programs. Each process builds for its own devices. All agree whether the builds succeeded.
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <iterator>
@@ -206,15 +207,13 @@ std::vector<cl_device_id> natives_in(const Space &space, const DeviceList &devic
 }
 
 std::string whole_source(const ProgramObject &program, const std::string &options) {
-    const auto folders = splitting::include_folders(options);
+    auto folders = splitting::include_folders(options);
+    folders.emplace_back(".");
     return with_includes(*program.source,
                          [&](const std::string &name) -> std::optional<std::string> {
-                             for (const std::string &folder : folders) {
-                                 std::ifstream file(folder + "/" + name);
-                                 if (!file) file.open(name);
-                                 if (file)
+                             for (const std::string &folder : folders)
+                                 if (std::ifstream file(std::filesystem::path(folder) / name); file)
                                      return std::string(std::istreambuf_iterator<char>(file), {});
-                             }
                              return std::nullopt;
                          });
 }
