@@ -251,7 +251,9 @@ std::optional<MatchedMessage> MessageOrder::find_put_back(const MessagePattern &
 
 void MessageOrder::take_turn(const SendTurn &turn) {
     const std::lock_guard lock(mutex_);
-    turns_[{turn.comm, turn.dest, turn.tag}].push_back({turn.sender, places_++});
+    const Place place{turn.sender, places_++};
+    turns_[{turn.comm, turn.dest, turn.tag}].push_back(place);
+    if (turn.is_call) calls_[{turn.comm, turn.dest}].push_back(place);
     ++turns_taken_;
 }
 
@@ -284,6 +286,9 @@ bool MessageOrder::may_post(const SendTurn &turn) const {
             if (ordered == turn.ordered) own = place.number;
             if (place.number < own && ordered->may_post()) return false;
         }
+    if (const auto calls = calls_.find({turn.comm, turn.dest}); calls != calls_.end())
+        for (const Place &call : calls->second)
+            if (call.sender != turn.sender && call.number < own) return false;
     return first == nullptr || own <= first->number;
 }
 
@@ -296,6 +301,10 @@ void MessageOrder::leave_turn(const SendTurn &turn) {
                                     [&](const Place &p) { return p.sender == turn.sender; });
     if (place != order.end()) order.erase(place), --turns_taken_;
     if (order.empty()) turns_.erase(senders);
+    if (!turn.is_call) return;
+    const auto calls = calls_.find({turn.comm, turn.dest});
+    std::erase_if(calls->second, [&](const Place &p) { return p.sender == turn.sender; });
+    if (calls->second.empty()) calls_.erase(calls);
 }
 
 void receive_content(MatchedMessage &message) {

@@ -96,11 +96,14 @@ struct SendTurn {
     int tag;
     const void *sender;
     const OrderedCommand *ordered = nullptr;  ///< if the send is device-ordered
+    /// A call with host memory, which starts at once. As in MPI, no later message overtakes it,
+    /// whatever its tag.
+    bool is_call = false;
 };
 
 /// Orders the messages of all threads of the process. Receives get messages in the order in which
 /// they were announced. Sends with equal communicator, destination and tag post their messages in
-/// the order of their turns. Thread-safe.
+/// the order of their turns, and after all earlier calls with that destination. Thread-safe.
 ///
 /// Receives are matched by probing instead of being posted. A message of any length or kind
 /// therefore raises no error on the user's communicator. A pending receive holds no memory and can
@@ -177,6 +180,7 @@ private:
     };
     std::uint64_t places_ = 0;
     std::map<SendKey, std::list<Place>> turns_;
+    std::map<std::pair<const Communicator *, int>, std::list<Place>> calls_;  ///< those with a turn
     std::atomic<std::size_t> turns_taken_ = 0;
     std::map<std::pair<const Communicator *, int>,
              std::list<std::pair<const OrderedCommand *, Place>>>

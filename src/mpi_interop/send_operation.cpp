@@ -332,8 +332,12 @@ private:
     }
 
     [[nodiscard]] SendTurn turn() const {
-        return {peer_.comm.get(), peer_.rank, peer_.tag, this,
-                is_ahead() ? ordered_.get() : nullptr};
+        return {peer_.comm.get(),
+                peer_.rank,
+                peer_.tag,
+                this,
+                is_ahead() ? ordered_.get() : nullptr,
+                range_.resources == nullptr};
     }
 
     void take_message_result() {
