@@ -1,7 +1,11 @@
 /// Wraps the program's MPI calls through the PMPI interface. The library implements calls with
 /// MPI_CL_MEM. All other calls go to MPI after one comparison.
 
+#include <sys/uio.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
 #include <climits>
 #include <cstring>
 #include <limits>
@@ -217,10 +221,24 @@ struct ProbeArguments {
     bool matched;  ///< MPI_Mprobe or MPI_Improbe: the message is matched
 };
 
+// Returns false for a communicator without receives of commands, because they can't use it.
+bool is_usable(MPI_Comm comm) {
+    try {
+        return Runtime::current_in_mpi_call()->communicators().find(comm) != nullptr;
+    } catch (const Error &) {
+        return false;
+    }
+}
+
 // Returns true if MPI alone determines the result of a probe.
-bool quiet(int source) { return message_order().quiet() || source == MPI_PROC_NULL; }
+bool quiet(int source, MPI_Comm comm) {
+    return message_order().quiet() || source == MPI_PROC_NULL || !is_usable(comm);
+}
 // The same for a matching probe, whose message may have a marked status.
-bool quiet_taking(int source) { return quiet(source) && !probed_messages().any_to_note(); }
+bool quiet_taking(int source, MPI_Comm comm) {
+    return (message_order().quiet() && !probed_messages().any_to_note()) ||
+           source == MPI_PROC_NULL || !is_usable(comm);
+}
 
 std::optional<MatchedMessage> find(const ProbeArguments &probe, const MessagePattern &pattern) {
     Backoff backoff(caller_patience);
@@ -450,9 +468,7 @@ bool holds_header(MPI_Datatype datatype, Count count) {
     return datatype == MPI_DOUBLE && count >= static_cast<Count>(header_beginning / 8);
 }
 
-CLDIST_COLD void report_header(const char *call, int code, const MPI_Status &status) {
-    // The memory may contain an older header. MPI need not report the bytes of a truncated message.
-    if (code == MPI_SUCCESS && bytes_of(status) < header_size) return;
+CLDIST_COLD void report_header(const char *call, const MPI_Status &status) {
     log_error(
         "{}: the message from rank {} with tag {} was sent by a cldist command. Its receiver must "
         "be a cldist command, "
@@ -473,6 +489,16 @@ bool wrote(int code) {
     return error_class == MPI_ERR_TRUNCATE;
 }
 
+// The memory may be a device's, which the host can't read.
+bool memory_begins_like_header(const void *memory) {
+    std::array<std::byte, header_beginning> beginning;
+    const iovec to{beginning.data(), beginning.size()};
+    const iovec from{const_cast<void *>(memory), beginning.size()};
+    return process_vm_readv(getpid(), &to, 1, &from, 1, 0) ==
+               static_cast<ssize_t>(beginning.size()) &&
+           begins_like_a_header(beginning.data());
+}
+
 // Makes an ordinary receive and checks whether `memory` contains a header. This detects programs
 // that use MPI_CL_MEM only in some calls.
 template <typename Count, typename Receive>
@@ -481,9 +507,11 @@ int received(const char *call, const void *memory, Count count, MPI_Datatype dat
     MPI_Status own;
     MPI_Status *const written = status == MPI_STATUS_IGNORE ? &own : status;
     const int code = receive(written);
-    if (holds_header(datatype, count) && wrote(code) && memory != nullptr &&
-        begins_like_a_header(memory))
-        report_header(call, code, *written);
+    // MPI need not report the bytes of a truncated message.
+    if (holds_header(datatype, count) && wrote(code) &&
+        (code != MPI_SUCCESS || bytes_of(*written) >= header_size) &&
+        memory_begins_like_header(memory))
+        report_header(call, *written);
     return code;
 }
 
@@ -502,7 +530,7 @@ int beside(MPI_Request plain, MPI_Status *status, Own &&own) {
 extern "C" {
 
 int MPI_Probe(int source, int tag, MPI_Comm comm, MPI_Status *status) {
-    if (!quiet(source)) {
+    if (!quiet(source, comm)) {
         int flag = 0;
         return probe_beside_receives({"MPI_Probe", source, tag, comm, true, false}, &flag, nullptr,
                                      status);
@@ -513,7 +541,7 @@ int MPI_Probe(int source, int tag, MPI_Comm comm, MPI_Status *status) {
 }
 
 int MPI_Iprobe(int source, int tag, MPI_Comm comm, int *flag, MPI_Status *status) {
-    if (!quiet(source))
+    if (!quiet(source, comm))
         return probe_beside_receives({"MPI_Iprobe", source, tag, comm, false, false}, flag, nullptr,
                                      status);
     const int code = PMPI_Iprobe(source, tag, comm, flag, status);
@@ -523,7 +551,7 @@ int MPI_Iprobe(int source, int tag, MPI_Comm comm, int *flag, MPI_Status *status
 }
 
 int MPI_Mprobe(int source, int tag, MPI_Comm comm, MPI_Message *message, MPI_Status *status) {
-    if (!quiet_taking(source)) {
+    if (!quiet_taking(source, comm)) {
         int flag = 0;
         return probe_beside_receives({"MPI_Mprobe", source, tag, comm, true, true}, &flag, message,
                                      status);
@@ -536,7 +564,7 @@ int MPI_Mprobe(int source, int tag, MPI_Comm comm, MPI_Message *message, MPI_Sta
 
 int MPI_Improbe(int source, int tag, MPI_Comm comm, int *flag, MPI_Message *message,
                 MPI_Status *status) {
-    if (!quiet_taking(source))
+    if (!quiet_taking(source, comm))
         return probe_beside_receives({"MPI_Improbe", source, tag, comm, false, true}, flag, message,
                                      status);
     MPI_Status own;

@@ -292,6 +292,29 @@ void expect_all_null(const request_mix &mix) {
 
 }  // namespace
 
+MPI_CASE("no send with MPI_CL_MEM overtakes an earlier one, whatever its tag", 2) {
+    constexpr int rounds = 50;
+    bytes data(1000);
+    for (int round = 0; round < rounds && mpi.rank == 0; ++round) {
+        MPI_Request request = MPI_REQUEST_NULL;
+        MPI_OK(MPI_Isend(data.data(), 1000, MPI_CL_MEM, 1, 2 * round, mpi.comm, &request));
+        MPI_OK(MPI_Send(data.data(), 0, MPI_CL_MEM, 1, 2 * round + 1, mpi.comm));
+        wait_request(request);
+    }
+    for (int tag = 0; tag < 2 * rounds && mpi.rank == 1; ++tag) {
+        MPI_Status status{};
+        MPI_OK(MPI_Recv(data.data(), 1000, MPI_CL_MEM, 0, MPI_ANY_TAG, mpi.comm, &status));
+        CHECK(status.MPI_TAG == tag);
+    }
+}
+
+MPI_CASE("a plain receive from MPI_PROC_NULL does not touch its memory", 1) {
+    MPI_Status status{};
+    MPI_OK(
+        MPI_Recv(reinterpret_cast<void *>(8), 100, MPI_INT, MPI_PROC_NULL, 0, mpi.comm, &status));
+    CHECK(status.MPI_SOURCE == MPI_PROC_NULL);
+}
+
 MPI_CASE("MPI_Waitall accepts requests with MPI_CL_MEM, plain and null requests in one array", 2) {
     if (mpi.rank > 1) {
         return;
