@@ -232,7 +232,11 @@ void ProgressThread::stop(const std::optional<Status> &status) {
         inbox.stop_status = status;
         inbox.stop = true;
     });
-    thread_.join();
+    // A callback may call exit() on this thread.
+    if (thread_.get_id() == std::this_thread::get_id())
+        thread_.detach();
+    else
+        thread_.join();
 }
 
 void ProgressThread::run() {
