@@ -148,10 +148,11 @@ private:
     static void finish_here(const Ref<QueueObject> &queue) {
         const auto finished = queue->finished = std::make_shared<Ending>();
         const CommandId last = executor().steps().last(*queue);
+        const auto landed = queue->promises.all.landed;
         {
             const Unlocked unlocked;
             clFinish(queue->native.get());
-            if (const auto landed = queue->promises.all.landed; landed != nullptr) landed->wait();
+            if (landed != nullptr) landed->wait();
             finished->set(CL_COMPLETE);
         }
         if (!queue->context->failed) executor().steps().note_success(*queue, last);
