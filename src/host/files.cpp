@@ -235,14 +235,18 @@ CLDIST_IN_FRONT std::FILE *freopen(const char *path, const char *mode, std::FILE
     CLDIST_NEXT(freopen);
     const void *const caller = __builtin_return_address(0);
     note_opening(AT_FDCWD, path, flags_of(mode), caller);
-    if (path == nullptr || of_path_anywhere(caller, AT_FDCWD, path) == nullptr)
+    const bool own = is_own(stream);
+    if (!own && (path == nullptr || of_path_anywhere(caller, AT_FDCWD, path) == nullptr))
         return next(path, mode, stream);
-    const int file = open_at(caller, AT_FDCWD, path, flags_of(mode), 0666);
+    // Without a path only the mode changes.
+    const int file = path != nullptr ? open_at(caller, AT_FDCWD, path, flags_of(mode), 0666)
+                                     : dup(fileno(stream));
     if (file < 0) {
         const SameErrno same;
         std::fclose(stream);
         return nullptr;
     }
+    if (own) return reopen(stream, file, mode);
     std::FILE *const opened = next(("/proc/self/fd/" + std::to_string(file)).c_str(), mode, stream);
     close(file);
     return opened;

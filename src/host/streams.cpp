@@ -3,9 +3,11 @@
 #include "host/streams.hpp"
 
 #include <fcntl.h>
+#include <stdio_ext.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstring>
 #include <ext/stdio_sync_filebuf.h>
 #include <iostream>
@@ -76,9 +78,13 @@ int close_below(void *cookie) {
     return close(owned->descriptor);
 }
 
+std::atomic<bool> error_is_reopened = false;
+
 // The standard error of a rank other than 0.
 ssize_t write_error(void *, const char *bytes, std::size_t size) {
-    const int to = goes_to_own_output(__builtin_return_address(0)) ? STDOUT_FILENO : STDERR_FILENO;
+    const int to = !error_is_reopened && goes_to_own_output(__builtin_return_address(0))
+                       ? STDOUT_FILENO
+                       : STDERR_FILENO;
     const ssize_t written = next_write(to, bytes, size);
     return written < 0 ? 0 : written;
 }
@@ -119,6 +125,8 @@ std::FILE *stream_on(int descriptor, const char *mode) {
     if (kind_of(descriptor) == Kind::none) {
         stream = next(descriptor, mode);
     } else {
+        // As fdopen does for streams that can't be read.
+        if (*mode == 'a' && std::strchr(mode, '+') == nullptr) lseek(descriptor, 0, SEEK_END);
         auto state = std::make_unique<Below>(Below{descriptor, nullptr});
         stream = fopencookie(state.get(), mode, {read_below, write_below, seek_below, close_below});
         if (stream != nullptr) {
@@ -132,6 +140,28 @@ std::FILE *stream_on(int descriptor, const char *mode) {
         const SameErrno same;
         close(descriptor);
     }
+    return stream;
+}
+
+bool is_own(std::FILE *stream) {
+    const std::lock_guard lock(mutex);
+    return descriptors().contains(stream);
+}
+
+std::FILE *reopen(std::FILE *stream, int descriptor, const char *mode) {
+    const int flags = flags_of(mode) & O_ACCMODE;
+    const bool reads = flags != O_WRONLY, writes = flags != O_RDONLY;
+    if (reads != (__freadable(stream) != 0) || writes != (__fwritable(stream) != 0)) {
+        std::fclose(stream);
+        return stream_on(descriptor, mode);
+    }
+    std::fflush(stream);
+    const int to = fileno(stream);
+    dup2(descriptor, to);
+    close(descriptor);
+    if (to == STDERR_FILENO) error_is_reopened = true;
+    std::rewind(stream);
+    if ((flags_of(mode) & O_APPEND) != 0) std::fseek(stream, 0, SEEK_END);
     return stream;
 }
 

@@ -126,6 +126,20 @@ void files() {
     print(Text{"appended", state.st_size});
     std::fclose(stream);
     print(Text{"read again", contents(path)});
+    stream = std::fopen(path.c_str(), "a");
+    print(Text{"append at", std::ftell(stream)});
+    stream = std::freopen((folder + "/reopened").c_str(), "w", stream);
+    std::fputs("reopened\n", stream);
+    stream = std::freopen((folder + "/reopened").c_str(), "r", stream);
+    std::array<char, 16> line{};
+    print(Text{"reopened", std::fgets(line.data(), line.size(), stream) != nullptr, line.data()});
+    std::fclose(stream);
+    print(
+        Text{"error to a file", std::freopen((folder + "/errors").c_str(), "w", stderr) == stderr});
+    std::fputs("an error\n", stderr);
+    std::fflush(stderr);
+    print(Text{"errors", contents(folder + "/errors")});
+    for (const char *const made : {"/reopened", "/errors"}) std::remove((folder + made).c_str());
     // A counter in a file. Other processes could read it before or after an increment.
     for (int i = 0; i < 20; ++i) {
         int count = 0;
