@@ -208,6 +208,41 @@ CLDIST_IN_FRONT int sem_timedwait(sem_t *semaphore, const timespec *until) {
     return next(semaphore, here(__builtin_return_address(0), CLOCK_REALTIME, until, moved));
 }
 
+CLDIST_IN_FRONT int sem_clockwait(sem_t *semaphore, clockid_t clock, const timespec *until) {
+    static auto *const next =
+        next_function<int(sem_t *, clockid_t, const timespec *)>("sem_clockwait");
+    timespec moved{};
+    return next(semaphore, clock, here(__builtin_return_address(0), clock, until, moved));
+}
+
+CLDIST_IN_FRONT int pthread_mutex_clocklock(pthread_mutex_t *mutex, clockid_t clock,
+                                            const timespec *until) noexcept {
+    static auto *const next = next_function<int(pthread_mutex_t *, clockid_t, const timespec *)>(
+        "pthread_mutex_clocklock");
+    timespec moved{};
+    return next(mutex, clock, here(__builtin_return_address(0), clock, until, moved));
+}
+
+#define CLDIST_RWLOCK(kind)                                                                 \
+    CLDIST_IN_FRONT int pthread_rwlock_timed##kind(pthread_rwlock_t *lock,                  \
+                                                   const timespec *until) noexcept {        \
+        static auto *const next = next_function<int(pthread_rwlock_t *, const timespec *)>( \
+            "pthread_rwlock_timed" #kind);                                                  \
+        timespec moved{};                                                                   \
+        return next(lock, here(__builtin_return_address(0), CLOCK_REALTIME, until, moved)); \
+    }                                                                                       \
+    CLDIST_IN_FRONT int pthread_rwlock_clock##kind(pthread_rwlock_t *lock, clockid_t clock, \
+                                                   const timespec *until) noexcept {        \
+        static auto *const next =                                                           \
+            next_function<int(pthread_rwlock_t *, clockid_t, const timespec *)>(            \
+                "pthread_rwlock_clock" #kind);                                              \
+        timespec moved{};                                                                   \
+        return next(lock, clock, here(__builtin_return_address(0), clock, until, moved));   \
+    }
+CLDIST_RWLOCK(rdlock)
+CLDIST_RWLOCK(wrlock)
+#undef CLDIST_RWLOCK
+
 CLDIST_IN_FRONT int clock_nanosleep(clockid_t clock, int flags, const timespec *until,
                                     timespec *left) {
     static auto *const next =
