@@ -2,8 +2,8 @@
 /// simulated clusters. Each process has one device, and each host has eight processes. This process
 /// is the last one. Commands on its device are printed as "actual", remote commands as "virtual".
 ///
-/// Targets: 200 ns for a remote command, with any number of devices; 20 ns to record a call; 5 s
-/// for 100 rounds of N (N - 1) copies of 16 bytes with N = 512.
+/// Targets: A remote command takes 200 ns, with any number of devices. Recording a call takes 20
+/// ns. 100 rounds of N (N - 1) copies of 16 bytes take 5 s with N = 512.
 #include <algorithm>
 #include <array>
 #include <chrono>

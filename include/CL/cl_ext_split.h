@@ -23,14 +23,14 @@
  *  *next_start (1) or not (0). *next_start must exceed `start`; the next call begins there. It may
  *  exceed the size of the buffer.
  *
- *  - params: the values of the kernel's arguments, in their order; NULL for buffers, images,
- *    samplers and local memory
- *  - global: the global size of the whole launch; this and the next three have three elements
- *  - subrange: the size of the sub-range, in work-items
+ *  - params: the values of the kernel's arguments, in their order. They are NULL for buffers,
+ *    images, samplers and local memory.
+ *  - global: the global size of the whole launch. This and the next three have three elements.
+ *  - subrange: the size of the sub-range, in work-items.
  *  - local: the work-group size of the launch. If the program sets none and the kernel cannot query
  *    it, this is only the unit in which the platform splits the launch.
- *  - subrange_offset: the first work-item of the sub-range, relative to the launch's global offset;
- *    0 for the whole launch
+ *  - subrange_offset: the first work-item of the sub-range, relative to the launch's global offset.
+ *    It is 0 for the whole launch.
  *
  *  Report bytes as written only if the kernel always writes them; otherwise report them as read,
  *  too, or old values are lost. Two sub-ranges must not write the same byte. CLDIST_CHECK_ACCESS=1

@@ -230,13 +230,10 @@ bool is_usable(MPI_Comm comm) {
     }
 }
 
-// Returns true if MPI alone determines the result of a probe.
-bool quiet(int source, MPI_Comm comm) {
-    return message_order().quiet() || source == MPI_PROC_NULL || !is_usable(comm);
-}
-// The same for a matching probe, whose message may have a marked status.
-bool quiet_taking(int source, MPI_Comm comm) {
-    return (message_order().quiet() && !probed_messages().any_to_note()) ||
+// Returns true if MPI alone determines the result of a probe. The message of a matching probe
+// (`taking`) may have a marked status.
+bool quiet(int source, MPI_Comm comm, bool taking = false) {
+    return (message_order().quiet() && !(taking && probed_messages().any_to_note())) ||
            source == MPI_PROC_NULL || !is_usable(comm);
 }
 
@@ -471,13 +468,10 @@ bool holds_header(MPI_Datatype datatype, Count count) {
 CLDIST_COLD void report_header(const char *call, const MPI_Status &status) {
     log_error(
         "{}: the message from rank {} with tag {} was sent by a cldist command. Its receiver must "
-        "be a cldist command, "
-        "too, or an MPI call with MPI_CL_MEM. The memory contains {} bytes of the library's header "
-        "and then the "
-        "payload "
-        "of a small message. The payload of a large message does not arrive, and its sender waits "
-        "forever. Give the "
-        "communicator the info key cldist_wire=plain to receive such messages with any datatype",
+        "be a cldist command, too, or an MPI call with MPI_CL_MEM. The memory contains {} bytes of "
+        "the library's header and then the payload of a small message. The payload of a large "
+        "message does not arrive, and its sender waits forever. Give the communicator the info key "
+        "cldist_wire=plain to receive such messages with any datatype",
         call, status.MPI_SOURCE, status.MPI_TAG, header_size);
 }
 
@@ -551,7 +545,7 @@ int MPI_Iprobe(int source, int tag, MPI_Comm comm, int *flag, MPI_Status *status
 }
 
 int MPI_Mprobe(int source, int tag, MPI_Comm comm, MPI_Message *message, MPI_Status *status) {
-    if (!quiet_taking(source, comm)) {
+    if (!quiet(source, comm, true)) {
         int flag = 0;
         return probe_beside_receives({"MPI_Mprobe", source, tag, comm, true, true}, &flag, message,
                                      status);
@@ -564,7 +558,7 @@ int MPI_Mprobe(int source, int tag, MPI_Comm comm, MPI_Message *message, MPI_Sta
 
 int MPI_Improbe(int source, int tag, MPI_Comm comm, int *flag, MPI_Message *message,
                 MPI_Status *status) {
-    if (!quiet_taking(source, comm))
+    if (!quiet(source, comm, true))
         return probe_beside_receives({"MPI_Improbe", source, tag, comm, false, true}, flag, message,
                                      status);
     MPI_Status own;

@@ -78,6 +78,9 @@ int close_below(void *cookie) {
     return close(owned->descriptor);
 }
 
+// As in the C library: streams that append and can't be read.
+bool begins_at_end(const char *mode) { return *mode == 'a' && std::strchr(mode, '+') == nullptr; }
+
 std::atomic<bool> error_is_reopened = false;
 
 // The standard error of a rank other than 0.
@@ -125,8 +128,7 @@ std::FILE *stream_on(int descriptor, const char *mode) {
     if (kind_of(descriptor) == Kind::none) {
         stream = next(descriptor, mode);
     } else {
-        // As fdopen does for streams that can't be read.
-        if (*mode == 'a' && std::strchr(mode, '+') == nullptr) lseek(descriptor, 0, SEEK_END);
+        if (begins_at_end(mode)) lseek(descriptor, 0, SEEK_END);
         auto state = std::make_unique<Below>(Below{descriptor, nullptr});
         stream = fopencookie(state.get(), mode, {read_below, write_below, seek_below, close_below});
         if (stream != nullptr) {
@@ -161,7 +163,7 @@ std::FILE *reopen(std::FILE *stream, int descriptor, const char *mode) {
     close(descriptor);
     if (to == STDERR_FILENO) error_is_reopened = true;
     std::rewind(stream);
-    if ((flags_of(mode) & O_APPEND) != 0) std::fseek(stream, 0, SEEK_END);
+    if (begins_at_end(mode)) std::fseek(stream, 0, SEEK_END);
     return stream;
 }
 

@@ -187,66 +187,68 @@ CLDIST_IN_FRONT int pthread_cond_timedwait(pthread_cond_t *condition, pthread_mu
 
 CLDIST_IN_FRONT int pthread_cond_clockwait(pthread_cond_t *condition, pthread_mutex_t *mutex,
                                            clockid_t clock, const timespec *until) {
-    static auto *const next =
-        next_function<int(pthread_cond_t *, pthread_mutex_t *, clockid_t, const timespec *)>(
-            "pthread_cond_clockwait");
+    CLDIST_NEXT(pthread_cond_clockwait);
     timespec moved{};
     return next(condition, mutex, clock, here(__builtin_return_address(0), clock, until, moved));
 }
 
 CLDIST_IN_FRONT int pthread_mutex_timedlock(pthread_mutex_t *mutex,
                                             const timespec *until) noexcept {
-    static auto *const next =
-        next_function<int(pthread_mutex_t *, const timespec *)>("pthread_mutex_timedlock");
+    CLDIST_NEXT(pthread_mutex_timedlock);
     timespec moved{};
     return next(mutex, here(__builtin_return_address(0), CLOCK_REALTIME, until, moved));
 }
 
 CLDIST_IN_FRONT int sem_timedwait(sem_t *semaphore, const timespec *until) {
-    static auto *const next = next_function<int(sem_t *, const timespec *)>("sem_timedwait");
+    CLDIST_NEXT(sem_timedwait);
     timespec moved{};
     return next(semaphore, here(__builtin_return_address(0), CLOCK_REALTIME, until, moved));
 }
 
 CLDIST_IN_FRONT int sem_clockwait(sem_t *semaphore, clockid_t clock, const timespec *until) {
-    static auto *const next =
-        next_function<int(sem_t *, clockid_t, const timespec *)>("sem_clockwait");
+    CLDIST_NEXT(sem_clockwait);
     timespec moved{};
     return next(semaphore, clock, here(__builtin_return_address(0), clock, until, moved));
 }
 
 CLDIST_IN_FRONT int pthread_mutex_clocklock(pthread_mutex_t *mutex, clockid_t clock,
                                             const timespec *until) noexcept {
-    static auto *const next = next_function<int(pthread_mutex_t *, clockid_t, const timespec *)>(
-        "pthread_mutex_clocklock");
+    CLDIST_NEXT(pthread_mutex_clocklock);
     timespec moved{};
     return next(mutex, clock, here(__builtin_return_address(0), clock, until, moved));
 }
 
-#define CLDIST_RWLOCK(kind)                                                                 \
-    CLDIST_IN_FRONT int pthread_rwlock_timed##kind(pthread_rwlock_t *lock,                  \
-                                                   const timespec *until) noexcept {        \
-        static auto *const next = next_function<int(pthread_rwlock_t *, const timespec *)>( \
-            "pthread_rwlock_timed" #kind);                                                  \
-        timespec moved{};                                                                   \
-        return next(lock, here(__builtin_return_address(0), CLOCK_REALTIME, until, moved)); \
-    }                                                                                       \
-    CLDIST_IN_FRONT int pthread_rwlock_clock##kind(pthread_rwlock_t *lock, clockid_t clock, \
-                                                   const timespec *until) noexcept {        \
-        static auto *const next =                                                           \
-            next_function<int(pthread_rwlock_t *, clockid_t, const timespec *)>(            \
-                "pthread_rwlock_clock" #kind);                                              \
-        timespec moved{};                                                                   \
-        return next(lock, clock, here(__builtin_return_address(0), clock, until, moved));   \
-    }
-CLDIST_RWLOCK(rdlock)
-CLDIST_RWLOCK(wrlock)
-#undef CLDIST_RWLOCK
+CLDIST_IN_FRONT int pthread_rwlock_timedrdlock(pthread_rwlock_t *lock,
+                                               const timespec *until) noexcept {
+    CLDIST_NEXT(pthread_rwlock_timedrdlock);
+    timespec moved{};
+    return next(lock, here(__builtin_return_address(0), CLOCK_REALTIME, until, moved));
+}
+
+CLDIST_IN_FRONT int pthread_rwlock_clockrdlock(pthread_rwlock_t *lock, clockid_t clock,
+                                               const timespec *until) noexcept {
+    CLDIST_NEXT(pthread_rwlock_clockrdlock);
+    timespec moved{};
+    return next(lock, clock, here(__builtin_return_address(0), clock, until, moved));
+}
+
+CLDIST_IN_FRONT int pthread_rwlock_timedwrlock(pthread_rwlock_t *lock,
+                                               const timespec *until) noexcept {
+    CLDIST_NEXT(pthread_rwlock_timedwrlock);
+    timespec moved{};
+    return next(lock, here(__builtin_return_address(0), CLOCK_REALTIME, until, moved));
+}
+
+CLDIST_IN_FRONT int pthread_rwlock_clockwrlock(pthread_rwlock_t *lock, clockid_t clock,
+                                               const timespec *until) noexcept {
+    CLDIST_NEXT(pthread_rwlock_clockwrlock);
+    timespec moved{};
+    return next(lock, clock, here(__builtin_return_address(0), clock, until, moved));
+}
 
 CLDIST_IN_FRONT int clock_nanosleep(clockid_t clock, int flags, const timespec *until,
                                     timespec *left) {
-    static auto *const next =
-        next_function<int(clockid_t, int, const timespec *, timespec *)>("clock_nanosleep");
+    CLDIST_NEXT(clock_nanosleep);
     timespec moved{};
     return next(clock, flags,
                 (flags & TIMER_ABSTIME) != 0

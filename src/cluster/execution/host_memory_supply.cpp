@@ -47,12 +47,11 @@ private:
 Link HostMemorySupply::link_to(Process other) const {
     static const MemoryTraits host_memory{true, {}};
     const Topology &topology = schedule_.topology();
-    return {topology.host_of(other) == topology.host_of(self_),
-            host_memory,
-            host_memory,
-            false,
-            false,
-            true};
+    return {.same_host = topology.host_of(other) == topology.host_of(self_),
+            .sender = host_memory,
+            .here = host_memory,
+            .in_process = false,
+            .sends_program_memory = true};
 }
 
 // The program's memory is in process 0. The program may change it until the command can begin,
