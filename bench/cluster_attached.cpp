@@ -88,8 +88,7 @@ void measure_calls(const Options &options) {
     const auto tell = [&](const std::string &name, const std::vector<double> &ns) {
         fmt::print(
             "{{\"bench\": \"cluster_attached\", \"devices\": {}, \"call\": \"{}\", \"ns\": {:.1f}, "
-            "\"least\": "
-            "{:.1f}}}\n",
+            "\"least\": {:.1f}}}\n",
             devices.count(), name, median(ns), *std::min_element(ns.begin(), ns.end()));
     };
     for (const Call &call : calls) {

@@ -55,8 +55,7 @@ void measure_rates(const Options &options) {
         });
         fmt::print(
             "{{\"bench\": \"cluster_rates\", \"devices\": {}, \"bytes\": {}, \"write\": {:.2f}, "
-            "\"read\": {:.2f}, "
-            "\"memcpy\": {:.2f}}}\n",
+            "\"read\": {:.2f}, \"memcpy\": {:.2f}}}\n",
             count, size, writes, reads, host);
     }
 }

@@ -124,8 +124,7 @@ void measure_kind(const Case &c, const Kind &kind, int rounds) {
             fmt::format("{} and the copies have different results", kind.name));
     fmt::print(
         "{{\"collective\": \"{}\", \"devices\": {}, \"bytes\": {}, \"us\": {:.1f}, \"copies_us\": "
-        "{:.1f}, "
-        "\"copies/collective\": {:.2f}}}\n",
+        "{:.1f}, \"copies/collective\": {:.2f}}}\n",
         kind.name, c.n(), c.bytes, median(seconds[0]) * 1e6, median(seconds[1]) * 1e6,
         median(ratios));
     std::fflush(stdout);

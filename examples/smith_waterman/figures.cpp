@@ -30,8 +30,7 @@ void print_best(const std::vector<Series> &all) {
     if (!serial) return;
     fmt::print(
         "event-chained is fastest with chunks of {}: {:.2f} ms exposed, {:+.0f} % against serial's "
-        "{:.2f} ms; in all "
-        "{:.2f} ms, {:+.1f} %\n",
+        "{:.2f} ms; in all {:.2f} ms, {:+.1f} %\n",
         size_name(best->block), best->exposed() * 1e3, -saved(*best, *serial) * 100,
         serial->exposed() * 1e3, best->total() * 1e3,
         (best->total() / serial->total() - 1.0) * 100);
@@ -103,8 +102,8 @@ std::string to_json(const std::string &head, const std::vector<Series> &all, dou
     for (const Series &series : all) {
         text += fmt::format(
             "{}\n  {{\"host\": \"{}\", \"block\": {}, \"chunks\": {}, \"total\": {:.9f}, "
-            "\"kernels\": {:.9f}, "
-            "\"exposed\": {:.9f}, \"file\": {:.9f}, \"copy\": {:.9f}, \"gcups\": {:.4f}",
+            "\"kernels\": {:.9f}, \"exposed\": {:.9f}, \"file\": {:.9f}, \"copy\": {:.9f}, "
+            "\"gcups\": {:.4f}",
             separator, series.host, series.block, series.chunks, series.total(), series.kernels(),
             series.exposed(), series.file(), series.copy(), cells / series.total() * 1e-9);
         if (const Series *serial = serial_of(all, series.block); serial && serial != &series)

@@ -43,8 +43,7 @@ constexpr unsigned local = 3;
 
 const char *const access_functions =
     "write access functions for it (clSetKernelAccessFunctions), or make its indices sums of ids, "
-    "loop counters and "
-    "arguments";
+    "loop counters and arguments";
 
 constexpr std::size_t most_nodes = 2000;  // size limit for the expressions of one access
 

@@ -166,8 +166,7 @@ void warn_of_sharing(const HostProcesses &host, const std::vector<std::size_t> &
     for (const std::size_t process : sharing) ranks.push_back(host.rank_of(process));
     log_warning(
         "clDistLocalDevice: ranks {} of the communicator are on one host and share the device {} "
-        "({}); start no more "
-        "ranks on a host than it has devices",
+        "({}); start no more ranks on a host than it has devices",
         fmt::join(ranks, ", "), device_string(mine.ids[position], CL_DEVICE_NAME),
         mine.identities[position]);
 }

@@ -338,8 +338,7 @@ void receive_inlined(const HostMemory &memory, MPI_Message *handle, MPI_Status &
     if (!header)
         throw Error(CL_MESSAGE_NOT_RECOGNIZED,
                     fmt::format("the message of {} bytes from rank {} with tag {} was not sent "
-                                "with MPI_CL_MEM or by a "
-                                "cldist command",
+                                "with MPI_CL_MEM or by a cldist command",
                                 bytes, status.MPI_SOURCE, status.MPI_TAG));
     std::memcpy(range.mapped, whole.get() + header_size, header->size);
     set_status(status, status.MPI_SOURCE, status.MPI_TAG, static_cast<MPI_Count>(header->size));

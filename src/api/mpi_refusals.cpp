@@ -28,8 +28,7 @@ bool refuses_any(Datatypes... datatypes) {
 [[gnu::cold]] int refuse(const char *call) {
     log_warning(
         "{}: this call does not accept MPI_CL_MEM, which cannot be committed, freed or part of "
-        "another datatype; "
-        "CL/cl_ext_dist.h lists the calls that accept it",
+        "another datatype; CL/cl_ext_dist.h lists the calls that accept it",
         call);
     return MPI_ERR_TYPE;
 }

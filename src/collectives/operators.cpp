@@ -75,8 +75,7 @@ std::string source_of(const Datatype &type, const Combining &op) {
     // elements, which compilers can vectorise.
     return fmt::format(
         "kernel void {0}(global {1} *restrict a, ulong first_a, const global {1} *restrict b, "
-        "ulong first_b, ulong "
-        "count) {{\n"
+        "ulong first_b, ulong count) {{\n"
         "    if (get_local_size(0) == 1) {{\n"
         "        const ulong chunk = (count + get_global_size(0) - 1) / get_global_size(0);\n"
         "        const ulong end = min((get_global_id(0) + 1) * chunk, count);\n"

@@ -45,8 +45,7 @@ bool probe(const std::string &driver) {
     if (program.empty()) {
         log_warning(
             "event-probe was not found next to the library; assuming that {} does not survive "
-            "failed events. Install "
-            "the library completely",
+            "failed events. Install the library completely",
             driver);
         return false;
     }

@@ -93,8 +93,7 @@ void CollectiveExchange::end_round() {
                 CL_COLLECTIVE_MISMATCH,
                 fmt::format(
                     "rank {} sent {} bytes, but this process expects {}: the processes' collective "
-                    "commands on "
-                    "{} differ in call, count or order. CLDIST_CHECK=on compares them",
+                    "commands on {} differ in call, count or order. CLDIST_CHECK=on compares them",
                     message.peer,
                     kind == MPI_ERR_TRUNCATE ? "more" : fmt::format("{}", tickets_[i].bytes),
                     message.piece.size, line_->name())));

@@ -89,20 +89,18 @@ std::vector<std::string> causes_of_unreceived(const Inquiry &message, const std:
     }
     for (const Mine &send : mine)
         if (causes.empty() && send.is(Direction::send) && !send.waits())
-            causes.push_back(
-                fmt::format("{} is pending here, too, but no receive. If each process waits for "
-                            "its send before it "
-                            "receives, neither ends: receive first in one of them, or use "
-                            "clEnqueueSendrecvBuffer",
-                            title(*send.record)));
+            causes.push_back(fmt::format(
+                "{} is pending here, too, but no receive. If each process waits for "
+                "its send before it receives, neither ends: receive first in one of them, or use "
+                "clEnqueueSendrecvBuffer",
+                title(*send.record)));
     if (at.empty()) {
         if (message.plain == 0)
             causes.push_back(fmt::format(
                 "an MPI call with another datatype than MPI_CL_MEM (MPI_Irecv, MPI_Start, ...) "
-                "received {} bytes with "
-                "that tag, the header of the message. The sender waits forever. Receive the "
-                "message with a command or "
-                "with MPI_CL_MEM, or set the info key cldist_wire=plain on the communicator",
+                "received {} bytes with that tag, the header of the message. The sender waits "
+                "forever. Receive the message with a command or with MPI_CL_MEM, or set the info "
+                "key cldist_wire=plain on the communicator",
                 header_size));
         causes.push_back("it was sent on a communicator that no command here has used");
         const auto records = pending_records().list();
@@ -243,8 +241,7 @@ void Inquiries::answer(MPI_Comm block_comm) const {
                 at.push_back(place.comm.get());
         log_error(
             "{} has been sending {} bytes with tag {} to this process for {} s, and no cldist "
-            "command or MPI call with "
-            "MPI_CL_MEM here has received them. {}",
+            "command or MPI call with MPI_CL_MEM here has received them. {}",
             asker, inquiry.size, inquiry.tag, inquiry.seconds,
             lines_of(causes_of_unreceived(inquiry, mine, at, asker)));
     }

@@ -340,14 +340,13 @@ std::shared_ptr<Record> make_record(Direction direction, std::size_t size,
 }
 
 Status not_recognized(const MatchedMessage &message) {
-    return Status::failure(CL_MESSAGE_NOT_RECOGNIZED,
-                           fmt::format("the message of {} bytes from rank {} with tag {} was not "
-                                       "sent by a cldist command or with "
-                                       "MPI_CL_MEM. Receive it with an MPI call and its datatype, "
-                                       "such as MPI_BYTE; or send it with "
-                                       "clEnqueueSendBuffer or MPI_CL_MEM; or set the info key "
-                                       "cldist_wire=plain on the communicator",
-                                       message.bytes, message.source, message.tag));
+    return Status::failure(
+        CL_MESSAGE_NOT_RECOGNIZED,
+        fmt::format("the message of {} bytes from rank {} with tag {} was not "
+                    "sent by a cldist command or with MPI_CL_MEM. Receive it with an MPI call and "
+                    "its datatype, such as MPI_BYTE; or send it with clEnqueueSendBuffer or "
+                    "MPI_CL_MEM; or set the info key cldist_wire=plain on the communicator",
+                    message.bytes, message.source, message.tag));
 }
 
 }  // namespace cldist

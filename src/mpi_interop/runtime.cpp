@@ -147,9 +147,7 @@ std::string other_init() {
 std::string why_level_is_low() {
     if (level_was_requested)
         return "cldist requested that level, and the MPI library does not provide it. Use an MPI "
-               "library with support "
-               "for "
-               "threads";
+               "library with support for threads";
     const std::string other = other_init();
     const std::string cause =
         other.empty()
@@ -216,10 +214,8 @@ void compare_versions() {
         const std::lock_guard lock(runtime_mutex);
         version_mismatch = fmt::format(
             "the processes use different versions of cldist, which cannot exchange messages: this "
-            "process has wire "
-            "version {}, another has {}. Install the same version on all hosts; `cldist --version` "
-            "prints the wire "
-            "version",
+            "process has wire version {}, another has {}. Install the same version on all hosts; "
+            "`cldist --version` prints the wire version",
             wire_version, other);
     }
     check_same_version();
@@ -236,8 +232,8 @@ public:
             if (met_.wait_for(lock, patience, [this] { return have_met_; })) return;
             log_warning(
                 "the first command has waited {} s for all processes of MPI_COMM_WORLD to enqueue "
-                "one, because cldist "
-                "did not see MPI_Init. Call clDistInit in all processes after MPI_Init",
+                "one, because cldist did not see MPI_Init. Call clDistInit in all processes after "
+                "MPI_Init",
                 patience.count());
         });
     }
@@ -376,8 +372,7 @@ std::shared_ptr<Runtime> Runtime::current_in_mpi_call() {
     check_possible();
     throw Error(CL_MPI_NOT_INITIALIZED,
                 "MPI_CL_MEM is not usable yet, because cldist did not see MPI_Init. Call "
-                "clDistInit in all processes after "
-                "MPI_Init");
+                "clDistInit in all processes after MPI_Init");
 }
 
 void Runtime::stop_at_exit() { std::atexit(&at_exit); }

@@ -290,9 +290,8 @@ private:
     void give_up() {
         log_warning(
             "a send to rank {} with tag {} sends nothing, because it failed: {}: {}. On a "
-            "communicator with plain "
-            "messages the receiver gets no error message. Its receive stays pending or matches the "
-            "next message",
+            "communicator with plain messages the receiver gets no error message. Its receive "
+            "stays pending or matches the next message",
             peer_.rank, peer_.tag, status().message, code_text(status().code));
         if (std::exchange(turn_taken_, false)) message_order().leave_turn(turn());
         step_ = Step::nothing;

@@ -53,9 +53,8 @@ TraceClock::TraceClock() {
         if (wanted)
             log_warning(
                 "CLDIST_TRACE is not set for all processes, so the differences between their "
-                "clocks are not measured. "
-                "To pass it to other hosts, use -x CLDIST_TRACE with Open MPI, or -genvlist "
-                "CLDIST_TRACE with MPICH");
+                "clocks are not measured. To pass it to other hosts, use -x CLDIST_TRACE with Open "
+                "MPI, or -genvlist CLDIST_TRACE with MPICH");
         return;
     }
     comm_ = duplicate(MPI_COMM_WORLD);

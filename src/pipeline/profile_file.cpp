@@ -249,8 +249,7 @@ std::string profile_path(const Profile::System &system) {
 std::string profile_text(const Profile &profile) {
     std::string text = fmt::format(
         "# Made by `cldist tune`. The library reads it at start if [system] describes the system "
-        "where it "
-        "runs.\nversion = {}\n\n[system]\nhost = {}\ndevice = {}\ndriver = {}\nmpi = {}\n",
+        "where it runs.\nversion = {}\n\n[system]\nhost = {}\ndevice = {}\ndriver = {}\nmpi = {}\n",
         format_version, quoted(profile.system.host), quoted(profile.system.device),
         quoted(profile.system.driver), quoted(profile.system.mpi));
     for (const Ceiling &ceiling : profile.ceilings)

@@ -56,8 +56,7 @@ std::string load_warning(const std::string &host, double busy, double cores) {
     if (busy < disturbing * cores) return {};
     return fmt::format(
         "other programs use {:.1f} of the {:.0f} cores of {}, so the measured times are too long; "
-        "measure while the "
-        "system is idle",
+        "measure while the system is idle",
         busy, cores, host);
 }
 

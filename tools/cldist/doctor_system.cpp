@@ -80,18 +80,16 @@ Finding judge_cores(const HostFacts &facts) {
         fmt::format("{} core{} for {} rank{} on this host", facts.cores,
                     facts.cores == 1 ? "" : "s", facts.ranks, facts.ranks == 1 ? "" : "s");
     if (facts.quota_cores > 0 && facts.quota_cores < facts.cores - 0.01)
-        return note(topic,
-                    fmt::format("{}, but the container may use only the time of {:.1f} cores", fact,
-                                facts.quota_cores),
-                    "the kernel stops threads when this time is used up, which delays messages by "
-                    "up to 100 ms: start "
-                    "fewer ranks "
-                    "and threads, or raise the limit (docker run --cpus)");
+        return note(
+            topic,
+            fmt::format("{}, but the container may use only the time of {:.1f} cores", fact,
+                        facts.quota_cores),
+            "the kernel stops threads when this time is used up, which delays messages by "
+            "up to 100 ms: start fewer ranks and threads, or raise the limit (docker run --cpus)");
     if (facts.ranks > facts.cores)
         return note(topic, fact,
                     "waiting ranks take time from computing ranks: start fewer ranks, or let "
-                    "waiting ranks yield (see "
-                    "\"idle ranks\")");
+                    "waiting ranks yield (see \"idle ranks\")");
     return ok(topic, fact);
 }
 
@@ -118,8 +116,7 @@ Finding judge_locked_memory(const HostFacts &facts) {
                              "not need this limit");
     return problem(topic, fact + ", but transfers over the InfiniBand card need locked memory",
                    "run ulimit -l unlimited; to make this permanent, set memlock in "
-                   "/etc/security/limits.conf; in a "
-                   "container, use docker run --ulimit memlock=-1");
+                   "/etc/security/limits.conf; in a container, use docker run --ulimit memlock=-1");
 }
 
 Finding judge_shared_memory(const HostFacts &facts) {
@@ -131,12 +128,12 @@ Finding judge_shared_memory(const HostFacts &facts) {
     const std::string fact = fmt::format("/dev/shm has {}, {} of it free",
                                          bytes_text(*facts.shm_total), bytes_text(*facts.shm_free));
     if (*facts.shm_free < wanted)
-        return problem(topic,
-                       fmt::format("{}; {} rank{} need {}", fact, facts.ranks,
-                                   facts.ranks == 1 ? "" : "s", bytes_text(wanted)),
-                       "MPI fails at start, or dies with SIGBUS later: remove old files there, "
-                       "enlarge it with mount -o "
-                       "remount,size=1G /dev/shm, or use docker run --shm-size=1g");
+        return problem(
+            topic,
+            fmt::format("{}; {} rank{} need {}", fact, facts.ranks, facts.ranks == 1 ? "" : "s",
+                        bytes_text(wanted)),
+            "MPI fails at start, or dies with SIGBUS later: remove old files there, "
+            "enlarge it with mount -o remount,size=1G /dev/shm, or use docker run --shm-size=1g");
     return ok(topic, fact);
 }
 
@@ -154,8 +151,7 @@ Finding judge_single_copy(const HostFacts &facts) {
             topic,
             "ptrace_scope is 1: a process can read another's memory only if that process allows it",
             "Open MPI's ranks allow this, but MPICH copies large messages within the host twice: "
-            "run sysctl "
-            "kernel.yama.ptrace_scope=0");
+            "run sysctl kernel.yama.ptrace_scope=0");
     return note(
         topic, fmt::format("ptrace_scope is {}: processes cannot read each other's memory", scope),
         "MPI copies large messages within the host twice: run sysctl kernel.yama.ptrace_scope=0");
@@ -194,8 +190,7 @@ Finding judge_governor(const HostFacts &facts) {
     if (facts.governors == std::vector<std::string>{"performance"}) return ok(topic, fact);
     return note(topic, fact,
                 "small messages are slower and times vary, because cores wake up slowly: run "
-                "cpupower frequency-set -g "
-                "performance");
+                "cpupower frequency-set -g performance");
 }
 
 // The section of troubleshooting.md about a finding, or nothing.

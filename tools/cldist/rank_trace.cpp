@@ -99,8 +99,7 @@ Found read_all(const fs::path &folder) {
         if (trace.ranks == ranks && trace.rank < ranks) return false;
         found.complaints.push_back(fmt::format(
             "{} is from a run of {} ranks, but the trace of rank {} is from a run of {} ranks; the "
-            "folder "
-            "contains several runs",
+            "folder contains several runs",
             files.at(trace.rank).string(), trace.ranks, found.traces.front().rank, ranks));
         return true;
     });

@@ -463,8 +463,7 @@ int run_job(RunOptions options) {
     if (options.ranks == 0 && !on_other_hosts(options, environment)) {
         std::fprintf(stderr,
                      "-n is required, because neither --hosts, --hostfile nor a batch system "
-                     "provides hosts\nRun with "
-                     "--help for more information.\n");
+                     "provides hosts\nRun with --help for more information.\n");
         return wrong_usage;
     }
     std::string refusal = refusal_under_launcher(open_mpi, environment);

@@ -262,9 +262,8 @@ std::string refusal_of_root(const RunOptions &options, const Environment &enviro
         options.mpirun_options.end())
         return {};
     return "Open MPI does not run as root unless OMPI_ALLOW_RUN_AS_ROOT=1 and "
-           "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 are "
-           "set; "
-           "set both, as in a container, or run as another user";
+           "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 are set; set both, as in a container, or run as "
+           "another user";
 }
 
 std::string refusal_under_launcher(bool open_mpi, const Environment &environment) {
@@ -272,8 +271,7 @@ std::string refusal_under_launcher(bool open_mpi, const Environment &environment
     if (const int tasks = number_of(environment, "SLURM_STEP_NUM_TASKS").value_or(1); tasks > 1)
         return fmt::format(
             "srun has started it {} times; start it once, without srun, in a job of sbatch or "
-            "salloc; or let srun "
-            "start the program: see docs/cluster.md#without-cldist-run",
+            "salloc; or let srun start the program: see docs/cluster.md#without-cldist-run",
             tasks);
     if (open_mpi && environment.contains("OMPI_COMM_WORLD_RANK"))
         return "it starts mpirun, so it cannot run under mpirun; start it directly";
@@ -377,14 +375,12 @@ std::string hosts_report(const std::vector<std::string> &lost,
     for (const std::string &host : lost)
         report += fmt::format(
             "cldist run: host {} is lost: the connection to it has ended, so the job has ended; "
-            "check the host and its "
-            "network\n",
+            "check the host and its network\n",
             host);
     for (const std::string &host : unreachable)
         report += fmt::format(
             "cldist run: host {0} cannot be reached: no process started there; check that `ssh {0} "
-            "true` works without "
-            "a password\n",
+            "true` works without a password\n",
             host);
     return report;
 }

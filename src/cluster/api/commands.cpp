@@ -201,8 +201,7 @@ void check_alignment(const QueueObject &queue, const MemObject &memory) {
     require(memory.origin % queue.device->sub_buffer_alignment == 0,
             CL_MISALIGNED_SUB_BUFFER_OFFSET,
             "the sub-buffer begins at byte {} of its buffer; expected a multiple of {}, the "
-            "alignment of the queue's "
-            "device",
+            "alignment of the queue's device",
             memory.origin, queue.device->sub_buffer_alignment);
 }
 

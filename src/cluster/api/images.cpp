@@ -267,8 +267,7 @@ Part checked_part(const MemObject &image, const size_t *origin, const size_t *re
         if (region[i] == 0 || origin[i] > extent[i] || region[i] > extent[i] - origin[i])
             fail(CL_INVALID_VALUE,
                  "origin[{0}] is {1} and region[{0}] is {2}; expected a region of at least 1 "
-                 "within the image's size "
-                 "of {3}",
+                 "within the image's size of {3}",
                  i, origin[i], region[i], extent[i]);
     return {{origin[0], origin[1], origin[2]}, {region[0], region[1], region[2]}};
 }

@@ -28,8 +28,7 @@ std::string why_no_parts(const ProgramObject &program, const KernelInfo &info) {
         if (!program.facts->is_balanced)
             return why +
                    "with the first branch of each conditional, its braces are not balanced, so "
-                   "cldist cannot find the "
-                   "functions";
+                   "cldist cannot find the functions";
         why += "a macro may define the kernel, or a function that makes such a query";
         return program.facts->why_not_adapted.empty()
                    ? why

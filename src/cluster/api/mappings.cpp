@@ -23,8 +23,7 @@ void warn_of_overrun(const MemObject &object, const Mapped &mapped) {
     if (beyond == 0 || World::get().self() > (is_of_first ? 1U : 0U)) return;
     log_warning(
         "{} {}, of {} bytes: the program wrote {}{} bytes beyond the end of its map of {} bytes. "
-        "These bytes are lost; "
-        "map all bytes that the program writes",
+        "These bytes are lost; map all bytes that the program writes",
         object.is_image() ? "image" : "buffer", object.number, object.size,
         beyond == mapped.guard ? "at least " : "", beyond, mapped.size);
 }

@@ -401,8 +401,7 @@ void compile_program(cl_program program, cl_uint num_devices, const cl_device_id
                 (num_headers == 0) == (header_names == nullptr),
             CL_INVALID_VALUE,
             "num_input_headers is {}, which does not match input_headers and header_include_names "
-            "(NULL if and only if "
-            "it is 0)",
+            "(NULL if and only if it is 0)",
             num_headers);
     check_callback(notify, user_data);
     require(object.kernels == 0, CL_INVALID_OPERATION,

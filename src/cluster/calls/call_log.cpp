@@ -198,21 +198,16 @@ std::string difference_message(const Difference &difference, int rank_a, const s
         case Start::own_mpi:
             message +=
                 " This program uses MPI itself, so its processes may be meant to differ. Either "
-                "make the same OpenCL "
-                "calls in all processes, or start the program with mpirun instead of `cldist run`: "
-                "each process then "
-                "has the devices of its host, and the processes exchange data by MPI or by the "
-                "commands of "
-                "CL/cl_ext_dist.h. `cldist run --host-mode central` does not support programs that "
-                "use MPI.";
+                "make the same OpenCL calls in all processes, or start the program with mpirun "
+                "instead of `cldist run`: each process then has the devices of its host, and the "
+                "processes exchange data by MPI or by the commands of CL/cl_ext_dist.h. `cldist "
+                "run --host-mode central` does not support programs that use MPI.";
             return message;
         case Start::without_answers:
             message +=
                 " Each process has its own clocks, random numbers, process numbers, host names and "
-                "temporary names, "
-                "because `cldist run` has not started it or CLDIST_HOST_WRAP is off. With `cldist "
-                "run -n N PROGRAM`, "
-                "all processes get rank 0's.";
+                "temporary names, because `cldist run` has not started it or CLDIST_HOST_WRAP is "
+                "off. With `cldist run -n N PROGRAM`, all processes get rank 0's.";
             break;
         case Start::with_answers: break;
     }

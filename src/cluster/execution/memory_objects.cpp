@@ -58,9 +58,8 @@ void MemoryObjects::warn_of_unseen(const MemObject &object) const {
     if (self_ != (*object.written_by == 0 ? 1U : 0U)) return;
     log_warning(
         "{} {}, of {} bytes with CL_MEM_USE_HOST_PTR at {}, was written by a device of rank {} and "
-        "never mapped or "
-        "read. The program's memory does not contain these bytes: map or read the buffer before "
-        "you use it",
+        "never mapped or read. The program's memory does not contain these bytes: map or read the "
+        "buffer before you use it",
         object.is_image() ? "image" : "buffer", object.number, object.size, object.host_ptr,
         *object.written_by);
 }

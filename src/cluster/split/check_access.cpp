@@ -268,8 +268,7 @@ void check_contents(const KernelObject &kernel, const SplitLaunch &split,
         if (found.end != 0)
             log_error(
                 "kernel {}, argument {}, work-items {}: the sub-range reads (by its access "
-                "functions) bytes [{}, {}), "
-                "which nothing has written",
+                "functions) bytes [{}, {}), which nothing has written",
                 kernel.info->name, i, text_of(part.range, split.launch.dimensions), found.begin,
                 found.end);
     }

@@ -34,11 +34,10 @@ std::vector<DeviceChoice> parse_device_choice(const std::string &text) {
         if (!well)
             throw Error(
                 CL_INVALID_VALUE,
-                fmt::format(
-                    "CLDIST_DEVICES={}: \"{}\" is invalid; expected auto, all, gpu, cpu or "
-                    "accelerator, of "
-                    "which all except auto may be followed by a colon and a number, such as gpu:2",
-                    text, part));
+                fmt::format("CLDIST_DEVICES={}: \"{}\" is invalid; expected auto, all, gpu, cpu or "
+                            "accelerator, of which all except auto may be followed by a colon and "
+                            "a number, such as gpu:2",
+                            text, part));
         choices.push_back({type->second, most});
     }
     if (choices.empty())

@@ -247,8 +247,7 @@ void DivergenceWatch::report_silence(Neighbour &neighbour) const {
         neighbour.is_silent = true;
         log_error(
             "rank {} (host {}) has not answered for {} s (CLDIST_STALL_SECONDS); the job waits for "
-            "it. Its process may "
-            "be stopped, or the network to its host interrupted",
+            "it. Its process may be stopped, or the network to its host interrupted",
             neighbour.rank, neighbour.host, config().stall_seconds);
     }
 }

@@ -105,8 +105,8 @@ Outcome OwnCopy::poll(const HostMemoryReach &reach, std::uint64_t address, std::
     auto failure =
         Status::failure(CL_OUT_OF_RESOURCES,
                         fmt::format("cannot {} {} bytes of the program's memory in rank 0 ({}), so "
-                                    "the command fails; the memory must be "
-                                    "valid, and other processes must be allowed to access it",
+                                    "the command fails; the memory must be valid, and other "
+                                    "processes must be allowed to access it",
                                     writes ? "write" : "read", size, std::strerror(state_->error)));
     log_error("{}", failure.message);
     return failure;

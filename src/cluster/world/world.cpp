@@ -201,8 +201,7 @@ std::string why_apart() {
         !mpi_starts_again && launcher != nullptr && has_lost_launcher(launcher))
         return fmt::format(
             "a parent process has closed the file descriptor {} (PMI_FD), which MPICH needs to "
-            "join the job (Python's "
-            "subprocess keeps it open with pass_fds=[{}])",
+            "join the job (Python's subprocess keeps it open with pass_fds=[{}])",
             launcher, launcher);
     // `cldist run` passes one file to all processes of a rank. A process that joins appends a zero
     // byte and locks the file until it ends. Child processes do not inherit the lock.
@@ -248,8 +247,7 @@ bool World::is_wanted() {
                                   std::atoi(task) == 0 && !std::exchange(said, true))
         log_warning(
             "the cluster platform has no devices: srun has started {} processes that it did not "
-            "connect; use srun "
-            "--mpi=pmix (with MPICH: --mpi=pmi2)",
+            "connect; use srun --mpi=pmix (with MPICH: --mpi=pmi2)",
             tasks);
     return false;
 }
