@@ -27,7 +27,7 @@ void flush_producers(std::span<const cl_event> events, cl_command_queue own) {
     for (const cl_event event : events) {
         const auto queue = query<cl_command_queue>(event, CL_EVENT_COMMAND_QUEUE).value_or(nullptr);
         if (queue == nullptr || queue == own || queue == last) continue;
-        clFlush(queue);
+        flush_if_needed(queue);
         last = queue;
     }
 }
@@ -194,7 +194,7 @@ Start begin(const QueueInfo &info, std::span<const cl_event> wait_list,
     start.last = start.events.back().get();
     flush_producers(wait_list, info.queue);
     if (failing) {
-        check(clFlush(info.queue), "clFlush");
+        check(flush_if_needed(info.queue), "clFlush");
         set_user_event(failing.get(), CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST);
         start.events.insert(start.events.begin(), std::move(failing));
     } else {
@@ -232,7 +232,7 @@ bool find_lasting(const QueueInfo &info, std::span<Mapping> mappings) {
 Start enqueue_start(const QueueInfo &info, std::span<const cl_event> wait_list,
                     std::span<Mapping> mappings) {
     Start start = begin(info, wait_list, mappings);
-    check(clFlush(info.queue), "clFlush");
+    check(flush_if_needed(info.queue), "clFlush");
     return start;
 }
 
@@ -256,7 +256,7 @@ std::vector<Event> enqueue_unmap(const QueueInfo &info, cl_event after,
         after = event.get();
         events.push_back(std::move(event));
     }
-    if (!events.empty()) check(clFlush(info.queue), "clFlush");
+    if (!events.empty()) check(flush_if_needed(info.queue), "clFlush");
     return events;
 }
 
@@ -292,7 +292,7 @@ Bridge::Bridge(const QueueInfo &info, std::span<const cl_event> wait_list,
     }
     end_.push_back(info.in_order ? enqueue_barrier(info, ends.back())
                                  : enqueue_stand_in(info, ends));
-    check(clFlush(info.queue), "clFlush");
+    check(flush_if_needed(info.queue), "clFlush");
 }
 
 Bridge::Bridge(cl_context context, Start start)

@@ -7,6 +7,7 @@
 #include "base/clock.hpp"
 #include "base/error_code.hpp"
 #include "ocl/query.hpp"
+#include "ocl/quirks.hpp"
 
 namespace cldist {
 
@@ -20,7 +21,7 @@ void DeviceCommand::enqueued(cl_int code, const char *call, cl_command_queue que
     call_ = call;
     if (code != CL_SUCCESS) return;
     // Without a flush the command may never run.
-    clFlush(queue);
+    flush_if_needed(queue);
     const cl_event event = event_.get();
     if (wait) clWaitForEvents(1, &event);
 }
