@@ -56,10 +56,6 @@ void check_bounds(RangeArgument &range) {
                                 range.size, size));
 }
 
-cl_mem parent_of(cl_mem buffer) {
-    return query<cl_mem>(buffer, CL_MEM_ASSOCIATED_MEMOBJECT).value_or(nullptr);
-}
-
 RectRegion region_of(const RangeArgument &range) {
     return range.strided.value_or(RectRegion{range.size, 1, 1, range.size, range.size});
 }

@@ -20,6 +20,7 @@
 #include "mpi_interop/message_operations.hpp"
 #include "mpi_interop/small_message.hpp"
 #include "ocl/query.hpp"
+#include "ocl/quirks.hpp"
 #include "pipeline/plan.hpp"
 
 using namespace cldist;
@@ -224,19 +225,25 @@ std::span<const Part> MessageCall::parts_with_peer() const {
     return parts;
 }
 
+// Returns true if kernels move a message of the range where they can.
+bool wants_kernels(const RangeArgument &range) {
+    return !range.strided && range.size != 0 && range.size <= DeviceLinks::most_bytes &&
+           uses_kernels(config().path, range.size) &&
+           (requests_kernels(config().path) || !kernels_avoid_sub_buffers ||
+            parent_of(range.buffer) == nullptr);
+}
+
 // Returns true if kernels can move the messages.
 bool MessageCall::may_use_kernels() const {
-    if (!uses_kernels(config().path) || arguments.blocking != CL_FALSE || !queue.in_order ||
-        comm_->wire() != Wire::cldist)
+    if (arguments.blocking != CL_FALSE || !queue.in_order || comm_->wire() != Wire::cldist)
         return false;
     const std::span<const Part> parts = parts_with_peer();
     return !parts.empty() && std::all_of(parts.begin(), parts.end(), [&](const Part &part) {
-        const RangeArgument &range = part.range;
         const int rank = part.peer.rank;
-        if (range.strided || range.size == 0 || range.size > DeviceLinks::most_bytes) return false;
         const int world_rank = rank == MPI_ANY_SOURCE ? rank : comm_->world_rank(rank);
-        return (rank == MPI_ANY_SOURCE || comm_->same_host(rank)) &&
-               comm_->links().devices()->connected(world_rank, resources) && open_to_kernels(range);
+        return wants_kernels(part.range) && (rank == MPI_ANY_SOURCE || comm_->same_host(rank)) &&
+               comm_->links().devices()->connected(world_rank, resources) &&
+               open_to_kernels(part.range);
     });
 }
 
@@ -256,9 +263,9 @@ DeviceRange MessageCall::range_of(const Part &part) const {
     return {resources, Mem::share(buffer), offset, part.range.size, nullptr, {}};
 }
 
-// Path kernel: enqueues the command with a kernel for the send, and returns true if that is
-// possible. The message takes its position in the message order when the command starts. The
-// receiver's host copies the bytes after their arrival, so no kernel waits.
+// Enqueues the command with a kernel for the send, and returns true if that is possible. The
+// message takes its position in the message order when the command starts. The receiver's host
+// copies the bytes after their arrival, so no kernel waits.
 bool MessageCall::run_by_kernel() {
     const Part &first = parts_with_peer().front();
     std::unique_ptr<OrderedCommand> sending;

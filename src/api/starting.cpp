@@ -15,7 +15,7 @@ std::shared_ptr<DeviceResources> resources_of(QueueInfo &queue, std::span<const 
     // Use the parent of a sub-buffer, because it may live longer.
     std::array<cl_mem, 2> whole{};
     std::transform(buffers.begin(), buffers.end(), whole.begin(), [](cl_mem buffer) {
-        const cl_mem parent = query<cl_mem>(buffer, CL_MEM_ASSOCIATED_MEMOBJECT).value_or(nullptr);
+        const cl_mem parent = parent_of(buffer);
         return parent != nullptr ? parent : buffer;
     });
     std::shared_ptr<DeviceResources> resources =

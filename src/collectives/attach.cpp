@@ -37,7 +37,7 @@ Function function_of(cl_device_id device, const char *name) {
 cl_int check_buffer(const char *call, cl_mem buffer) {
     if (buffer == nullptr || query<cl_mem_object_type>(buffer, CL_MEM_TYPE) != CL_MEM_OBJECT_BUFFER)
         return refused(call, CL_INVALID_MEM_OBJECT, "the memory object is not a valid buffer");
-    if (query<cl_mem>(buffer, CL_MEM_ASSOCIATED_MEMOBJECT).value_or(nullptr) != nullptr)
+    if (parent_of(buffer) != nullptr)
         return refused(call, CL_INVALID_MEM_OBJECT,
                        "the buffer is a sub-buffer; bind its parent buffer instead");
     return CL_SUCCESS;

@@ -115,8 +115,7 @@ cl_context check_objects(Call &call) {
             if (buffer == nullptr || type != CL_MEM_OBJECT_BUFFER)
                 throw Error(CL_INVALID_MEM_OBJECT,
                             fmt::format("memory object {} of a list is not a valid buffer", i));
-            const auto parent =
-                query<cl_mem>(buffer, CL_MEM_ASSOCIATED_MEMOBJECT).value_or(nullptr);
+            const cl_mem parent = parent_of(buffer);
             buffers->memory.push_back(
                 {buffer, buffers->offsets == nullptr ? 0 : buffers->offsets[i],
                  query<std::size_t>(buffer, CL_MEM_SIZE).value_or(0),

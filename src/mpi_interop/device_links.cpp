@@ -25,7 +25,7 @@ constexpr std::uint32_t spoiled_flag = 2;
 }  // namespace
 
 DeviceLinks::DeviceLinks(int world_rank) : world_rank_(world_rank) {
-    if (!uses_kernels(config().path)) return;
+    if (!uses_kernels(config().path, most_bytes)) return;
     socket_ = open_local_socket(name_);
     const int on = 1;
     if (!socket_ || setsockopt(socket_.get(), SOL_SOCKET, SO_PASSCRED, &on, sizeof on) != 0)
@@ -48,7 +48,8 @@ bool DeviceLinks::may_wait() {
 }
 
 bool DeviceLinks::connected(int world_rank, const std::shared_ptr<DeviceResources> &resources) {
-    if (!resources->is_cpu() && !resources->exports()) return false;
+    if (resources->is_cpu() ? !requests_kernels(config().path) : !resources->exports())
+        return false;
     const std::lock_guard lock(mutex_);
     if (refused_ || peers_.empty()) return false;
     if (!lane_ && !open_lane(resources)) return false;

@@ -138,9 +138,9 @@ private:
 };
 
 /// Transfers between the devices of this host's processes without a host thread: kernels wait for
-/// flags in shared host memory and write to memory of the other device. Active with
-/// CLDIST_PATH=device and CLDIST_PATH=kernel, in one context per process, on CPU devices and on
-/// NVIDIA GPUs that only one process of the job uses. Thread-safe.
+/// flags in shared host memory and write to memory of the other device. Active in one context per
+/// process, on NVIDIA GPUs that only one process of the job uses, and with CLDIST_PATH=device and
+/// CLDIST_PATH=kernel also on CPU devices. Thread-safe.
 class DeviceLinks {
 public:
     /// The largest message, in bytes.

@@ -251,7 +251,7 @@ private:
     }
 
     void take_landed() {
-        record()->chosen(config().path, std::max<std::size_t>(size_, 1), 1);
+        record()->chosen(Path::kernel, std::max<std::size_t>(size_, 1), 1);
         if (status().ok() && devices().copy_landed(world_source(), header_, range_, write_)) {
             step_ = Step::write;
             return;

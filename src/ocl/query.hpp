@@ -61,6 +61,11 @@ CLDIST_QUERY(cl_device_id, clGetDeviceInfo)
                             : query<cl_device_id>(queue, CL_QUEUE_DEVICE).value_or(nullptr);
 }
 
+/// Returns the buffer of a sub-buffer. Null for other memory objects.
+[[nodiscard]] inline cl_mem parent_of(cl_mem buffer) {
+    return query<cl_mem>(buffer, CL_MEM_ASSOCIATED_MEMOBJECT).value_or(nullptr);
+}
+
 /// Returns true for a CPU device.
 [[nodiscard]] inline bool is_cpu(cl_device_id device) {
     return (query<cl_device_type>(device, CL_DEVICE_TYPE).value_or(0) & CL_DEVICE_TYPE_CPU) != 0;

@@ -48,6 +48,11 @@ inline constexpr cl_uint nvidia = 0x10de;
 /// requires 512. Decision 21.
 constexpr bool exceeds_its_limits(cl_uint vendor) { return vendor == nvidia; }
 
+/// NVIDIA's driver (580) may crash if a thread creates or releases sub-buffers of a buffer that
+/// commands of other threads use, more often with kernels than with copies. Reproducer:
+/// tests/stress, --sub-buffers 1. Decision 45.
+inline constexpr bool kernels_avoid_sub_buffers = true;
+
 /// Flushes a native queue and returns the result, except on NVIDIA's driver, which submits commands
 /// without a flush. There, a flush takes 3 us, and a flush behind a command that waits for another queue keeps the commands of both queues
 /// from overlapping, if the queue contains a command that a user event holds back. Reproducer: two

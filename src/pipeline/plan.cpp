@@ -272,10 +272,10 @@ Plan plan_file(std::size_t size, const Situation &situation, const FileBlocks &f
 std::string kernels_in_words(bool exports, Path requested) {
     if (!exports)
         return "impossible, because the driver does not share device memory between processes";
-    if (!uses_kernels(requested))
+    if (!uses_kernels(requested, least_bytes_by_kernel))
         return fmt::format("possible, but CLDIST_PATH={} does not use them", name_of(requested));
-    return fmt::format("used if one process of the job has the GPU alone (CLDIST_PATH={})",
-                       name_of(requested));
+    return fmt::format("used{} if one process of the job has the GPU alone (CLDIST_PATH={})",
+                       requests_kernels(requested) ? "" : " from 64 KiB on", name_of(requested));
 }
 
 }  // namespace cldist

@@ -35,9 +35,19 @@ inline constexpr std::size_t direct_on_one_device = std::size_t{8} << 20U;
 /// The largest block, because MPI counts are int.
 inline constexpr std::size_t max_block = std::size_t{1} << 30U;
 
+/// Below this size, kernels move no messages unless the user requests it, because the host is as
+/// fast (decision 45).
+inline constexpr std::size_t least_bytes_by_kernel = std::size_t{64} << 10U;
+
 /// Returns true if the user requests that kernels move the bytes.
-[[nodiscard]] constexpr bool uses_kernels(Path requested) {
+[[nodiscard]] constexpr bool requests_kernels(Path requested) {
     return requested == Path::device || requested == Path::kernel;
+}
+
+/// Returns true if kernels move `size` bytes between GPUs of a host that can share memory.
+[[nodiscard]] constexpr bool uses_kernels(Path requested, std::size_t size) {
+    return requests_kernels(requested) ||
+           (requested == Path::automatic && size >= least_bytes_by_kernel);
 }
 
 /// Describes whether kernels move messages between the GPUs of a host. `exports`: the driver shares
@@ -46,7 +56,7 @@ inline constexpr std::size_t max_block = std::size_t{1} << 30U;
 
 /// The requested path for bytes that the host moves: automatic if the user requests kernels.
 [[nodiscard]] constexpr Path host_path(const Config &requested) {
-    return uses_kernels(requested.path) ? Path::automatic : requested.path;
+    return requests_kernels(requested.path) ? Path::automatic : requested.path;
 }
 
 /// Returns true if the range should be mapped. This depends on CLDIST_PATH, on whether the device

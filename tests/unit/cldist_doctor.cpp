@@ -305,9 +305,10 @@ TEST_CASE("the doctor says whether kernels can move a GPU's messages, and how to
     const Finding impossible = judge_kernels("device 0.1", false, Path::kernel);
     CHECK(impossible.level == Level::note);
     CHECK(has(impossible.fact, "device 0.1: impossible"));
-    const Finding unused = judge_kernels("device 0.1", true, Path::automatic);
-    CHECK(unused.level == Level::note);
-    CHECK(has(unused.fact, "CLDIST_PATH=auto"));
-    CHECK(has(unused.advice, "CLDIST_PATH=kernel"));
+    const Finding large = judge_kernels("device 0.1", true, Path::automatic);
+    CHECK(large.level == Level::note);
+    CHECK(has(large.fact, "used from 64 KiB on"));
+    CHECK(has(large.advice, "CLDIST_PATH=device"));
+    CHECK(has(judge_kernels("device 0.1", true, Path::direct).fact, "CLDIST_PATH=direct does not"));
     CHECK(judge_kernels("device 0.1", true, Path::device).level == Level::ok);
 }

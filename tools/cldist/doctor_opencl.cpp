@@ -269,11 +269,10 @@ Finding judge_kernels(const std::string &device, bool exports, Path requested) {
     const std::string fact = fmt::format("{}: {}", device, kernels_in_words(exports, requested));
     if (!exports)
         return note(topic, fact, "only NVIDIA's driver does; messages pass through host memory");
-    if (uses_kernels(requested)) return ok(topic, fact);
-    return note(
-        topic, fact,
-        "for chains of non-blocking commands between GPUs of one host, set CLDIST_PATH=kernel, or "
-        "CLDIST_PATH=device, which asks rules of the program (docs/concepts.md)");
+    if (requests_kernels(requested)) return ok(topic, fact);
+    return note(topic, fact,
+                "for chains of non-blocking commands between GPUs of one host, CLDIST_PATH=device "
+                "is faster, but asks rules of the program (docs/concepts.md)");
 }
 
 Findings opencl_findings(const HostFacts &host, bool openmpi_job) {

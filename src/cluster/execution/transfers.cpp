@@ -26,9 +26,10 @@ Link Transfers::link(const Transfer &transfer, Direction direction) const {
     const bool is_copy = transfer.kind == Transfer::Kind::copy;
     const MemoryTraits &source = memories_[transfer.source];
     const MemoryTraits &target = memories_[transfer.target];
-    const bool by_kernels = uses_kernels(config().path) && same_host && !is_copy &&
-                            source.host_memory == target.host_memory &&
-                            transfer.end - transfer.begin <= most_bytes_by_kernel;
+    const std::size_t size = transfer.end - transfer.begin;
+    const bool by_kernels = uses_kernels(config().path, size) && size <= most_bytes_by_kernel &&
+                            same_host && !is_copy && source.host_memory == target.host_memory &&
+                            (!source.host_memory || requests_kernels(config().path));
     return {same_host, source, direction == Direction::send ? source : target, is_copy, by_kernels};
 }
 

@@ -92,7 +92,7 @@ private:
             landed_ = true;
             if (links.spoiled(wire_.rank, header_))
                 fail(failed_before(CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST));
-            record()->chosen(config().path, range_.size, 1);
+            record()->chosen(Path::kernel, range_.size, 1);
             const bool copies = status().ok() && attempt([&] { copy_landed(links); });
             if (!copies) return end_landed(links);
         }

@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "base/config.hpp"
 #include "cluster/execution/operations.hpp"
 #include "mpi_interop/mpi_status.hpp"
 
@@ -17,7 +16,7 @@ public:
           end_(std::move(end)),
           driver_(driver),
           ordered_(links, direction, end_.range.size) {
-        record()->chosen(config().path, end_.range.size, 1);
+        record()->chosen(Path::kernel, end_.range.size, 1);
     }
 
     [[nodiscard]] bool reserve() { return ordered_.reserve(end_.wire.rank, end_.queue->queue); }
