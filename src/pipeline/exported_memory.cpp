@@ -23,6 +23,8 @@ namespace {
 // Newer versions of CL/cl_ext.h define these values.
 constexpr cl_device_info device_uuid = 0x106A;
 constexpr cl_ulong opaque_descriptor = 0x2060;
+constexpr cl_ulong device_list = 0x2051;
+constexpr cl_ulong device_list_end = 0;
 using CreateWithProperties = cl_mem(CL_API_CALL *)(cl_context, const cl_ulong *, cl_mem_flags,
                                                    std::size_t, void *, cl_int *);
 
@@ -79,7 +81,10 @@ Mem import(cl_context context, cl_device_id device, int descriptor, cl_mem_flags
     const int given = fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
     if (given < 0)
         throw Error(CL_OUT_OF_RESOURCES, fmt::format("a descriptor: {}", std::strerror(errno)));
-    const std::array<cl_ulong, 3> properties{opaque_descriptor, static_cast<cl_ulong>(given), 0};
+    // Without a list, NVIDIA's driver (580) refuses the import in a context of several devices.
+    const std::array<cl_ulong, 6> properties{opaque_descriptor, static_cast<cl_ulong>(given),
+                                             device_list,       reinterpret_cast<cl_ulong>(device),
+                                             device_list_end,   0};
     cl_int code = CL_SUCCESS;
     Mem buffer = Mem::adopt(
         create_with_properties()(context, properties.data(), flags, size, nullptr, &code));
@@ -196,13 +201,10 @@ Mem ImportedMemory::buffer(cl_context context, cl_device_id device) {
     last_used_ns_ = now_ns();
     if (!descriptor_)
         throw Error(CL_INVALID_OPERATION, "the memory of another process was released");
-    auto at = buffers_.find(context);
-    if (at == buffers_.end())
-        at = buffers_
-                 .emplace(context, import(context, device, descriptor_.get(), CL_MEM_READ_WRITE,
-                                          size_, size_))
-                 .first;
-    return Mem::share(at->second.get());
+    Mem &buffer = buffers_[{context, device}];
+    if (!buffer)
+        buffer = import(context, device, descriptor_.get(), CL_MEM_READ_WRITE, size_, size_);
+    return Mem::share(buffer.get());
 }
 
 bool ImportedMemory::closed() const {
@@ -220,7 +222,7 @@ std::vector<std::shared_ptr<ImportedMemory>> ImportedMemory::all() {
 
 void ImportedMemory::release_idle(double idle_seconds) {
     for (const auto &imported : all()) {
-        std::map<cl_context, Mem> let_go;
+        decltype(buffers_) let_go;
         const std::lock_guard lock(imported->mutex_);
         if (static_cast<double>(now_ns() - imported->last_used_ns_) * 1e-9 < idle_seconds) continue;
         imported->descriptor_ = {};
@@ -231,7 +233,8 @@ void ImportedMemory::release_idle(double idle_seconds) {
 void ImportedMemory::forget(cl_context context) {
     for (const auto &imported : all()) {
         const std::lock_guard lock(imported->mutex_);
-        imported->buffers_.erase(context);
+        std::erase_if(imported->buffers_,
+                      [&](const auto &import) { return import.first.first == context; });
     }
 }
 

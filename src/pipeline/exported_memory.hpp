@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "ocl/handle.hpp"
@@ -54,7 +55,8 @@ private:
     Mem buffer_;
 };
 
-/// IPC-shareable memory of another process, imported into contexts of this process. Thread-safe.
+/// IPC-shareable memory of another process or device, imported into contexts of this process.
+/// Thread-safe.
 class ImportedMemory {
 public:
     ImportedMemory(Descriptor descriptor, std::size_t size, const DeviceUuid &device);
@@ -85,7 +87,7 @@ private:
     const std::size_t size_;
     const DeviceUuid device_;
     std::uint64_t last_used_ns_;
-    std::map<cl_context, Mem> buffers_;
+    std::map<std::pair<cl_context, cl_device_id>, Mem> buffers_;
 };
 
 }  // namespace cldist

@@ -18,6 +18,9 @@ namespace {
 // The origin of a whole image, and of host memory without an offset.
 constexpr std::array<std::size_t, 3> no_offset{};
 
+// Between two GPUs of a process, smaller copies are messages.
+constexpr std::size_t least_peer_copy = 4096;
+
 }  // namespace
 
 Link Transfers::link(const Transfer &transfer, Direction direction) const {
@@ -316,10 +319,12 @@ void Transfers::start_channel(ChannelEnd end, Direction direction, const Message
         transport_.progress_thread().start_when_ready(std::move(command), end.rule);
 }
 
-// A copy between two memories of this process is a message to itself. Images and pieces pass
-// through host memory.
+// A copy between two memories of this process is a message to itself if the devices share no
+// memory. Images and pieces pass through host memory.
 void Transfers::start_copy(const Transfer &transfer, MemObject &object) {
-    if (object.is_image() || !transfer.pieces.empty() || !transport_.reaches_itself()) {
+    const bool contiguous = !object.is_image() && transfer.pieces.empty();
+    if (contiguous && start_peer_copy(transfer, object)) return;
+    if (!contiguous || !transport_.reaches_itself()) {
         start_staged_copy(transfer, object);
         return;
     }
@@ -336,14 +341,14 @@ void Transfers::start_copy(const Transfer &transfer, MemObject &object) {
     start_channel(std::move(to), Direction::recv, message, link(transfer, Direction::recv));
 }
 
-void Transfers::start_staged_copy(const Transfer &transfer, MemObject &object) {
+template <typename First, typename Second>
+void Transfers::start_two_commands(const Transfer &transfer, MemObject &object, First first,
+                                   Second second) {
     Space &source = *object.context->space(transfer.source);
     Space &target = *object.context->space(transfer.target);
-    const std::shared_ptr<std::byte[]> memory = memory_for_copies(source, bytes_of(transfer));
     std::vector<cl_event> waits;
     steps_.add_waits(transfer.after, source, waits);
-    Event read =
-        copy_packed(transfer, object, source, source.queue_of_transfer(), memory, true, waits);
+    Event left = first(waits);
 
     cl_int code = CL_SUCCESS;
     Event arrived = Event::adopt(clCreateUserEvent(target.context.get(), &code));
@@ -352,12 +357,61 @@ void Transfers::start_staged_copy(const Transfer &transfer, MemObject &object) {
     waits.clear();
     steps_.add_waits(transfer.after, target, waits);
     waits.push_back(arrived.get());
-    Event written =
-        copy_packed(transfer, object, target, target.queue_of_transfer(), memory, false, waits);
+    Event written = second(waits);
     end_alike(*ending, arrived.get());
-    ends_.end_with(read.get(), std::move(ending));
-    steps_.add(transfer.step, source, std::move(read), {transfer.after});
+    ends_.end_with(left.get(), std::move(ending));
+    steps_.add(transfer.step, source, std::move(left), {transfer.after});
     steps_.add(transfer.step, target, std::move(written), {transfer.after});
+}
+
+void Transfers::start_staged_copy(const Transfer &transfer, MemObject &object) {
+    Space &source = *object.context->space(transfer.source);
+    Space &target = *object.context->space(transfer.target);
+    const std::shared_ptr<std::byte[]> memory = memory_for_copies(source, bytes_of(transfer));
+    const auto copy = [&](Space &space, bool reads, std::span<const cl_event> waits) {
+        return copy_packed(transfer, object, space, space.queue_of_transfer(), memory, reads,
+                           waits);
+    };
+    start_two_commands(
+        transfer, object, [&](const auto &waits) { return copy(source, true, waits); },
+        [&](const auto &waits) { return copy(target, false, waits); });
+}
+
+bool Transfers::start_peer_copy(const Transfer &transfer, MemObject &object) {
+    Space &source = *object.context->space(transfer.source);
+    Space &target = *object.context->space(transfer.target);
+    const std::size_t size = transfer.end - transfer.begin;
+    const Path path = host_path(config());
+    if ((path != Path::automatic && path != Path::direct) || size < least_peer_copy ||
+        size > PeerMemory::capacity)
+        return false;
+    const std::shared_ptr<PeerMemory> memory = target.peer_memory(source);
+    const auto offset = memory != nullptr ? memory->lease(size) : nullptr;
+    if (offset == nullptr) return false;
+    const auto copy = [&](Space &space, cl_mem from, std::size_t from_offset, cl_mem to,
+                          std::size_t to_offset, std::span<const cl_event> waits) {
+        const std::shared_ptr<const QueueInfo> queue = space.queue_of_transfer();
+        Event copied;
+        check(clEnqueueCopyBuffer(queue->queue, from, to, from_offset, to_offset, size,
+                                  static_cast<cl_uint>(waits.size()),
+                                  waits.empty() ? nullptr : waits.data(), copied.out()),
+              "clEnqueueCopyBuffer");
+        flush_if_needed(queue->queue);
+        keep_until(copied.get(), queue);
+        keep_until(copied.get(), offset);
+        return copied;
+    };
+    start_two_commands(
+        transfer, object,
+        [&](const auto &waits) {
+            return copy(source, object.native(source), transfer.begin, memory->for_writer(),
+                        *offset, waits);
+        },
+        [&](const auto &waits) {
+            return copy(target, memory->for_owner(), *offset, object.native(target), transfer.begin,
+                        waits);
+        });
+    return true;
 }
 
 }  // namespace cldist::cluster

@@ -56,6 +56,13 @@ private:
     void start_packed_message(const Transfer &transfer, MemObject &object);
     void start_copy(const Transfer &transfer, MemObject &object);
     void start_staged_copy(const Transfer &transfer, MemObject &object);
+    /// Returns false if the two devices share no memory, or none is free.
+    bool start_peer_copy(const Transfer &transfer, MemObject &object);
+    /// Starts a copy between two spaces as two commands. `first` and `second` enqueue them with a
+    /// wait list and return their events.
+    template <typename First, typename Second>
+    void start_two_commands(const Transfer &transfer, MemObject &object, First first,
+                            Second second);
 
     const Topology &topology_;
     const Process self_;

@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "base/log.hpp"
 #include "ocl/query.hpp"
 
 namespace cldist::cluster {
@@ -110,6 +111,21 @@ std::shared_ptr<const QueueInfo> Space::separate_queue() {
                 const std::lock_guard lock(idle->mutex);
                 idle->queues.push_back(Queue::adopt(lent->queue));
             }};
+}
+
+std::shared_ptr<PeerMemory> Space::peer_memory(Space &source) {
+    const auto [at, is_new] = peer_memory_.try_emplace(&source);
+    if (!is_new || !resources()->exports() || !source.resources()->exports() ||
+        resources()->is_cpu() != source.resources()->is_cpu())
+        return at->second;
+    try {
+        at->second = std::make_shared<PeerMemory>(
+            PeerMemory::End{source.context.get(), source.devices.front()},
+            PeerMemory::End{context.get(), devices.front()});
+    } catch (const Error &error) {
+        log_info("two devices of this process share no memory: {}", error.status().message);
+    }
+    return at->second;
 }
 
 bool Space::always_tells_of_arguments() {

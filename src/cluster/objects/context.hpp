@@ -13,6 +13,7 @@
 #include "events/bridge.hpp"
 #include "ocl/quirks.hpp"
 #include "pipeline/device_resources.hpp"
+#include "pipeline/peer_memory.hpp"
 
 namespace cldist::cluster {
 
@@ -57,6 +58,9 @@ public:
     /// Whether all programs can be built with -cl-kernel-arg-info. With this option, NVIDIA's
     /// compiler (580) fails for kernels without arguments. The first call makes a trial build.
     [[nodiscard]] bool always_tells_of_arguments();
+    /// Memory of this space's device that the device of `source` can write. Null if they can't
+    /// share memory. Created at the first use.
+    [[nodiscard]] std::shared_ptr<PeerMemory> peer_memory(Space &source);
     const Quirks quirks;  ///< of the first device's driver
 
 private:
@@ -71,6 +75,7 @@ private:
     };
     const std::shared_ptr<Idle> idle_ = std::make_shared<Idle>();
     std::optional<bool> tells_;
+    std::map<const Space *, std::shared_ptr<PeerMemory>> peer_memory_;  ///< by source
 };
 
 /// Keeps records of commands in spaces. Called under the lock.
