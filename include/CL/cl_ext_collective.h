@@ -37,6 +37,11 @@ extern "C" {
  *  is NULL, the offsets are 0. If `bytes_to_copy` is 0, the command transfers no data and keeps its
  *  place in the order.
  *
+ *  @par Device memory
+ *  Between two NVIDIA GPUs, outside the cluster platform, bytes pass through 64 MiB of memory of the
+ *  target. Each pair of GPUs that exchanges bytes has such memory. The library keeps it for the last
+ *  four contexts, and it keeps these contexts. `CLDIST_PATH=shared` avoids it.
+ *
  *  @par In-place operation
  *  Destination i may be the same range as source i, as in MPI. For an all-gather, source i may be
  *  block i of destination i. For a reduce-scatter, destination i may be the beginning of source i.

@@ -229,13 +229,18 @@ void run_steps(const Call &call, const Schedule &schedule, cl_context context, c
         found.offset += place.offset;
         return found;
     };
+    const auto queue_of = [&](std::size_t place) {
+        return std::min(place, call.queues.size() - 1);
+    };
     for (const Step &step : schedule.steps) {
-        const std::size_t queue = std::min(step.queue, call.queues.size() - 1);
+        const std::size_t queue = queue_of(step.queue);
+        const std::size_t from_queue = queue_of(step.from.index);
         if (step.combines)
             runner.combine(queue, kernel, call.combination.kernel == nullptr,
-                           call.combination.element, memory(step.to), memory(step.from), step.size);
+                           call.combination.element, memory(step.to), from_queue, memory(step.from),
+                           step.size);
         else
-            runner.copy(queue, memory(step.to), memory(step.from), step.size);
+            runner.copy(queue, memory(step.to), from_queue, memory(step.from), step.size);
     }
 }
 
@@ -374,6 +379,7 @@ void run_uneven(const ManyToMany &a, const size_t *sizes, const Events &events) 
     struct Block {
         std::size_t queue;
         Memory to;
+        std::size_t from_queue;
         Memory from;
         std::size_t size;
     };
@@ -389,7 +395,7 @@ void run_uneven(const ManyToMany &a, const size_t *sizes, const Events &events) 
             Memory from = call.sources.at(i);
             to.offset = a.destination_offsets[at];
             from.offset = a.source_offsets[at];
-            blocks.push_back({j, to, from, sizes[at]});
+            blocks.push_back({j, to, i, from, sizes[at]});
             all += sizes[at];
         }
     for (const Block &block : blocks) {
@@ -406,7 +412,8 @@ void run_uneven(const ManyToMany &a, const size_t *sizes, const Events &events) 
     const bool on_cluster = !places_of(call.queues, CL_DEVICE_RANK_DIST).empty();
     Runner runner(call.queues, events.waits(), on_cluster, !on_cluster && all <= small,
                   events.event != nullptr);
-    for (const Block &block : blocks) runner.copy(block.queue, block.to, block.from, block.size);
+    for (const Block &block : blocks)
+        runner.copy(block.queue, block.to, block.from_queue, block.from, block.size);
     give(events, runner.end());
 }
 

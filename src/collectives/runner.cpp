@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "collectives/landing.hpp"
 #include "ocl/query.hpp"
 
 namespace cldist::collectives {
@@ -34,7 +35,7 @@ Event Runner::enqueue_marker(cl_command_queue queue, const std::vector<cl_event>
 
 Runner::Runner(std::span<const cl_command_queue> queues, std::span<const cl_event> wait_list,
                bool ordered, bool on_first, bool wanted)
-    : queues_(queues), ordered_(ordered), wanted_(wanted), on_first_(on_first) {
+    : queues_(queues), ordered_(ordered), wanted_(wanted) {
     for (const cl_command_queue queue : queues) {
         const auto known = [&](const Lane &lane) { return lane.queue == queue; };
         if (std::any_of(lanes_.begin(), lanes_.end(), known)) continue;
@@ -43,12 +44,13 @@ Runner::Runner(std::span<const cl_command_queue> queues, std::span<const cl_even
             alignment_, query<cl_uint>(device, CL_DEVICE_MEM_BASE_ADDR_ALIGN).value_or(8) / 8);
         const auto properties =
             query<cl_command_queue_properties>(queue, CL_QUEUE_PROPERTIES).value_or(0);
-        lanes_.push_back(
-            {queue, (properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE) == 0, is_cpu(device)});
+        lanes_.push_back({queue, device, (properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE) == 0,
+                          is_cpu(device)});
     }
     begun_.assign(wait_list.begin(), wait_list.end());
     waits_ = begun_.size();
-    serial_ = lanes_.front().in_order && (on_first || lanes_.size() == 1);
+    on_first_ = on_first && (lanes_.size() == 1 || landing_of(lanes_[0], lanes_[1]) == nullptr);
+    serial_ = lanes_.front().in_order && (on_first_ || lanes_.size() == 1);
     if (lanes_.size() == 1 || ordered_) return;
     // Commands use memory of other queues' devices, so no queue begins before all queues may begin.
     for (const Lane &lane : lanes_) {
@@ -59,6 +61,11 @@ Runner::Runner(std::span<const cl_command_queue> queues, std::span<const cl_even
     if (!lanes_.front().in_order || serial_) return;
     events_.push_back(enqueue_marker(lanes_.front().queue, begun_));
     begun_.assign(1, events_.back().get());
+}
+
+std::shared_ptr<Landing> Runner::landing_of(const Lane &writer, const Lane &owner) {
+    const auto context = query<cl_context>(owner.queue, CL_QUEUE_CONTEXT).value_or(nullptr);
+    return Landing::between(context, writer.device, owner.device);
 }
 
 Runner::Lane &Runner::lane_of(std::size_t queue) {
@@ -77,6 +84,7 @@ void Runner::wait_for(cl_mem whole, bool write, std::vector<cl_event> &events) {
 }
 
 void Runner::note(cl_mem whole, bool write, cl_event event) {
+    if (whole == nullptr) return;
     std::vector<Access> &accesses = accesses_[whole];
     // A command that waits for the write also waits for all accesses before it.
     if (write) accesses.clear();
@@ -84,11 +92,12 @@ void Runner::note(cl_mem whole, bool write, cl_event event) {
 }
 
 template <typename Enqueue>
-void Runner::enqueue(std::size_t queue, const Memory &to, const Memory &from, const char *call,
-                     const Enqueue &step) {
+cl_event Runner::enqueue(std::size_t queue, const Memory &to, const Memory &from, cl_event after,
+                         const char *call, const Enqueue &step) {
     const bool chained = !ordered_ && !serial_;
     Lane &lane = lane_of(queue);
     std::vector<cl_event> events = begun_;
+    if (after != nullptr) events.push_back(after);
     if (chained) {
         wait_for(from.whole, false, events);
         wait_for(to.whole, true, events);
@@ -99,7 +108,7 @@ void Runner::enqueue(std::size_t queue, const Memory &to, const Memory &from, co
     check(step(lane.queue, count_of(events), data_of(events), asked ? event.out() : nullptr), call);
     // Later steps follow the first in the queue, but each must fail if the wait list fails.
     if (serial_) begun_.resize(waits_);
-    if (!asked) return;
+    if (!asked) return nullptr;
     if (chained) {
         note(from.whole, false, event.get());
         note(to.whole, true, event.get());
@@ -107,6 +116,7 @@ void Runner::enqueue(std::size_t queue, const Memory &to, const Memory &from, co
     if (lane.in_order && !wanted_) lane.left.clear();
     lane.left.push_back(event.get());
     events_.push_back(std::move(event));
+    return events_.back().get();
 }
 
 Memory Runner::aside(cl_context context, std::size_t size) {
@@ -129,26 +139,87 @@ Memory Runner::argument(const Memory &memory, std::size_t size) {
     return {memory_.back().get(), 0, size, memory.whole, memory.offset_in_whole()};
 }
 
-void Runner::copy(std::size_t queue, const Memory &to, const Memory &from, std::size_t size) {
+cl_event Runner::enqueue_copy(std::size_t queue, const Memory &to, const Memory &from,
+                              std::size_t size, cl_event after) {
+    return enqueue(
+        queue, to, from, after, "clEnqueueCopyBuffer",
+        [&](cl_command_queue on, cl_uint count, const cl_event *events, cl_event *event) {
+            return clEnqueueCopyBuffer(on, from.buffer, to.buffer, from.offset, to.offset, size,
+                                       count, events, event);
+        });
+}
+
+template <typename Use>
+void Runner::in_pieces(std::size_t queue, std::size_t from_queue, const Memory &from,
+                       std::size_t size, std::size_t element, const Use &use) {
+    const Lane &writer = lane_of(from_queue);
+    const Lane &owner = lane_of(queue);
+    const bool apart = !ordered_ && !serial_ && !on_first_ && writer.device != owner.device;
+    const auto landing =
+        apart && Landing::piece_size % element == 0 ? landing_of(writer, owner) : nullptr;
+    if (landing == nullptr) {
+        use(0, from, size, nullptr);
+        return;
+    }
+    const bool ordered = writer.in_order && owner.in_order;
+    const auto lock = landing->lock();
+    for (std::size_t done = 0, length = 0; done < size; done += length) {
+        length = std::min(Landing::piece_size, size - done);
+        Memory part = from;
+        part.offset += done;
+        Landing::Piece *const piece = landing->take(ordered ? writer.queue : nullptr, owner.queue);
+        if (piece == nullptr) {
+            use(done, part, length, nullptr);
+            continue;
+        }
+        const auto memory = [&](cl_mem buffer) {
+            return Memory{buffer, piece->offset, length, nullptr, 0};
+        };
+        const cl_event arrived = enqueue_copy(from_queue, memory(landing->memory().for_writer()),
+                                              part, length, piece->last.get());
+        *piece = {piece->offset, Event::share(arrived), ordered ? writer.queue : nullptr,
+                  owner.queue};
+        piece->last =
+            Event::share(use(done, memory(landing->memory().for_owner()), length, arrived));
+    }
+}
+
+void Runner::copy(std::size_t queue, const Memory &to, std::size_t from_queue, const Memory &from,
+                  std::size_t size) {
     if (from.whole == to.whole && from.offset_in_whole() == to.offset_in_whole()) return;
-    enqueue(queue, to, from, "clEnqueueCopyBuffer",
-            [&](cl_command_queue on, cl_uint count, const cl_event *events, cl_event *event) {
-                return clEnqueueCopyBuffer(on, from.buffer, to.buffer, from.offset, to.offset, size,
-                                           count, events, event);
-            });
+    in_pieces(queue, from_queue, from, size, 1,
+              [&](std::size_t done, const Memory &part, std::size_t length, cl_event after) {
+                  Memory target = to;
+                  target.offset += done;
+                  return enqueue_copy(queue, target, part, length, after);
+              });
 }
 
 void Runner::combine(std::size_t queue, cl_kernel combine, bool is_operator, std::size_t element,
-                     const Memory &to, const Memory &from, std::size_t size) {
-    Memory a = argument(to, size);
-    Memory b = argument(from, size);
+                     const Memory &to, std::size_t from_queue, const Memory &from,
+                     std::size_t size) {
+    in_pieces(queue, from_queue, from, size, element,
+              [&](std::size_t done, const Memory &part, std::size_t length, cl_event after) {
+                  Memory target = to;
+                  target.offset += done;
+                  return enqueue_combine(queue, combine, is_operator, element, target, part, length,
+                                         after);
+              });
+}
+
+cl_event Runner::enqueue_combine(std::size_t queue, cl_kernel combine, bool is_operator,
+                                 std::size_t element, const Memory &to, const Memory &from,
+                                 std::size_t size, cl_event after) {
+    // A part that was copied to this device has no `whole`, and the other part is on this device.
+    Memory a = from.whole != nullptr ? argument(to, size) : to;
+    Memory b = from.whole != nullptr ? argument(from, size) : from;
     // On the cluster platform only the needed part should be transferred.
     const bool a_aside = ordered_ && a.size != size;
     const bool b_aside = ordered_ && b.size != size;
     if (a_aside || b_aside) {
         const auto context = query<cl_context>(to.buffer, CL_MEM_CONTEXT).value_or(nullptr);
-        if (a_aside) copy(queue, a = aside(context, size), to, size);
-        if (b_aside) copy(queue, b = aside(context, size), from, size);
+        if (a_aside) enqueue_copy(queue, a = aside(context, size), to, size);
+        if (b_aside) enqueue_copy(queue, b = aside(context, size), from, size);
     }
     const cl_ulong first_a = a.offset / element;
     const cl_ulong first_b = b.offset / element;
@@ -163,12 +234,13 @@ void Runner::combine(std::size_t queue, cl_kernel combine, bool is_operator, std
     const std::size_t items = in_chunks
                                   ? std::clamp(size / element / smallest_chunk, one, most_chunks)
                                   : std::min(std::bit_floor(size / element), most_items);
-    enqueue(queue, a, b, "clEnqueueNDRangeKernel",
-            [&](cl_command_queue on, cl_uint number, const cl_event *events, cl_event *event) {
-                return clEnqueueNDRangeKernel(on, combine, 1, nullptr, &items,
-                                              in_chunks ? &one : nullptr, number, events, event);
-            });
-    if (a_aside) copy(queue, to, a, size);
+    const cl_event combined = enqueue(
+        queue, a, b, after, "clEnqueueNDRangeKernel",
+        [&](cl_command_queue on, cl_uint number, const cl_event *events, cl_event *event) {
+            return clEnqueueNDRangeKernel(on, combine, 1, nullptr, &items,
+                                          in_chunks ? &one : nullptr, number, events, event);
+        });
+    return a_aside ? enqueue_copy(queue, to, a, size) : combined;
 }
 
 Event Runner::end() {

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <map>
+#include <memory>
 #include <span>
 #include <utility>
 #include <vector>
@@ -10,6 +11,8 @@
 #include "ocl/handle.hpp"
 
 namespace cldist::collectives {
+
+class Landing;
 
 /// A buffer from `offset` on. `whole` is its parent, or the buffer itself if it is no sub-buffer.
 struct Memory {
@@ -27,16 +30,18 @@ class Runner {
 public:
     /// Enqueues the start of the command. `ordered`: the platform executes commands on the same
     /// bytes in the order of the calls, even in different queues, as the cluster platform does.
-    /// `on_first`: the first queue gets all steps. `wanted`: end() returns an event. All functions
-    /// throw an Error.
+    /// `on_first`: the first queue gets all steps, unless the devices share memory. `wanted`: end()
+    /// returns an event. All functions throw an Error.
     Runner(std::span<const cl_command_queue> queues, std::span<const cl_event> wait_list,
            bool ordered, bool on_first, bool wanted);
 
-    void copy(std::size_t queue, const Memory &to, const Memory &from, std::size_t size);
+    /// Copies on `queue`. `from_queue` is the queue whose device has probably written `from`.
+    void copy(std::size_t queue, const Memory &to, std::size_t from_queue, const Memory &from,
+              std::size_t size);
     /// Combines elements. `combine` is a user-provided kernel (see the header) or an Operator's
     /// kernel. Offsets are multiples of `element`.
     void combine(std::size_t queue, cl_kernel combine, bool is_operator, std::size_t element,
-                 const Memory &to, const Memory &from, std::size_t size);
+                 const Memory &to, std::size_t from_queue, const Memory &from, std::size_t size);
     /// Enqueues the end of the command. Returns its event if `wanted`.
     Event end();
 
@@ -47,15 +52,32 @@ private:
     };
     struct Lane {
         cl_command_queue queue;
+        cl_device_id device;
         bool in_order;
         bool is_cpu;
         std::vector<cl_event> left{};  ///< events that the end waits for
     };
 
+    /// Null if the devices share no memory.
+    [[nodiscard]] static std::shared_ptr<Landing> landing_of(const Lane &writer, const Lane &owner);
     [[nodiscard]] Lane &lane_of(std::size_t queue);
+    /// Enqueues a step that also waits for `after`, unless that is null. Returns its event, or null
+    /// if nothing waits for it. The bytes of a Memory without `whole` are never waited for.
     template <typename Enqueue>
-    void enqueue(std::size_t queue, const Memory &to, const Memory &from, const char *call,
-                 const Enqueue &step);
+    cl_event enqueue(std::size_t queue, const Memory &to, const Memory &from, cl_event after,
+                     const char *call, const Enqueue &step);
+    cl_event enqueue_copy(std::size_t queue, const Memory &to, const Memory &from, std::size_t size,
+                          cl_event after = nullptr);
+    cl_event enqueue_combine(std::size_t queue, cl_kernel combine, bool is_operator,
+                             std::size_t element, const Memory &to, const Memory &from,
+                             std::size_t size, cl_event after = nullptr);
+    /// Calls `use` for each piece of the bytes, with the position of the piece, its memory, its
+    /// size and an event to wait for (or null). `use` returns its command's event. If the queues'
+    /// devices share memory, the pieces have been copied to the device of `queue`. Otherwise all
+    /// bytes are one piece.
+    template <typename Use>
+    void in_pieces(std::size_t queue, std::size_t from_queue, const Memory &from, std::size_t size,
+                   std::size_t element, const Use &use);
     /// Adds the events that an access to `whole` must wait for. Devices may only read a buffer at
     /// the same time. OpenCL does not allow simultaneous access with a write, even to different
     /// bytes.

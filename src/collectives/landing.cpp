@@ -1,0 +1,82 @@
+#include "collectives/landing.hpp"
+
+#include <algorithm>
+#include <list>
+#include <set>
+#include <utility>
+
+#include "base/config.hpp"
+#include "base/log.hpp"
+#include "ocl/query.hpp"
+#include "pipeline/plan.hpp"
+
+namespace cldist::collectives {
+namespace {
+
+// The memory of this many contexts is kept. It keeps the contexts alive.
+constexpr std::size_t most_contexts = 4;
+
+struct Kept {
+    Context context;
+    cl_device_id writer;
+    cl_device_id owner;
+    std::shared_ptr<Landing> landing;
+};
+
+bool may_share(cl_device_id writer, cl_device_id owner) {
+    const Path path = host_path(config());
+    const bool forced = path == Path::direct;
+    return (path == Path::automatic || forced) && writer != owner &&
+           is_cpu(writer) == is_cpu(owner) && ExportedMemory::possible(writer, forced) &&
+           ExportedMemory::possible(owner, forced);
+}
+
+// Frees the memory of the context that was used first if there are too many.
+void make_room(std::list<Kept> &kept) {
+    std::set<cl_context> contexts;
+    for (const Kept &each : kept) contexts.insert(each.context.get());
+    if (contexts.size() < most_contexts) return;
+    kept.remove_if([first = kept.front().context.get()](const Kept &each) {
+        return each.context.get() == first;
+    });
+}
+
+}  // namespace
+
+std::shared_ptr<Landing> Landing::between(cl_context context, cl_device_id writer,
+                                          cl_device_id owner) {
+    if (!may_share(writer, owner)) return nullptr;
+    static std::mutex mutex;
+    // Never destroyed, because the platform may be unloaded at exit.
+    static auto &kept = *new std::list<Kept>;
+    static auto &refused = *new std::set<std::pair<cl_device_id, cl_device_id>>;
+    const std::lock_guard lock(mutex);
+    const auto is_ours = [&](const Kept &each) { return each.context.get() == context; };
+    for (const Kept &each : kept)
+        if (is_ours(each) && each.writer == writer && each.owner == owner) return each.landing;
+    if (refused.contains({writer, owner})) return nullptr;
+    try {
+        auto landing = std::make_shared<Landing>(context, writer, owner);
+        if (std::none_of(kept.begin(), kept.end(), is_ours)) make_room(kept);
+        kept.push_back({Context::share(context), writer, owner, std::move(landing)});
+        return kept.back().landing;
+    } catch (const Error &error) {
+        log_info("two devices share no memory for collectives: {}", error.status().message);
+        refused.emplace(writer, owner);
+        return nullptr;
+    }
+}
+
+Landing::Piece *Landing::take(cl_command_queue writer, cl_command_queue owner) {
+    for (std::size_t i = 0; i < pieces_.size(); ++i) {
+        const std::size_t at = std::exchange(next_, (next_ + 1) % pieces_.size());
+        Piece &piece = pieces_[at];
+        piece.offset = at * piece_size;
+        if (piece.last && execution_status(piece.last.get()) <= CL_COMPLETE) piece.last.reset();
+        if (!piece.last || (writer != nullptr && piece.writer == writer && piece.owner == owner))
+            return &piece;
+    }
+    return nullptr;
+}
+
+}  // namespace cldist::collectives
