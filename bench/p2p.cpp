@@ -226,10 +226,9 @@ private:
 
 /// Returns the number of ping-pongs that fill the budget, the same in both processes.
 int calibrate(const Method &method, const End &end, int rank, double budget) {
+    // The first ping-pongs also page in the memory and build kernels.
     double seconds = ping_pong(method, end, rank, 1);
-    MPI_Bcast(&seconds, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD);
-    // The first ping-pong also paged in the memory, so measure again.
-    if (seconds < 0.2) seconds = ping_pong(method, end, rank, 2) / 2;
+    for (int i = 0; i < 3; ++i) seconds = std::min(seconds, ping_pong(method, end, rank, 1));
     int count = std::clamp(static_cast<int>(budget / seconds), 1, 5000);
     MPI_Bcast(&count, 1, MPI_INT, 0, MPI_COMM_WORLD);
     return count;
