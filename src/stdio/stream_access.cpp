@@ -86,6 +86,9 @@ public:
     FileResult read(std::size_t offset, std::byte *to, std::size_t size) override {
         const FileSignalsHeld held;  // a read may first write the stream's buffer
         const bool waits = may_wait(stream_);
+        // What arrives may be the answer to bytes that are still in the stream's buffer.
+        if (waits && __fpending(stream_) != 0 && std::fflush(stream_) != 0)
+            return {0, file_failure(errno, "fflush", name(), offset)};
         std::size_t moved = 0;
         int error = 0;
         while (moved < size) {

@@ -116,6 +116,29 @@ MPI_CASE("a reading command waits for a slow writer", 1) {
     cl.expect(buffer, 0, size, 1);
 }
 
+MPI_CASE("a read after a write on one stream of a socket gets the answer to what was written", 1) {
+    const opencl cl;
+    const queue_handle queue = cl.in_order_queue();
+    const buffer_handle buffer = cl.filled(1000, 1);
+    int ends[2];
+    REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
+    const stream both(ends[0], "r+b");
+    const std::jthread peer([end = ends[1]] {
+        // Without a request, the peer closes the connection, so that the case does not hang.
+        const timeval patience{10, 0};
+        ::setsockopt(end, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+        bytes request(1000);
+        const bytes answer = pattern(2, 1000);
+        if (::recv(end, request.data(), 1000, MSG_WAITALL) == 1000 && request == pattern(1, 1000)) {
+            ::send(end, answer.data(), 1000, MSG_NOSIGNAL);
+        }
+        ::close(end);
+    });
+    expect_moved(write_stream(queue, buffer, 0, 1000, both), 1000);
+    expect_moved(read_stream(queue, buffer, 0, 1000, both), 1000);
+    cl.expect(buffer, 0, 1000, 2);
+}
+
 MPI_CASE("a call returns before its FIFO has data, and other queues, files and messages continue",
          1) {
     const opencl cl;
