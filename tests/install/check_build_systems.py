@@ -77,6 +77,9 @@ def main():
             run("cmake", "-B", folder / "out", "-S", folder, f"-DCMAKE_PREFIX_PATH={prefix}")
             run("cmake", "--build", folder / "out")
             place = folder / "out"
+            # Debian's /lib is a link to /usr/lib.
+            (folder / "linked").symlink_to(libraries)
+            run("cmake", "-B", folder / "through-link", "-S", folder, f"-Dcldist_DIR={folder}/linked/cmake/cldist")
             newer = CMAKE.replace("cldist 0.1 ", "cldist 0.99 ")
             (folder / "newer").mkdir()
             (folder / "newer/CMakeLists.txt").write_text(newer)
