@@ -1,9 +1,25 @@
+#include <cstdlib>
+#include <mutex>
+
 #include "api/file_commands.hpp"
+#include "base/forks.hpp"
 #include "hdf5/dataset_access.hpp"
+#include "pipeline/file_operation.hpp"
 
 using namespace cldist;
 
 namespace {
+
+// Handlers of exit() run in the reverse order of their registration. This one is registered after
+// HDF5's, so that HDF5 ends after the commands.
+void wait_before_hdf5_ends() {
+    static std::once_flag once;
+    std::call_once(once, [] {
+        std::atexit([] {
+            if (!in_forked_child()) file_progress_thread().wait_idle(config().stall_seconds);
+        });
+    });
+}
 
 cl_int run(const char *call, const CommandArguments &command, cl_mem buffer, std::size_t offset,
            const DatasetArguments &arguments) {
@@ -14,6 +30,7 @@ cl_int run(const char *call, const CommandArguments &command, cl_mem buffer, std
         call, {command, {buffer, offset, 0, arguments.direction}}, [&](std::size_t &size) {
             const LibraryUse hdf5;
             DatasetTransfer transfer = check_dataset(hdf5, arguments);
+            wait_before_hdf5_ends();
             size = transfer.size();
             return access = make_dataset_access(hdf5, std::move(transfer));
         });
