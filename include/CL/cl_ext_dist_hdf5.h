@@ -113,7 +113,9 @@ cl_int clDistUnlockHDF5(void);
  *  completes. Close a file that several processes opened together (H5Pset_fapl_mpio) only when its
  *  commands have ended in this process. Closing is collective, and the commands may end at
  *  different places in the order of collective calls. If it is closed earlier, one process may wait
- *  in the close call and another in the next command: a deadlock.
+ *  in the close call and another in the next command: a deadlock. MPI_Finalize ends a parallel HDF5
+ *  library. In a program that is linked with libcldist and runs MPI at MPI_THREAD_MULTIPLE, it
+ *  first waits for pending commands.
  *
  *  @par Waiting
  *  The call itself uses HDF5. With a library that is not thread-safe it waits until other users,

@@ -10,6 +10,8 @@ struct Job {
     std::string (*mpi_version)();  ///< name and version of the MPI library
     void (*abort)();               ///< MPI_Abort, if MPI is running
     void (*note_failures)();       ///< makes failed messages visible to clGetTransferInfo
+    /// MPI_Finalize will wait for file commands before it ends libraries that use MPI now.
+    void (*wait_for_files_at_finalize)();
 };
 
 /// Set when libcldist is loaded. Null in a program without it.

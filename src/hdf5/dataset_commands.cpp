@@ -3,6 +3,7 @@
 
 #include "api/file_commands.hpp"
 #include "base/forks.hpp"
+#include "base/job.hpp"
 #include "hdf5/dataset_access.hpp"
 #include "pipeline/file_operation.hpp"
 
@@ -10,11 +11,12 @@ using namespace cldist;
 
 namespace {
 
-// Handlers of exit() run in the reverse order of their registration. This one is registered after
-// HDF5's, so that HDF5 ends after the commands.
+// HDF5 ends in exit() and, if it is parallel, in MPI_Finalize. Handlers run in the reverse order of
+// their registration. These are registered after HDF5's, so that HDF5 ends after the commands.
 void wait_before_hdf5_ends() {
     static std::once_flag once;
     std::call_once(once, [] {
+        if (const Job *const with_mpi = job) with_mpi->wait_for_files_at_finalize();
         std::atexit([] {
             if (!in_forked_child()) file_progress_thread().wait_idle(config().stall_seconds);
         });

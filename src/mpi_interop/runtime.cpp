@@ -53,19 +53,45 @@ std::string mpi_version() {
     return version.substr(0, version.find('\0'));
 }
 
-void abort_job() {
+bool mpi_runs() {
     int initialized = 0;
     int finalized = 0;
     PMPI_Initialized(&initialized);
     PMPI_Finalized(&finalized);
-    if (initialized != 0 && finalized == 0) PMPI_Abort(MPI_COMM_WORLD, 1);
+    return initialized != 0 && finalized == 0;
+}
+
+void abort_job() {
+    if (mpi_runs()) PMPI_Abort(MPI_COMM_WORLD, 1);
 }
 
 void note_failures() {
     if (const auto runtime = Runtime::find()) runtime->progress_thread().note_failures();
 }
 
-constexpr Job this_job{&mpi_version, &abort_job, &note_failures};
+// MPI_Finalize, whoever calls it, first deletes the attributes of MPI_COMM_SELF, the newest one
+// first. MPI still works then.
+void call_at_finalize(MPI_Comm_delete_attr_function *call) {
+    int keyval = MPI_KEYVAL_INVALID;
+    check_mpi(PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, call, &keyval, nullptr),
+              "MPI_Comm_create_keyval");
+    check_mpi(PMPI_Comm_set_attr(MPI_COMM_SELF, keyval, nullptr), "MPI_Comm_set_attr");
+    PMPI_Comm_free_keyval(&keyval);
+}
+
+// Not Runtime::finish(): it waits for other processes, which may not have called this function.
+// They may first close files of MPI, which is collective.
+void wait_for_files_at_finalize() {
+    int level = MPI_THREAD_SINGLE;
+    if (!mpi_runs() || PMPI_Query_thread(&level) != MPI_SUCCESS || level < MPI_THREAD_MULTIPLE)
+        return;
+    call_at_finalize([](MPI_Comm, int, void *, void *) -> int {
+        if (!in_forked_child()) file_progress_thread().wait_idle(config().stall_seconds);
+        return MPI_SUCCESS;
+    });
+}
+
+constexpr Job this_job{&mpi_version, &abort_job, &note_failures, &wait_for_files_at_finalize};
 [[maybe_unused]] const Job *const registered = (job = &this_job);
 
 std::mutex runtime_mutex;
@@ -102,19 +128,9 @@ void at_exit() {
     trace::flush();
 }
 
-// MPI_Finalize, whoever calls it, first deletes the attributes of MPI_COMM_SELF. MPI still works
-// then.
 int on_finalize(MPI_Comm, int, void *, void *) {
     Runtime::finish();
     return MPI_SUCCESS;
-}
-
-void call_finish_at_finalize() {
-    int keyval = MPI_KEYVAL_INVALID;
-    check_mpi(PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, &on_finalize, &keyval, nullptr),
-              "MPI_Comm_create_keyval");
-    check_mpi(PMPI_Comm_set_attr(MPI_COMM_SELF, keyval, nullptr), "MPI_Comm_set_attr");
-    PMPI_Comm_free_keyval(&keyval);
 }
 
 // Never committed. MPI calls that the library does not wrap therefore refuse it.
@@ -321,7 +337,7 @@ void Runtime::begin() {
     OwnYields::begin();
     probed_messages().begin();
     make_datatype();
-    call_finish_at_finalize();
+    call_at_finalize(&on_finalize);
     {
         const std::lock_guard lock(runtime_mutex);
         runtime_slot() = std::move(made);
