@@ -19,16 +19,20 @@ _libc.fopen.restype = _libc.fdopen.restype = Handle
 
 
 class _Descriptor:
-    """An own descriptor of a file, so that the program may close its file while a command is in flight."""
+    """The descriptor of a file. That of a file object is duplicated, so that the program may close the file object while
+    a command is in flight."""
 
-    number = -1
+    duplicate = -1
 
     def __init__(self, file: Any) -> None:
-        self.number = os.dup(file if isinstance(file, int) else file.fileno())
+        if isinstance(file, int):
+            self.number = file
+        else:
+            self.number = self.duplicate = os.dup(file.fileno())
 
     def __del__(self) -> None:
-        if self.number >= 0:
-            os.close(self.number)
+        if self.duplicate >= 0:
+            os.close(self.duplicate)
 
 
 def _file_command(name: str, library: Any, queue: cl.CommandQueue, data: Data, blocking: bool, rest: list,
@@ -45,7 +49,9 @@ def write_file(queue: cl.CommandQueue, data: Data, file: Any, file_offset: int =
     Args:
         data: a contiguous Array, a Buffer or a Range.
         file: an open file of Python, or a descriptor. Its position is neither used nor changed, and Python's own buffer is
-            not flushed. The file may be closed as soon as this function returns.
+            not flushed. A file of Python may be closed as soon as this function returns. A descriptor must stay open until
+            the command has ended. If this process holds fcntl locks on the file (`fcntl.lockf`), pass the descriptor: for a
+            file of Python, cldist closes a duplicate of its descriptor, which releases these locks.
 
     Returns:
         The event; the bytes are written when it is complete. None if `blocking`.
@@ -77,10 +83,10 @@ class Stream:
 
     def __init__(self, file: Union[str, os.PathLike, int], mode: str = "rb") -> None:
         if isinstance(file, int):
-            own = _Descriptor(file)
-            self.pointer = _libc.fdopen(Int(own.number), mode.encode())
-            if self.pointer:
-                own.number = -1  # fclose closes it
+            own = os.dup(file)
+            self.pointer = _libc.fdopen(Int(own), mode.encode())
+            if not self.pointer:
+                os.close(own)
         else:
             name = os.fsencode(file)
             if b"\0" in name:

@@ -1,5 +1,6 @@
 """Files and datasets of the Python package, in one process without MPI."""
 
+import fcntl
 import gc
 import importlib.util
 import os
@@ -39,9 +40,19 @@ def test_an_array_is_written_and_read_at_an_offset_of_a_file(queue, tmp_path):
     assert np.array_equal(np.fromfile(tmp_path / "file", np.float32, offset=100), array.get())
     copy = cla.zeros(queue, 99999, np.float32)
     with open(tmp_path / "file", "rb") as file:
-        event = cldist.read_file(queue, copy, file.fileno(), 104)
-    cldist.wait(event)
+        cldist.wait(cldist.read_file(queue, copy, file.fileno(), 104))
     assert np.array_equal(copy.get(), np.arange(4, 100003, dtype=np.float32))
+
+
+def test_commands_on_a_descriptor_keep_the_locks_of_the_process(queue, tmp_path):
+    locks = "import fcntl, sys; fcntl.lockf(open(sys.argv[1], 'r+b'), fcntl.LOCK_EX | fcntl.LOCK_NB)"
+    array = numbers(queue, 1000)
+    with open(tmp_path / "file", "w+b") as file:
+        fcntl.lockf(file, fcntl.LOCK_EX)
+        cldist.write_file(queue, array, file.fileno(), blocking=True)
+        cldist.read_file(queue, array, file.fileno(), blocking=True)
+        other = subprocess.run([sys.executable, "-c", locks, tmp_path / "file"], capture_output=True, text=True, check=False)
+    assert "BlockingIOError" in other.stderr
 
 
 def test_a_file_that_ends_early_raises_its_cause(queue, tmp_path):
@@ -89,8 +100,8 @@ def test_a_dropped_stream_is_closed_and_a_failed_one_leaks_nothing(queue, tmp_pa
     assert (tmp_path / "file").stat().st_size == 4000
     with pytest.raises(OSError):
         cldist.Stream(0, "no mode")
-    with pytest.raises(OSError):
-        cldist.write_file(queue, numbers(queue, 10), 9999)
+    with pytest.raises(cldist.Error, match="CL_FILE_ERROR"):
+        cldist.write_file(queue, numbers(queue, 10), 9999, blocking=True)
     with pytest.raises(ValueError, match="zero byte"):
         cldist.Stream("a\0b")
     assert descriptors() == before
