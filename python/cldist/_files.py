@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import os
 import sys
 from typing import Any, Iterator, Optional, Union
@@ -149,6 +150,7 @@ def read_mpi_file(queue: cl.CommandQueue, data: Data, file: Any, file_offset: in
 
 # ---- HDF5 ------------------------------------------------------------------------------------------------------------------
 
+@functools.lru_cache(maxsize=None)
 def _hdf5_library() -> ctypes.CDLL:
     """libcldist-hdf5 with the HDF5 library of h5py, which its symbols need."""
     import h5py  # noqa: F401  (loads its HDF5 library)
@@ -168,15 +170,20 @@ def _dataset_command(name: str, queue: cl.CommandQueue, data: Data, dataset: Any
 
     library = _hdf5_library()
     part = span(data)
-    memory_type = h5py.h5t.py_create(part.dtype)
-    space = selections.select(dataset.shape, selection if isinstance(selection, tuple) else (selection,), dataset).id
-    elements = space.get_select_npoints()
-    if elements * part.dtype.itemsize != part.size:
-        raise ValueError(f"the selection has {elements} elements, the data {part.size / part.dtype.itemsize:g}")
-    identifiers = [ctypes.c_int64(identifier) for identifier in
-                   (dataset.id.id, memory_type.id, space.id, transfer.id if transfer is not None else 0)]
-    arguments = [Handle(queue.int_ptr), Handle(part.buffer.int_ptr), Uint(blocking), Size(part.offset), *identifiers]
-    return enqueue(library, name, arguments, blocking, wait_for, [data, dataset], waits_at_exit=True)
+    memory_type = space = None
+    with hdf5_lock():
+        try:
+            memory_type = h5py.h5t.py_create(part.dtype)
+            space = selections.select(dataset.shape, selection if isinstance(selection, tuple) else (selection,), dataset).id
+            elements = space.get_select_npoints()
+            if elements * part.dtype.itemsize != part.size:
+                raise ValueError(f"the selection has {elements} elements, the data {part.size / part.dtype.itemsize:g}")
+            identifiers = [ctypes.c_int64(identifier) for identifier in
+                           (dataset.id.id, memory_type.id, space.id, transfer.id if transfer is not None else 0)]
+            arguments = [Handle(queue.int_ptr), Handle(part.buffer.int_ptr), Uint(blocking), Size(part.offset), *identifiers]
+            return enqueue(library, name, arguments, blocking, wait_for, [data], waits_at_exit=True)
+        finally:
+            memory_type = space = None  # closes them under the lock, also if an exception keeps this frame
 
 
 def write_dataset(queue: cl.CommandQueue, data: Data, dataset: Any, selection: Any = (), *, transfer: Any = None,

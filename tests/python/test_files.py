@@ -1,5 +1,6 @@
 """Files and datasets of the Python package, in one process without MPI."""
 
+import contextlib
 import fcntl
 import gc
 import importlib.util
@@ -9,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import weakref
 
 import numpy as np
 import pyopencl as cl
@@ -190,6 +192,43 @@ def test_a_part_of_a_dataset_is_written_and_read_with_conversion(queue, tmp_path
         assert np.array_equal(whole.get(), expected)
         with pytest.raises(ValueError, match="48 elements"):
             cldist.read_dataset(queue, column, dataset)
+
+
+def test_dataset_commands_use_h5py_under_the_lock(queue, tmp_path, monkeypatch):
+    h5py = pytest.importorskip("h5py")
+    from h5py._hl import selections
+
+    held, uses = [], []
+
+    @contextlib.contextmanager
+    def lock():
+        held.append(True)
+        yield
+        held.pop()
+
+    def observe(module, name, part):
+        function = getattr(module, name)
+
+        def observed(*arguments):
+            made = function(*arguments)
+            uses.append((name, bool(held)))
+            weakref.finalize(part(made), lambda: uses.append(("the end of " + name, bool(held))))
+            return made
+
+        monkeypatch.setattr(module, name, observed)
+
+    array = numbers(queue, 10)
+    with h5py.File(tmp_path / "file.h5", "w") as file:
+        dataset = file.create_dataset("x", (10,), "f4")
+        monkeypatch.setattr("cldist._files.hdf5_lock", lock)
+        observe(h5py.h5t, "py_create", lambda made: made)
+        observe(selections, "select", lambda made: made.id)
+        cldist.write_dataset(queue, array, dataset, blocking=True)
+        with pytest.raises(ValueError) as raised:
+            cldist.write_dataset(queue, array[:5], dataset)
+        assert raised.traceback
+        names = ["py_create", "select", "the end of py_create", "the end of select"]
+        assert uses == 2 * [(name, True) for name in names]
 
 
 def test_a_user_event_of_pyopencl_is_no_transfer(context):
