@@ -163,6 +163,21 @@ def _hdf5_library() -> ctypes.CDLL:
     return load("libcldist-hdf5.so.0")
 
 
+def _reopened(dataset: Any) -> Any:
+    """The identifier of the dataset in a file that only the command has open, or else `dataset.id`.
+
+    h5py's File.close() closes all identifiers that were opened through the same file identifier, whoever holds them.
+    """
+    import h5py
+
+    if dataset.file.driver != "mpio":  # closing such a file is collective
+        with contextlib.suppress(Exception):  # there may be no path to the dataset, or a path to another object
+            own = h5py.h5o.open(dataset.file.id.reopen(), h5py.h5i.get_name(dataset.id))
+            if own == dataset.id:
+                return own
+    return dataset.id
+
+
 def _dataset_command(name: str, queue: cl.CommandQueue, data: Data, dataset: Any, selection: Any, transfer: Any,
                      blocking: bool, wait_for: Events) -> Optional[cl.Event]:
     import h5py
@@ -170,20 +185,21 @@ def _dataset_command(name: str, queue: cl.CommandQueue, data: Data, dataset: Any
 
     library = _hdf5_library()
     part = span(data)
-    memory_type = space = None
+    own = memory_type = space = None
     with hdf5_lock():
         try:
+            own = _reopened(dataset)
             memory_type = h5py.h5t.py_create(part.dtype)
             space = selections.select(dataset.shape, selection if isinstance(selection, tuple) else (selection,), dataset).id
             elements = space.get_select_npoints()
             if elements * part.dtype.itemsize != part.size:
                 raise ValueError(f"the selection has {elements} elements, the data {part.size / part.dtype.itemsize:g}")
             identifiers = [ctypes.c_int64(identifier) for identifier in
-                           (dataset.id.id, memory_type.id, space.id, transfer.id if transfer is not None else 0)]
+                           (own.id, memory_type.id, space.id, transfer.id if transfer is not None else 0)]
             arguments = [Handle(queue.int_ptr), Handle(part.buffer.int_ptr), Uint(blocking), Size(part.offset), *identifiers]
             return enqueue(library, name, arguments, blocking, wait_for, [data], waits_at_exit=True)
         finally:
-            memory_type = space = None  # closes them under the lock, also if an exception keeps this frame
+            own = memory_type = space = None  # closes them under the lock, also if an exception keeps this frame
 
 
 def write_dataset(queue: cl.CommandQueue, data: Data, dataset: Any, selection: Any = (), *, transfer: Any = None,
@@ -196,8 +212,9 @@ def write_dataset(queue: cl.CommandQueue, data: Data, dataset: Any, selection: A
         selection: what h5py accepts between brackets: slices, Ellipsis, lists. () selects all.
         transfer: a dataset transfer property list of h5py (h5py.h5p), for collective transfers.
 
-    Dataset and file may be closed when the function has returned. While a command is pending, use h5py only under
-    `hdf5_lock()`.
+    Dataset and file may be closed when the function has returned. Exception: if the file was opened with the driver mpio,
+    or the dataset has no name in it, close the file only after the command has ended. While a command is pending, use h5py
+    only under `hdf5_lock()`, also to close files.
     """
     return _dataset_command("clEnqueueReadBufferToHDF5Dataset", queue, data, dataset, selection, transfer, blocking, wait_for)
 

@@ -194,6 +194,35 @@ def test_a_part_of_a_dataset_is_written_and_read_with_conversion(queue, tmp_path
             cldist.read_dataset(queue, column, dataset)
 
 
+def test_the_file_of_a_dataset_may_be_closed_while_its_commands_are_pending(queue, context, tmp_path):
+    h5py = pytest.importorskip("h5py")
+    array = numbers(queue, 1000)
+    gate = cl.UserEvent(context)
+    file = h5py.File(tmp_path / "file.h5", "w")
+    events = [cldist.write_dataset(queue, array, file.create_dataset(name, (1000,), "f4", **options), wait_for=[gate])
+              for name, options in (("x", {}), ("group/y", {"chunks": (100,), "compression": "gzip"}))]
+    with cldist.hdf5_lock():
+        file.close()
+    gate.set_status(cl.command_execution_status.COMPLETE)
+    cldist.wait(*events)
+    with h5py.File(tmp_path / "file.h5", "r+") as file:  # the commands have closed their file
+        for name in "x", "group/y":
+            assert np.array_equal(file[name][...], np.arange(1000))
+
+
+def test_a_dataset_needs_no_name(queue, tmp_path):
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(tmp_path / "file.h5", "w") as file:
+        unlinked = file.create_dataset("x", (1000,), "f4")
+        del file["x"]
+        new = file.create_dataset("x", (1000,), "f4")
+        for start, dataset in enumerate((unlinked, new, file.create_dataset(None, (1000,), "f4"))):
+            cldist.wait(cldist.write_dataset(queue, numbers(queue, 1000, start), dataset))
+            assert np.array_equal(dataset[...], np.arange(start, start + 1000))
+        assert np.array_equal(new[...], np.arange(1, 1001))
+        assert np.array_equal(unlinked[...], np.arange(1000))
+
+
 def test_dataset_commands_use_h5py_under_the_lock(queue, tmp_path, monkeypatch):
     h5py = pytest.importorskip("h5py")
     from h5py._hl import selections
