@@ -25,9 +25,8 @@ context_handle context_of_all_devices() {
     return context;
 }
 
-/// NVIDIA's driver needs up to seconds to create a context.
 context_handle context_of_all_cases() {
-    // never released, because the driver may be unloaded first at exit
+    // Never released, because at exit the driver may be unloaded first.
     static const auto &context = *new context_handle(context_of_all_devices());
     CL_OK(clRetainContext(context));
     return context_handle(context.get());

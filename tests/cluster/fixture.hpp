@@ -1,5 +1,5 @@
 /// Support for tests of the cluster platform. The tests are plain OpenCL and run on any platform.
-/// On the cluster platform every process runs all of them, and must make the same calls.
+/// On the cluster platform, every process runs all of them and must make the same calls.
 #pragma once
 
 #include <string>
@@ -10,9 +10,10 @@ namespace cluster_test {
 
 using namespace cldist_test;
 
-/// Requires that a call is refused with this code.
+/// Checks that a call returns this error code.
 #define CL_FAILS(code, expression) CHECK((expression) == (code))
-/// The same for a call that returns a handle; the call stores its code in `error`.
+/// Checks that a call returns a null handle and stores this code in `error`, which the macro
+/// declares.
 #define CL_FAILS_TO_MAKE(code, expression)    \
     do {                                      \
         cl_int error = CL_SUCCESS;            \
@@ -20,17 +21,17 @@ using namespace cldist_test;
         CHECK(error == (code));               \
     } while (false)
 
-/// The first platform, and its devices.
+/// `tested_platform()` and its devices.
 cl_platform_id platform();
 const std::vector<cl_device_id> &devices();
-/// Whether it is the cluster platform. Only for behaviour that OpenCL does not define, and for
-/// errors of other platforms.
+/// Whether `platform()` is the cluster platform. Only for behaviour that OpenCL does not define,
+/// and for deviations of other platforms from the specification.
 bool is_cluster();
 /// Whether the devices belong to several processes.
 bool has_several_processes();
 
-/// A context of all devices, with an in-order queue for each. Except on CPU devices, all cases
-/// share the context unless they need their own.
+/// A context of all devices, with an in-order queue for each. Creating a context takes seconds with
+/// NVIDIA's driver, so on other devices than CPUs all cases share one unless they need their own.
 class setup {
 public:
     enum class of { any_context, its_own };
@@ -47,7 +48,7 @@ public:
     buffer_handle sub_buffer(cl_mem parent, std::size_t origin, std::size_t size,
                              cl_mem_flags flags = 0) const;
     event_handle user_event() const;
-    /// Built for all devices.
+    /// Builds the program for all devices.
     program_handle program(const std::string &source, const char *options = "") const;
     kernel_handle kernel(cl_program program, const char *name) const;
     /// A kernel of the test program, with one work-item per byte: `add(global uchar *data, uchar
@@ -75,7 +76,7 @@ cl_int status_of(cl_event event);
 /// Waits for the event, and checks that its status is CL_COMPLETE.
 void complete(cl_event event);
 
-/// The answer of a clGet…Info to a query of `what...`.
+/// The result of clGet…Info(what..., param). Checks the code and the size.
 template <typename T, typename Get, typename... What>
 T info(Get get, cl_uint param, What... what) {
     T value{};
@@ -99,7 +100,7 @@ std::string info_text(Get get, cl_uint param, What... what) {
     CHECK(characters.back() == '\0');
     return characters.data();
 }
-/// Checks how a clGet…Info treats its last three arguments, for a query that has an answer.
+/// Checks how a clGet…Info treats its last three arguments, for a query that has a result.
 template <typename Get, typename... What>
 void check_info_arguments(Get get, cl_uint param, What... what) {
     std::size_t size = 0;

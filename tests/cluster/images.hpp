@@ -3,8 +3,8 @@
 /// number of processes.
 ///
 /// Environment:
-///   CLDIST_TEST_DEVICES  how many devices there must be; not checked without it
-///   CLDIST_TEST_SEED     of the random program (default 1)
+///   CLDIST_TEST_DEVICES  required number of devices; not checked if it is unset
+///   CLDIST_TEST_SEED     seed of the random program (default 1)
 #pragma once
 
 #include <algorithm>
@@ -29,7 +29,7 @@ using cldist_test::kernel_handle;
 using cldist_test::sampler_handle;
 using box = std::array<std::size_t, 3>;
 
-// ---- The host's OpenCL ------------------------------------------------------------------------
+// ---- OpenCL objects that all cases share ------------------------------------------------------
 
 using memory_handle = cldist_test::owned<cl_mem, clReleaseMemObject>;
 
@@ -79,7 +79,6 @@ kernel void sum_buffer(read_only image1d_buffer_t from, global uint *sum, int wi
 }
 )";
 
-// Shared by all cases: the devices, an in-order queue for each, and the kernels.
 struct machine {
     cl_platform_id platform = nullptr;
     std::vector<cl_device_id> devices;
@@ -214,7 +213,6 @@ struct layout {
     std::size_t slice;
 };
 
-/// Copies the rows of a region.
 inline void copy_box(unsigned char *to, layout to_layout, const unsigned char *from,
                      layout from_layout, const box &region, std::size_t element) {
     for (std::size_t z = 0; z < region[2]; ++z)
@@ -227,7 +225,7 @@ inline void copy_box(unsigned char *to, layout to_layout, const unsigned char *f
 struct tested_image {
     shape of;
     std::size_t element;
-    memory_handle buffer;  // of a 1D buffer image
+    memory_handle buffer;  // storage of a 1D buffer image
     memory_handle image;
     bytes expected;
 
@@ -267,7 +265,7 @@ struct tested_image {
     void check(cl_command_queue queue) const { CHECK(read_all(queue) == expected); }
 };
 
-/// A part that does not touch the border, in each dimension that is large enough.
+/// Origin and region of a part that leaves out the border in each dimension of at least 3 elements.
 inline std::pair<box, box> inner_part(const box &extent) {
     box origin{};
     box region{1, 1, 1};

@@ -1,16 +1,16 @@
 /* Another driver's platform with the peculiarities of NVIDIA's driver (580). It replaces entries in
- * the other driver's function table, which all its objects share.
- * A program with a kernel without arguments is not built or linked if argument information is
- * requested.
- * Argument information is available only on request.
- * It reports a work-group size of 256 for every kernel, but runs larger groups.
- * A barrier has no profiling times, and a marker ends seconds before its start.
- * Its devices have their own memory. A write of at most 64 KiB from pageable memory reads that
- * memory in the call. A copy of at least 16 MiB of such memory blocks.
- * A buffer must be used before kernels use overlapping sub-buffers of it; otherwise the process
- * aborts here.
- * A kernel must not be released while its command waits for a user event; otherwise the process
- * aborts here. */
+ * the other driver's function table, which all objects of that driver share.
+ *
+ * - With -cl-kernel-arg-info, a program that contains a kernel without arguments (recognised by the
+ *   text "kernel void nothing()") fails to build or link.
+ * - Argument information is available only with -cl-kernel-arg-info.
+ * - The reported work-group size is 256 for every kernel, but larger groups run.
+ * - The profiling times of a barrier are 0. A marker ends 2 s too early, before its start.
+ * - The devices have their own memory. A write of at most 64 KiB from pageable memory reads that
+ *   memory in the call. A read or write of at least 16 MiB of pageable memory blocks.
+ * - A buffer must be migrated to a device before kernels use overlapping sub-buffers of it. If not,
+ *   NVIDIA's driver loses bytes. This driver aborts.
+ * - A kernel must not be released while its command waits for a user event. This driver aborts. */
 #define _GNU_SOURCE
 #include "test_driver.h"
 
@@ -113,7 +113,7 @@ static cl_int CL_API_CALL get_kernel_work_group_info(cl_kernel kernel, cl_device
     return code;
 }
 
-/* Memory that has been page-locked. */
+/* The last page-locked ranges: memory of CL_MEM_USE_HOST_PTR buffers, and mappings. */
 static struct {
     const char *begin;
     size_t size;
@@ -193,13 +193,13 @@ static cl_int CL_API_CALL write_buffer(cl_command_queue queue, cl_mem buffer, cl
     return code;
 }
 
-/* Sub-buffers. */
+/* The sub-buffers, the buffers that were migrated, and the kernels' buffer arguments. */
 #define MOST 4096
 static struct part {
     cl_mem buffer, whole;
     size_t begin, end;
 } parts[MOST];
-static cl_mem used[MOST]; /* buffers */
+static cl_mem used[MOST];
 static struct argument {
     cl_kernel kernel;
     cl_uint index;
@@ -292,7 +292,7 @@ static int is_lost(cl_kernel kernel) {
     return 0;
 }
 
-/* Kernels whose commands wait for a user event. */
+/* Kernels whose commands wait for a user event; an entry is free once its event is set. */
 static struct waiting {
     cl_kernel kernel;
     cl_event event;

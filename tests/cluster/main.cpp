@@ -1,5 +1,5 @@
-// Runs the cases in all processes. If a case fails in one of several processes, that process ends
-// at once, because it may have left the case while the others continue.
+// Runs the cases in all processes. In a job of several processes, a process whose case fails ends
+// at once: it may have left the case while the other processes continue in it.
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <unistd.h>
 
@@ -15,7 +15,7 @@
 
 namespace {
 
-// The running case, for the handler of SIGALRM.
+// The name of the running case, for the handler of SIGALRM.
 const char *running = "";
 
 void end_stuck_case(int) {
@@ -29,7 +29,6 @@ const char *variable(const char *name) {
     return value != nullptr ? value : "";
 }
 
-/// Time limit of one case.
 unsigned case_seconds() {
     const char *const value = variable("CLDIST_TEST_TIMEOUT");
     return *value != '\0' ? static_cast<unsigned>(std::atoi(value)) : 60;

@@ -1,4 +1,4 @@
-/// For programs that launch one kernel on the first device. They have no test framework, because
+/// For programs that launch one kernel on the first device. They use no test framework, because
 /// they run in several processes and a script checks their output.
 #pragma once
 

@@ -1,5 +1,5 @@
-/* A second platform with the devices of another driver. In a process with both platforms, devices
- * have separate memories, and data between them passes through host memory. */
+/* A second platform with the devices of another driver. In a process with both platforms, the
+ * platforms have separate memories, and data between them passes through host memory. */
 #include "test_driver.h"
 
 static cl_platform_id other_platform;

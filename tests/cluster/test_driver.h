@@ -1,6 +1,6 @@
-/* An OpenCL driver for tests, on top of another driver, CLDIST_TEST_DRIVER. A driver includes this
- * file once and defines begin(). It is called when the other driver is open, and returns the
- * platform to show, or NULL on failure. */
+/* An OpenCL driver for tests on top of another driver, the library CLDIST_TEST_DRIVER. A source
+ * file includes this header and defines begin(), which gets the other driver's platform and returns
+ * the platform to show, or NULL on failure. */
 #define CL_TARGET_OPENCL_VERSION 300
 #include <dlfcn.h>
 #include <stddef.h>

@@ -19,7 +19,8 @@ inline std::string_view name_of(cl_platform_id platform, std::array<char, 64> &n
     return name.data();
 }
 
-/// The first platform; natively PoCL's if it exists. Null if there is no platform.
+/// PoCL's platform if there is one, otherwise the first platform, or null if there is none. (The
+/// loader lists only the cluster platform if OCL_ICD_VENDORS is its folder.)
 inline cl_platform_id tested_platform() {
     std::array<cl_platform_id, 16> platforms{};
     cl_uint count = 0;
@@ -32,8 +33,9 @@ inline cl_platform_id tested_platform() {
     return pocl != platforms.end() ? *pocl : platforms.front();
 }
 
-/// Skips the program if it would run on a native platform other than PoCL, or if its driver is
-/// missing. NVIDIA's driver (580) accepts arguments that the specification refuses, and crashes.
+/// Skips the program if the platform is neither the cluster platform nor PoCL, or if the library
+/// CLDIST_TEST_DRIVER cannot be opened. NVIDIA's driver (580) accepts arguments that the
+/// specification forbids, and crashes.
 inline void skip_without_pocl() {
     std::array<char, 64> name{};
     const char *const driver = std::getenv("CLDIST_TEST_DRIVER");
