@@ -28,7 +28,7 @@ std::size_t alignment() {
     return largest;
 }
 
-/// The destructor callbacks in the order of their calls.
+/// The destructor callbacks in the order in which the platform called them.
 struct Destroyed {
     std::vector<std::pair<cl_mem, int>> list;
     std::promise<void> all;
@@ -149,7 +149,7 @@ TEST_CASE("clCreateSubBuffer refuses invalid arguments") {
     CL_FAILS_TO_MAKE(CL_INVALID_VALUE, make_part(read_only, CL_MEM_WRITE_ONLY, 0, align, &error));
     CL_FAILS_TO_MAKE(CL_INVALID_VALUE,
                      make_part(read_only, CL_MEM_HOST_WRITE_ONLY, 0, align, &error));
-    // NVIDIA's driver accepts any origin, and so does the platform with its devices.
+    // NVIDIA's driver accepts any origin, and so does the cluster platform with NVIDIA's devices.
     const bool takes_any = std::any_of(devices().begin(), devices().end(), [](cl_device_id device) {
         return info<cl_uint>(clGetDeviceInfo, CL_DEVICE_VENDOR_ID, device) == 0x10de;
     });
@@ -196,7 +196,6 @@ TEST_CASE("sub-buffers and their buffer share their bytes on all devices") {
                              model.begin() + static_cast<std::ptrdiff_t>(origins[q] + length)));
         }
     }
-    // The buffer lives as long as its sub-buffers.
     parts.resize(1);
 }
 

@@ -11,7 +11,7 @@ constexpr std::array<std::size_t, 6> sizes = {1, 7, 4096, 100001, MiB + 3, 40 * 
 
 using triple = std::array<std::size_t, 3>;
 
-/// A box in memory with pitches, for the model of the Rect commands.
+/// A box in memory with pitches, for the expected results of the Rect commands.
 struct box {
     triple origin;
     std::size_t row_pitch;
@@ -30,7 +30,7 @@ void copy_box(bytes &to, const box &to_box, const bytes &from, const box &from_b
                 to[to_box.at(x, y, z)] = from[from_box.at(x, y, z)];
 }
 
-// With gaps in both memories, in one, in none; several rows; a single row.
+// Gaps in both memories, in one, or in none; several rows, or a single row.
 struct rect_case {
     box device;
     box host;
@@ -281,7 +281,7 @@ TEST_CASE(
 
 TEST_CASE("a mapping may be undone by a later command before its bytes have arrived") {
     const setup cl;
-    // the C library returns memory of this size to the system immediately
+    // The C library returns memory of this size to the system as soon as it is freed.
     const std::size_t size = 34 * MiB;
     const buffer_handle buffer = cl.buffer(size);
     for (const std::size_t i : {std::size_t{0}, cl.count() - 1}) {
@@ -418,7 +418,7 @@ TEST_CASE("migrated buffers keep their bytes") {
     }
     expect(cl, first, first_data);
     expect(cl, second, second_data);
-    // The contents are then undefined and may be overwritten.
+    // Afterwards the contents are undefined and may be overwritten.
     CL_OK(clEnqueueMigrateMemObjects(cl.queues[0], 1, both.data(),
                                      CL_MIGRATE_MEM_OBJECT_CONTENT_UNDEFINED, 0, nullptr, nullptr));
     write(cl.queues[0], first, 0, second_data.size() > 5000 ? first_data : second_data);

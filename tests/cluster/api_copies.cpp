@@ -1,5 +1,5 @@
-// Copies between devices and the program's memory: when they return, in which order they access
-// that memory, and what their ends guarantee.
+// Copies between devices and the program's memory: when the calls return, in which order the copies
+// access that memory, and what the end of a copy guarantees.
 #include <algorithm>
 #include <array>
 #include <memory>
@@ -10,7 +10,7 @@ using namespace cluster_test;
 
 namespace {
 
-// Sizes copied in the call, by another thread, and in blocks.
+// The sizes select copies during the call, by another thread, and in blocks.
 constexpr std::array<std::size_t, 5> sizes = {1, 4096, 100001, MiB + 3, 9 * MiB};
 
 void enqueue_write(cl_command_queue queue, cl_mem buffer, const bytes &from,
@@ -257,7 +257,7 @@ TEST_CASE(
     "mapped memory stays valid until the mapping and other buffers' copies have ended, on any "
     "device") {
     const setup cl;
-    // the C library returns memory of this size to the system immediately
+    // The C library returns memory of this size to the system as soon as it is freed.
     constexpr std::size_t size = 34 * MiB;
     const std::size_t count = cl.count();
     enum class use { reads, writes, none };

@@ -1,5 +1,5 @@
-// The guarantees of a command's end: bytes in the program's memory in every process, memory that
-// may be reused, and the same codes in all processes, even after failures.
+// The guarantees of a command's end: every process has the bytes in the program's memory, the
+// memory may be reused, and all processes see the same status, even after failures.
 #include <array>
 #include <atomic>
 #include <future>
@@ -35,7 +35,7 @@ void CL_CALLBACK note_end(cl_event, cl_int status, void *data) {
     static_cast<std::promise<cl_int> *>(data)->set_value(status);
 }
 
-/// Ways to learn that earlier commands of a queue have ended.
+/// Ways to wait for the earlier commands of a queue.
 struct way {
     const char *name;
     void (*wait)(setup &cl, cl_command_queue queue, cl_mem other);
@@ -307,8 +307,8 @@ TEST_CASE("a command after a failed one in its queue waits for what the failed o
     check_equal(read(queue, a, 0, large), filled(large, 2));
 }
 
-// PoCL 3.1's markers wait for more than their wait lists, and fail with the list's first failure.
-// Rarely PoCL still aborts (decision 5).
+// Skipped by default, because PoCL rarely still aborts here (decision 5). PoCL 3.1's markers wait
+// for more than their wait lists, and fail with the list's first failure.
 TEST_CASE("a marker that failed may be released before others of its wait list have ended" *
           doctest::skip()) {
     if (!has_several_processes()) return;
@@ -341,11 +341,12 @@ TEST_CASE("a marker that failed may be released before others of its wait list h
 
 namespace {
 
-/// How a command depends on a user event that an earlier command waits for.
+/// How the second of two commands depends on the user event that the first one waits for.
 enum class Behind { wait_list, in_order, barrier };
 
-/// Reads bytes that were written before these commands, while the event is not set. If `alone`,
-/// only the writer's device has used the buffer, so that other processes do not track its commands.
+/// Two fills wait for a user event. Meanwhile, reads of bytes that were written before must
+/// complete. If `alone`, only the writer's device has used the buffer, so that the other processes
+/// do not track its commands.
 void read_beside_what_is_late(const setup &cl, Behind behind, bool alone) {
     const queue_handle writer = behind == Behind::in_order ? cl.queue(cl.queues.size() - 1, 0)
                                                            : cl.out_of_order(cl.queues.size() - 1);
@@ -434,7 +435,7 @@ TEST_CASE("a command does not fail because an independent user of the same memor
     const queue_handle queue = cl.out_of_order(0);
     const buffer_handle buffer = cl.buffer(2 * small);
     write(queue, buffer, 0, filled(2 * small, 1));
-    // Each kernel uses a part of the buffer, but the platform must assume that it uses more.
+    // Each kernel uses half of the buffer, but the platform must assume that it uses all of it.
     const kernel_handle add = cl.kernel("add");
     const cl_mem memory = buffer;
     const unsigned char value = 1;
@@ -461,7 +462,7 @@ TEST_CASE("a command does not fail because an independent user of the same memor
 
 namespace {
 
-/// A command that sets all bytes of a buffer to the value 9, which `data` and `from` contain.
+/// A command that sets all bytes of `to` to 9. `data` and `from` contain only this value.
 struct overwriting {
     const char *name;
     cl_int (*enqueue)(cl_command_queue queue, cl_mem to, cl_mem from, const bytes &data,
@@ -582,7 +583,7 @@ TEST_CASE(
             CL_OK(clFlush(queue));
             CL_OK(clSetUserEventStatus(user, -17));
             const cl_event event = failing;
-            // The platform may choose whether the command fails.
+            // OpenCL does not define whether the command fails.
             const cl_int code = clWaitForEvents(1, &event);
             expect(cl, buffer, filled(small, code == CL_SUCCESS ? 9 : 2));
         }
@@ -602,8 +603,8 @@ TEST_CASE(
         const event_handle user = cl.user_event();
         std::array<event_handle, 3> failing;
         failing[0] = marker(last, {user});
-        // The bytes that the fill leaves come from the other device. So the fill, and the write
-        // after it, fail later.
+        // The fill leaves some bytes unchanged, which arrive from the other device. So the fill and
+        // the write after it fail later.
         write(cl.queues.front(), buffers[0], 0, ones);
         const unsigned char two = 2;
         std::array<cl_event, 2> waits = {failing[0], user};
@@ -767,7 +768,7 @@ TEST_CASE(
     }
     CL_OK(clFinish(busy));
     for (auto &each : called) CHECK(each.get_future().get() == CL_COMPLETE);
-    // A context ends after the last callback of its round.
+    // A context is destroyed after the callback of its round.
     if (is_cluster())
         while (contexts != (rounds + rounds_of_a_context - 1) / rounds_of_a_context) {
         }

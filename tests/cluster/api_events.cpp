@@ -28,7 +28,7 @@ cl_ulong time_of(cl_event event, cl_profiling_info param) {
     return info<cl_ulong>(clGetEventProfilingInfo, param, event);
 }
 
-/// Adds `value` to each of the first `size` bytes after `waits`.
+/// Adds `value` to each of the first `size` bytes once `waits` have ended.
 event_handle add(setup &cl, cl_command_queue queue, cl_mem buffer, std::size_t size,
                  unsigned char value, const std::vector<cl_event> &waits = {}) {
     const kernel_handle kernel = cl.kernel("add");
@@ -356,7 +356,7 @@ TEST_CASE(
     const setup cl;
     const buffer_handle buffer = cl.buffer(64);
     std::atomic<bool> over = false;
-    // This thread often holds the platform's lock.
+    // This thread takes the platform's lock again and again.
     std::thread asker([&] {
         std::size_t size = 0;
         while (!over) {
@@ -403,7 +403,7 @@ TEST_CASE("a wait lasts, however many other waits begin and end meanwhile") {
         CL_OK(clFinish(other));
     }
     set = true;
-    // all processes wait for each other
+    // The build synchronises all processes.
     const program_handle together = cl.program("kernel void k() {}");
     CL_OK(clSetUserEventStatus(gate, CL_COMPLETE));
     waiting.join();
@@ -455,7 +455,7 @@ TEST_CASE("a user event that fails ends its dependent commands, on all devices")
 }
 
 TEST_CASE("commands that wait for a failed read fail, on all devices") {
-    // PoCL 3.1 alone may abort where commands fail (decision 5)
+    // In a single process, PoCL 3.1 may abort if commands fail (decision 5).
     if (!has_several_processes()) return;
     setup cl;
     for (std::size_t first = 0; first < cl.count(); ++first) {
@@ -542,15 +542,14 @@ TEST_CASE("a callback queries its command's status and times, and sets a user ev
                 event, CL_COMPLETE,
                 [](cl_event done, cl_int, void *data) {
                     answers &into = *static_cast<answers *>(data);
-                    // Each process sleeps for a different time, as callbacks arrive at different
-                    // times.
+                    // In each process the callback seems to arrive at a different time.
                     std::this_thread::sleep_for(std::chrono::milliseconds(getpid() % 16));
                     into.status = status_of(done);
                     for (cl_uint i = 0; i < into.times.size(); ++i)
                         into.code |=
                             clGetEventProfilingInfo(done, CL_PROFILING_COMMAND_QUEUED + i,
                                                     sizeof(cl_ulong), &into.times[i], nullptr);
-                    // afterwards `into` belongs to the other thread
+                    // After this call, `into` belongs to the other thread.
                     clSetUserEventStatus(into.next, CL_COMPLETE);
                 },
                 &got));
@@ -622,7 +621,8 @@ TEST_CASE("markers and barriers end after the commands that they wait for") {
 }
 
 TEST_CASE("in an out-of-order queue, a command waits only for its wait list") {
-    // Markers of PoCL 3.1 wait for more, and so do out-of-order queues of NVIDIA's driver (580).
+    // PoCL 3.1's markers wait for earlier commands, too. NVIDIA's driver (580) runs out-of-order
+    // queues in order.
     if (!is_cluster() || !are_cpus(devices())) return;
     setup cl;
     for (std::size_t i = 0; i < cl.count(); ++i) {
@@ -682,7 +682,7 @@ TEST_CASE("in an out-of-order queue, a command waits only for its wait list") {
         const cl_mem buffers[] = {mapped};
         CL_OK(clEnqueueMigrateMemObjects(queue, 1, buffers, 0, 0, nullptr, migrated.out()));
         ends("a migration", migrated);
-        // Migrates a sub-buffer; a waiting command uses another sub-buffer.
+        // Migrates a sub-buffer while a command that uses another sub-buffer waits.
         event_handle part_migrated;
         const cl_mem parts[] = {second};
         CL_OK(

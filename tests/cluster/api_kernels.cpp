@@ -1,4 +1,3 @@
-// Kernels and their commands.
 #include <array>
 #include <future>
 
@@ -86,7 +85,7 @@ TEST_CASE("values of all sizes reach the kernel on each device") {
         cl_float b;
         cl_char c[5];
     } pack = {-7, 2.5F, {1, 2, 3, 4, 99}};
-    // the kernel does not use it, so it may differ between processes
+    // The kernel does not read this value, so it may differ between processes.
     const auto unused = static_cast<cl_float>(getpid());
     for (std::size_t i = 0; i < cl.count(); ++i) {
         const buffer_handle out = cl.buffer(10 * sizeof(float));
@@ -343,7 +342,7 @@ TEST_CASE("a kernel reports its name, arguments and work-group sizes") {
         info<cl_ulong>(clGetKernelWorkGroupInfo, CL_KERNEL_PRIVATE_MEM_SIZE, kernel.get(), device);
         const auto local = info<cl_ulong>(clGetKernelWorkGroupInfo, CL_KERNEL_LOCAL_MEM_SIZE,
                                           with_local.get(), device);
-        // PoCL 5 ignores the memory of local arguments
+        // PoCL 5 does not count the memory of local arguments.
         if (is_cluster() || local != 0) CHECK(local >= 1024);
         CL_FAILS(CL_INVALID_VALUE,
                  clGetKernelWorkGroupInfo(kernel, device, 0x7777, 0, nullptr, nullptr));
@@ -413,7 +412,7 @@ TEST_CASE(
         for (const queue_handle &queue : cl.queues) CL_OK(run(queue, kernel, {1}));
     }
     gone.get_future().wait();
-    // Native platforms may accept it.
+    // Native platforms may still run the kernel.
     if (is_cluster()) CL_FAILS(CL_INVALID_KERNEL_ARGS, run(cl.queues.back(), kernel, {1}));
     const buffer_handle out = cl.buffer(sizeof(int));
     CL_OK(set(kernel, 0, out));
@@ -513,7 +512,7 @@ TEST_CASE("functions of kernels refuse invalid arguments") {
     const cl_mem memory = out;
     CL_FAILS(CL_INVALID_KERNEL, clSetKernelArg(nullptr, 0, 4, &value));
     CL_FAILS(CL_INVALID_ARG_INDEX, clSetKernelArg(kernel, 2, 4, &value));
-    // PoCL 3.1 accepts it
+    // PoCL 3.1 accepts this size.
     if (is_cluster()) CL_FAILS(CL_INVALID_ARG_SIZE, clSetKernelArg(kernel, 1, 3, &value));
     CL_FAILS(CL_INVALID_ARG_SIZE, clSetKernelArg(kernel, 0, 4, &memory));
     CL_FAILS(CL_INVALID_ARG_VALUE, clSetKernelArg(kernel, 1, 4, nullptr));

@@ -1,4 +1,5 @@
-// When commands read the program's memory: not before they may begin, and never if they fail first.
+// Commands must not access the program's memory before they may start, and never if they fail
+// before.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -29,7 +30,7 @@ struct place {
     [[nodiscard]] const cl_event *list() const { return waits.empty() ? nullptr : waits.data(); }
 };
 
-/// A kind of write, and the size of its data.
+/// A kind of write and the size of its data, in bytes.
 struct kind {
     const char *name;
     std::size_t size;
@@ -45,7 +46,7 @@ std::vector<kind> kinds() {
                            return clEnqueueWriteBuffer(at.queue, buffer, CL_FALSE, 0, size, memory,
                                                        at.count(), at.list(), event);
                        }});
-    // On other devices it depends on the driver when boxes and images are read.
+    // On other devices, the driver determines when boxes and images are read.
     if (!are_cpus(devices())) return all;
     all.push_back({"a box", 4 * side * side,
                    [](const place &at, cl_mem buffer, void *memory, cl_event *event) {
@@ -76,7 +77,6 @@ buffer_handle make_object(const setup &cl, const kind &each) {
     return image;
 }
 
-/// Whether this is the first process.
 bool is_first() {
     const char *const rank = std::getenv("OMPI_COMM_WORLD_RANK");
     return rank != nullptr && *rank == '0';
@@ -115,7 +115,6 @@ TEST_CASE(
                 if (way == "the user event") {
                     at.waits.push_back(wait);
                 } else if (way == "a marker behind it") {
-                    // A marker of another device.
                     const queue_handle &other = cl.queues[(i + 1) % cl.count()];
                     CL_OK(clEnqueueMarkerWithWaitList(other, 1, &wait, marker.out()));
                     at.waits.push_back(marker);
@@ -159,7 +158,7 @@ TEST_CASE(
             CL_OK(clEnqueueReadBuffer(cl.queues[i], buffer, CL_FALSE, 0, 4096, memory.data(), 1,
                                       &behind, end.out()));
             CL_OK(clFlush(cl.queues[i]));
-            // The other processes set their event without this delay.
+            // Only this process delays its event; the other processes set theirs at once.
             if (is_first()) usleep(10'000);
             check_equal(memory, bytes(4096, 1));
             CL_OK(clSetUserEventStatus(user, CL_COMPLETE));
@@ -210,7 +209,7 @@ TEST_CASE("data written into a mapping reaches all devices, whatever the unmap w
 }
 
 TEST_CASE("a command whose user event fails does not read the program's memory, on all devices") {
-    // PoCL 3.1 alone may abort where commands fail (decision 5)
+    // In a single process, PoCL 3.1 may abort if commands fail (decision 5).
     if (!has_several_processes()) return;
     const setup cl;
     for (std::size_t i = 0; i < cl.count(); ++i) {
@@ -225,8 +224,8 @@ TEST_CASE("a command whose user event fails does not read the program's memory, 
                 REQUIRE(memory != MAP_FAILED);
                 const event_handle user = cl.user_event();
                 const queue_handle queue = cl.out_of_order(i);
-                // The user event fails before the call in the first round, after the call in later
-                // rounds.
+                // In the first round the user event fails before the call, in later rounds after
+                // it.
                 if (round == 0) CL_OK(clSetUserEventStatus(user, -77));
                 event_handle written;
                 CL_OK(each.write({queue, {user}}, object, memory, written.out()));

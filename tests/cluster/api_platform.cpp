@@ -9,7 +9,7 @@ using namespace cluster_test;
 
 namespace {
 
-/// A device query whose answer has a fixed size.
+/// A device query whose result has a fixed size, in bytes.
 struct sized_param {
     cl_device_info param;
     std::size_t size;
@@ -199,7 +199,7 @@ TEST_CASE("devices are found by their types") {
 TEST_CASE("each device answers all queries of OpenCL 3.0") {
     for (const cl_device_id device : devices()) {
         for (const sized_param &each : sized_params) {
-            // PoCL 3.1 returns 4 bytes.
+            // PoCL 3.1 returns only 4 bytes.
             if (each.param == CL_DEVICE_DEVICE_ENQUEUE_CAPABILITIES && !is_cluster()) continue;
             CAPTURE(each.param);
             std::size_t size = 0;
@@ -292,10 +292,10 @@ TEST_CASE("a device's sub-devices have reference counts, report their parent and
             write(queue, buffer, 0, data);
             check_equal(read(queue, buffer, 0, 1000), data);
         }
-        // PoCL 3.1 still uses them.
+        // PoCL 3.1 still uses the sub-devices, so they are not released natively.
         for (const cl_device_id part : parts)
             if (is_cluster()) CL_OK(clReleaseDevice(part));
-        // Resources of their commands must not be used later.
+        // The platform must not reuse resources of the released sub-devices.
         const setup cl;
         const buffer_handle buffer = cl.buffer(100);
         for (int n = 0; n < 70; ++n)

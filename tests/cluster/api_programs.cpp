@@ -1,4 +1,3 @@
-// Programs.
 #include <array>
 #include <cstdlib>
 #include <future>
@@ -27,8 +26,8 @@ program_handle source_program(const setup &cl, const char *text) {
     return program;
 }
 
-/// Whether a native platform has several devices. PoCL 3.1 builds once for all equal devices. It
-/// has one build log, and reports devices that it did not build for as built.
+/// Whether a native platform has several devices. PoCL 3.1 builds once for all equal devices, keeps
+/// one build log, and reports a device as built even if the program was not built for it.
 bool share_a_platform() { return std::getenv("POCL_DEVICES") != nullptr; }
 
 cl_build_status build_status(cl_program program, cl_device_id device) {
@@ -39,7 +38,7 @@ cl_program_binary_type binary_type(cl_program program, cl_device_id device) {
                                         device);
 }
 
-/// Runs `first` on each device in turn; each run must add `step`.
+/// Runs the kernel `first` on one device after the other. Each run must add `step`.
 void check_first(const setup &cl, cl_program program, int step) {
     const kernel_handle kernel = cl.kernel(program, "first");
     std::vector<int> data(100, 5);
@@ -266,7 +265,7 @@ TEST_CASE("an invalid binary is refused") {
     cl_int code = CL_SUCCESS;
     const program_handle refused(clCreateProgramWithBinary(
         cl.context, count, list, sizes.data(), pointers.data(), statuses.data(), &code));
-    // NVIDIA's driver checks binaries when it builds.
+    // NVIDIA's driver checks binaries only in clBuildProgram.
     if (refused)
         CHECK(clBuildProgram(refused, 0, nullptr, nullptr, nullptr, nullptr) != CL_SUCCESS);
     else
@@ -422,7 +421,7 @@ TEST_CASE("functions of programs refuse invalid arguments") {
                      clCreateProgramWithSource(cl.context, 1, &no_text, nullptr, &error));
     CL_FAILS(CL_INVALID_DEVICE, clBuildProgram(program, 1, &no_device, nullptr, nullptr, nullptr));
     const cl_int code = clBuildProgram(program, 0, nullptr, "-no-such-option", nullptr, nullptr);
-    // NVIDIA's compiler returns the second
+    // NVIDIA's compiler returns CL_BUILD_PROGRAM_FAILURE.
     CHECK((code == CL_INVALID_BUILD_OPTIONS || code == CL_BUILD_PROGRAM_FAILURE));
     CL_FAILS(CL_INVALID_DEVICE,
              clGetProgramBuildInfo(program, nullptr, CL_PROGRAM_BUILD_LOG, 0, nullptr, nullptr));

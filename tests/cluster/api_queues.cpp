@@ -1,4 +1,3 @@
-// Command queues.
 #include <array>
 
 #include "fixture.hpp"

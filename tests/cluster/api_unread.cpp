@@ -1,6 +1,6 @@
-// Values that a call does not read may be anything: unused fields of structures, meaningless
-// values, memory behind the end of a list. Here these values differ between processes, and
-// unreadable memory follows the lists. All processes must still make the same calls.
+// A call must ignore values that it does not need: unused fields of structures, meaningless
+// arguments, memory behind the end of a list. Here these values differ between processes, and the
+// lists end at unreadable memory. All calls must still count as equal in all processes.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -22,7 +22,7 @@ std::size_t garbage() {
     return state | 1U;
 }
 
-/// Memory that ends at a page that cannot be read.
+/// Memory in front of an unreadable page.
 class edge {
 public:
     edge() : page_(static_cast<std::size_t>(sysconf(_SC_PAGESIZE))) {
@@ -60,7 +60,7 @@ bool has_images() {
     });
 }
 
-/// A descriptor whose fields are all arbitrary.
+/// A descriptor with arbitrary fields. Only the fields that must be zero in most calls are zero.
 cl_image_desc unset_desc() {
     cl_image_desc desc;
     std::array<std::size_t, sizeof desc / sizeof(std::size_t)> words{};
@@ -107,7 +107,7 @@ TEST_CASE("a call that creates an image reads only the fields that its type has"
         if (each.height) desc.image_height = 4;
         if (each.depth) desc.image_depth = 2;
         if (each.layers) desc.image_array_size = 2;
-        // PoCL 3.1 checks the slice pitch of types without slices.
+        // PoCL 3.1 checks the slice pitch even for types without slices.
         if (each.slices || !is_cluster()) desc.image_slice_pitch = 0;
         if (each.type == CL_MEM_OBJECT_IMAGE1D_BUFFER) desc.buffer = buffer;
         cl_int code = CL_SUCCESS;
@@ -149,7 +149,7 @@ TEST_CASE("an invalid memory object for an image is not accessed") {
     desc.buffer = reinterpret_cast<cl_mem>(nowhere.end());
     CL_FAILS_TO_MAKE(CL_INVALID_IMAGE_DESCRIPTOR,
                      clCreateImage(cl.context, CL_MEM_READ_WRITE, &rgba, &desc, nullptr, &error));
-    // From here on the numbers of objects are the same in all processes.
+    // The failing calls must leave the numbering of objects the same in all processes.
     desc.buffer = nullptr;
     desc.num_mip_levels = static_cast<cl_uint>(garbage());
     CL_FAILS_TO_MAKE(CL_INVALID_IMAGE_DESCRIPTOR,
@@ -209,7 +209,7 @@ TEST_CASE("property lists are read up to their end, without the values of unknow
     CHECK((parted == CL_SUCCESS || parted == CL_DEVICE_PARTITION_FAILED ||
            parted == CL_INVALID_VALUE));
     if (!is_cluster()) return;  // PoCL 3.1 ignores unknown names
-    // like the handle of an OpenGL context
+    // For example, the handle of an OpenGL context.
     const auto address = static_cast<cl_context_properties>(garbage());
     CL_FAILS_TO_MAKE(CL_INVALID_PROPERTY,
                      clCreateContext(list.copy<cl_context_properties>({0x2008, address, 0}), 1,
@@ -221,7 +221,7 @@ TEST_CASE("property lists are read up to their end, without the values of unknow
         CL_OK(code);
         CL_OK(clReleaseSampler(sampler));
     }
-    // An unknown name may be followed by any number of values.
+    // The number of values that follow an unknown name is unknown.
     CL_FAILS_TO_MAKE(CL_INVALID_VALUE,
                      clCreateSamplerWithProperties(
                          cl.context, list.copy<cl_sampler_properties>({0x7777}), &error));
@@ -240,7 +240,7 @@ TEST_CASE("the size of an unwanted answer may be anything") {
     CL_OK(clGetProgramBuildInfo(program, devices().back(), CL_PROGRAM_BUILD_LOG, garbage(), nullptr,
                                 &size));
     cl_uint count = 0;
-    // PoCL 3.1 checks it.
+    // PoCL 3.1 checks the count although there is no list.
     CL_OK(clCreateKernelsInProgram(program, is_cluster() ? static_cast<cl_uint>(garbage()) : 0,
                                    nullptr, &count));
     CHECK(count == 2);
@@ -304,7 +304,7 @@ TEST_CASE("patterns, regions, texts, lists and values are read up to their end")
                          clCreateSubBuffer(buffer, 0, 0x7777, all.copy({garbage()}), &error));
     }
 
-    // Two texts, one with a length, and their list.
+    // Two texts, the first with a length, and the list of both.
     const std::string source =
         "kernel void set(global uchar *a, uchar value) { a[get_global_id(0)] = value; }";
     edge text;
