@@ -1,5 +1,5 @@
-/// Buffers attached to devices, on the native platform, where attaching has no effect, and on the
-/// cluster platform.
+/// Buffers attached to devices, on the cluster platform and on the native platform, where attaching
+/// has no effect.
 
 #include <CL/cl_ext_attach.h>
 
@@ -14,7 +14,6 @@ namespace {
 
 constexpr std::size_t size = 1000;
 
-/// A buffer attached to a device, with the given contents.
 buffer_handle attached(const setup &cl, std::size_t device, const bytes &data) {
     buffer_handle buffer = cl.buffer(data.size());
     write(cl.queues[device], buffer, 0, data);
@@ -109,7 +108,7 @@ TEST_CASE("a buffer keeps its contents when it is attached and detached") {
     }
     CL_OK(clDetachBuffer(buffer));
     expect(cl, buffer, data);
-    // Contents that all processes have need not move.
+    // Contents that all processes have need no transfer.
     bytes copy = data;
     const buffer_handle everywhere =
         cl.buffer(size, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, copy.data());

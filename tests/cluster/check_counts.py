@@ -78,7 +78,7 @@ def main():
             run(cldist, "--simulate", f"{processes}:{rank}:{processes}", "--counts", str(folder / attach), *program, attach=attach)
     simulated, plain = accounts(folder / "auto"), accounts(folder / "program")
     # With a shared cache, builds of PoCL 3.1 sometimes fail. The processes then agree to build
-    # again, which changes the counts.
+    # again, which changes the counts, so the run is repeated.
     for attempt in range(3):
         path = folder / f"real-{attempt}"
         run(cldist, "-n", str(processes), "--counts", str(path), *program)

@@ -135,7 +135,7 @@ def signals():
         with subprocess.Popen([CLDIST, "run", "-n", "2", PROGRAM, "differ", "wait"], stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as job:
             expect(job.stderr.readline().startswith(ANNOUNCEMENT), "the new start")
-            if number == signal.SIGINT:  # or it arrives before mpirun passes it on
+            if number == signal.SIGINT:  # waits until mpirun forwards signals
                 job.stdout.readline()
             job.send_signal(number)
             _, err = job.communicate(timeout=SECONDS)

@@ -15,8 +15,8 @@ import shutil
 import subprocess
 import sys
 
-HALO = 64 * 128 * 4  # in bytes, of size S
-# in bytes, per rank: four blocks, and three of which the last is smaller
+HALO = 64 * 128 * 4  # bytes, for Himeno's size S
+# Block size of each rank, in bytes: four equal blocks, or three of which the last is smaller.
 BLOCKS = [HALO // 4, HALO // 3 + 1]
 WAY = """
 [route.same-host]

@@ -1,5 +1,4 @@
-/// Collectives of several devices of one context, on the native platform and on the cluster
-/// platform.
+/// Collectives of several devices of one context, on the native and on the cluster platform.
 
 #include <functional>
 #include <limits>
@@ -34,7 +33,7 @@ bytes bytes_of(const std::vector<T> &all) {
     return data;
 }
 
-/// Buffers with offsets, one for each device, as the calls expect them.
+/// `count` buffers with contents at an offset. All other bytes have a fixed value.
 class buffers {
 public:
     buffers(const setup &cl, std::size_t step, std::size_t first,
@@ -240,7 +239,7 @@ T combine(cl_reduction_op op, T a, T b) {
     return a;
 }
 
-/// The combination of sources 0 to `last`.
+/// The combination of the values of sources 0 to `last`.
 template <typename T>
 std::vector<T> combined(cl_reduction_op op, std::size_t last, std::size_t count) {
     std::vector<T> all = values<T>(0, count);
@@ -344,7 +343,7 @@ void reduce_type(const std::string &name, cl_channel_type type) {
     }
 }
 
-/// A half with a small integer value.
+/// A half-precision number with a small integer value.
 struct half {
     half() = default;
     template <typename N>
@@ -412,7 +411,7 @@ TEST_CASE("reductions of halves") { reduce_type<half>("half", CL_HALF_FLOAT); }
 TEST_CASE("halves are added as floats and rounded") {
     setup cl;
     const std::size_t n = cl.count();
-    // The sum of 1.5 from each of n devices is exact up to 2048.
+    // The sum of n values of 1.5 is exact up to 2048.
     const buffers in(
         cl, 0, 0, [](std::size_t) { return bytes_of(std::vector<cl_ushort>(9, 0x3e00)); }, n);
     const buffers out(
@@ -694,7 +693,7 @@ TEST_CASE("collectives accept profiling queues and sub-buffers of one buffer") {
         wanted.insert(wanted.end(), size, static_cast<unsigned char>(2 * (i + 1)));
     }
     check_equal(read(cl.queues[0], all, 0, 2 * n * size), wanted);
-    // A source's second half may not be a destination.
+    // Here sources overlap destinations, but not as in an in-place operation.
     if (n > 1) {
         CHECK(clEnqueueAllGatherBuffer(queues.data(), count, from.data(), from.data(), nullptr,
                                        nullptr, size / n, 0, nullptr,
@@ -751,7 +750,7 @@ TEST_CASE("invalid arguments of collectives return their error codes") {
                                         nullptr) == CL_INVALID_KERNEL);
     CHECK(clEnqueueAlltoAllVBuffer(q, n, a, b, nullptr, nullptr, nullptr, 0, nullptr, nullptr) ==
           CL_INVALID_VALUE);
-    // With two wrong arguments, the code is that of the first check.
+    // With two wrong arguments, the first check determines the code.
     CHECK(clEnqueueScanBuffer(q, n, a, b, nullptr, nullptr, 8, 0x1234, 1, nullptr, nullptr) ==
           CL_INVALID_EVENT_WAIT_LIST);
     CHECK(all_reduce(no_queues.data(), n, a, b, nullptr, 8, 0x1234, CL_REDUCTION_SUM) ==
@@ -771,7 +770,7 @@ TEST_CASE("invalid arguments of collectives return their error codes") {
     }
 }
 
-// On PoCL 3.1 many commands fail at once: see decision 5.
+// Skipped by default: many commands fail at once, which PoCL 3.1 may not survive (decision 5).
 TEST_CASE("a collective whose wait list fails ends with an error" * doctest::skip()) {
     for (int kind = 0; kind < 9; ++kind) {
         CAPTURE(kind);

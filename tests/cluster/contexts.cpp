@@ -1,5 +1,5 @@
-/// Programs that create, use and release contexts: the native contexts are released with them, in
-/// every process. The program is plain OpenCL. Only its own clCreateContext, which replaces the
+/// A plain OpenCL program that creates, uses and releases contexts. The native contexts must be
+/// released with them, in every process. The program's own clCreateContext, which replaces the
 /// loader's, counts the native contexts.
 #include <CL/cl.h>
 #include <dlfcn.h>
@@ -23,8 +23,8 @@ void expect(bool right, const char *what, int number = 0) {
     ++failures;
 }
 
-/// The native contexts of one use: those alive and those created. Never destroyed, because some
-/// contexts may end later.
+/// Counts the native contexts of one use, alive and created. Never destroyed, because a context may
+/// end late.
 class Natives {
 public:
     void add(cl_context context) {
@@ -36,8 +36,9 @@ public:
         ++alive_;
         ++made_;
     }
-    /// Idle resources end after ten seconds anyway. These contexts must end at once, apart from the
-    /// delay of the library's thread. On a slow driver each context may take up to six seconds.
+    /// Expects that all native contexts have ended. Idle resources end after ten seconds anyway,
+    /// but these contexts must end at once, apart from the delay of the cleanup thread. On a slow
+    /// driver that may take up to six seconds.
     void expect_none(const char *after) {
         std::unique_lock lock(mutex_);
         changed_.wait_for(lock, std::chrono::seconds(6), [&] { return alive_ == 0; });
@@ -65,7 +66,7 @@ Natives *natives = nullptr;
 
 }  // namespace
 
-// The platform's own calls arrive here too, nested in the program's call.
+// Also gets the platform's own calls, which are nested in the program's call.
 extern "C" CL_API_ENTRY cl_context CL_API_CALL
 clCreateContext(const cl_context_properties *properties, cl_uint count, const cl_device_id *devices,
                 void(CL_CALLBACK *notify)(const char *, const void *, size_t, void *), void *data,
@@ -86,8 +87,7 @@ namespace {
 
 constexpr std::size_t most = 3'000'000;  // bytes
 
-/// A context of all devices, with a queue for the first device and one for the last. The destructor
-/// releases the context.
+/// A context of all devices, with a queue for the first device and one for the last.
 struct Objects {
     explicit Objects(const std::vector<cl_device_id> &devices) {
         cl_int code = CL_SUCCESS;
@@ -186,7 +186,7 @@ void kernel(const Objects &o) {
     expect(o.read(CL_TRUE, 64) == CL_SUCCESS, "clEnqueueReadBuffer");
 }
 
-/// The event that is waited for is released last.
+/// Releases the event that it has waited for last.
 void user_event(const Objects &o) {
     cl_int code = CL_SUCCESS;
     const cl_event gate = clCreateUserEvent(o.context, &code);

@@ -1,5 +1,5 @@
-// Rank 0 makes other calls than the remaining ranks; the two arguments select the calls. Plain
-// OpenCL.
+// A plain OpenCL program with calls that differ: rank 0 makes the call that the first argument
+// selects, all other ranks make the call that the second argument selects.
 #include <CL/cl.h>
 #include <CL/cl_ext_attach.h>
 
@@ -68,12 +68,12 @@ struct objects {
 constexpr std::array<std::size_t, 3> zeros{};
 constexpr std::size_t items = 256;
 
-// Results are ignored, because some calls depend on calls that the other ranks never make.
+// Ignores results, because some calls depend on calls that the other ranks never make.
 void fill(objects &cl, const cl_event *wait_list, std::size_t offset = 0) {
     clEnqueueFillBuffer(cl.last, cl.buffers[0], "1234", 4, offset, size / 2,
                         wait_list != nullptr ? 1 : 0, wait_list, nullptr);
 }
-// A command that the first process leaves out.
+// Rank 0 leaves out this command, because the buffer is attached to a device of another process.
 void fill_attached(objects &cl, std::size_t offset) {
     check(clAttachBufferToDevice(cl.buffers[0], cl.devices.back()), "clAttachBufferToDevice");
     fill(cl, nullptr, offset);
@@ -109,7 +109,7 @@ void event_info(objects &cl, std::size_t which, cl_event_info param) {
 }
 
 const std::map<std::string, std::function<void(objects &)>> ways = {
-    // Calls with and without answers that processes exchange.
+    // Calls with and without results that processes exchange.
     {"kernel", [](objects &cl) { clCreateKernel(cl.program, "k", nullptr); }},
     {"kernels", [](objects &cl) { clCreateKernelsInProgram(cl.program, 0, nullptr, nullptr); }},
     {"build", [](objects &cl) { build(cl, 0, nullptr); }},

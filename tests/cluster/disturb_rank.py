@@ -65,7 +65,7 @@ def main():
                 break
         else:
             sys.exit("the job ended before it ran: " + "".join(lines))
-        # A rank may consist of several programs; takes the last one that was started.
+        # A rank may consist of several processes; this takes the one that was started last.
         ranks = {of: max(processes) for of, processes in processes_of(job.pid).items() if of is not None}
         if rank not in ranks:
             fail(job, f"there is no rank {rank} among {ranks}")

@@ -1,5 +1,5 @@
-// Programs that end in unusual ways, each in its own job; the first argument selects the way. Plain
-// OpenCL.
+// Plain OpenCL programs that end in unusual ways, each in its own job. The first argument selects
+// the way.
 #include <CL/cl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -66,7 +66,7 @@ struct objects {
     }
 };
 
-// Created before main, it is destroyed after main and after the platform's own shutdown.
+// Created before main and destroyed after main, also after the platform's own shutdown.
 struct released_late : objects {
     ~released_late() {
         if (context != nullptr) release();
@@ -74,7 +74,7 @@ struct released_late : objects {
 } late;
 
 // Like released_late, but makes calls of all kinds at that time. Calls that need another process
-// fail; the others work.
+// return CL_OUT_OF_RESOURCES; all others succeed.
 struct used_late : objects {
     cl_kernel kernel = nullptr;
 
@@ -132,7 +132,7 @@ bool is_rank(const char *rank) {
     return mine != nullptr && std::string(mine) == rank;
 }
 
-/// Rank 0 reads fewer bytes from the last process's device than the owner sends.
+/// Rank 0 reads only half of the bytes that the other ranks read from the last device.
 void sizes_differ() {
     objects cl;
     cl.make();
@@ -180,8 +180,8 @@ void user_event_unset() {
     }
 }
 
-/// Expects that the last device works in the program's memory, without mapping it. A second buffer
-/// is used correctly.
+/// Lets the last device write two buffers with CL_MEM_USE_HOST_PTR. The program maps only the
+/// second one before it releases them, so cldist must report the first one.
 void host_memory_unseen() {
     objects cl;
     cl.make();
@@ -207,7 +207,7 @@ void host_memory_unseen() {
     cl.release();
 }
 
-/// Ends with commands in flight, without exit().
+/// Ends with commands in flight and without exit().
 void end_without_exit(const std::string &way) {
     auto &cl = *new objects;
     cl.make();
@@ -219,7 +219,7 @@ void end_without_exit(const std::string &way) {
     execlp("true", "true", nullptr);
 }
 
-/// Its children end, execute other programs, or try to. The parent continues.
+/// Its children end, execute another program, or fail to. The parent continues to use OpenCL.
 void children_end() {
     auto &cl = *new objects;
     cl.make();
@@ -244,7 +244,7 @@ void children_end() {
 }
 
 /// Continues in a child with its own session, like daemon(). The parent ends at once, or after the
-/// child has joined.
+/// child has created a context.
 int become_daemon(bool parent_waits) {
     std::array<int, 2> joined{};
     if (pipe(joined.data()) != 0) return 9;
@@ -265,7 +265,7 @@ int become_daemon(bool parent_waits) {
 
 volatile std::sig_atomic_t interrupts = 0;
 
-/// Works until it is interrupted, and a moment longer.
+/// Makes calls, or sleeps, until SIGINT arrives, and then uses all devices once more.
 void work_until_interrupted(const std::string &way) {
     const bool asleep = way == "interrupted-asleep";
     if (way == "interrupted-in-thread") {
@@ -287,7 +287,7 @@ void work_until_interrupted(const std::string &way) {
             usleep(10'000);
             continue;
         }
-        // Rank 1 is some calls behind.
+        // Rank 1 lags some calls behind.
         for (int i = 0; i < 20 && interrupts == 0; ++i) {
             cl_int code = CL_SUCCESS;
             const cl_mem other = clCreateBuffer(cl.context, CL_MEM_READ_WRITE, 64, nullptr, &code);
@@ -298,7 +298,7 @@ void work_until_interrupted(const std::string &way) {
         cl.use();
         for (const cl_command_queue queue : cl.queues) check(clFinish(queue), "clFinish");
     }
-    // Later calls must be equal, too.
+    // After the signal, all ranks must still make the same calls.
     cl.use();
     for (const cl_command_queue queue : cl.queues) check(clFinish(queue), "clFinish");
     std::printf("interrupted %d time\n", static_cast<int>(interrupts));
@@ -309,7 +309,7 @@ void die() {
     raise(SIGKILL);
 }
 
-/// Rank 1 is killed while the others wait for its device.
+/// Rank 1 is killed. The other ranks wait for its device.
 void killed(const std::string &where) {
     objects cl;
     cl.make();
@@ -332,12 +332,12 @@ void killed(const std::string &where) {
     } else {
         clWaitForEvents(1, &event);
     }
-    // Without the other processes the call has no result, whatever it returns.
+    // The call's code does not matter: its result needs rank 1.
     std::_Exit(9);
 }
 
-/// Writes beyond the end of two maps, of a buffer and of an image. Natively those bytes belong to
-/// the buffer and the image.
+/// Writes beyond the end of two maps, of a buffer and of an image. Natively, the bytes behind a map
+/// belong to the same object.
 void write_beyond_maps() {
     objects cl;
     cl.make();
@@ -349,7 +349,7 @@ void write_beyond_maps() {
     std::fill_n(mapped, 140, 'y');
     check(clEnqueueUnmapMemObject(queue, cl.buffer, mapped, 0, nullptr, nullptr),
           "clEnqueueUnmapMemObject");
-    // All mapped bytes may be read.
+    // A map makes all its bytes readable.
     mapped = static_cast<char *>(clEnqueueMapBuffer(queue, cl.buffer, CL_TRUE, CL_MAP_READ, 0, 200,
                                                     0, nullptr, nullptr, &code));
     check(code, "clEnqueueMapBuffer");

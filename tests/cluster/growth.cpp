@@ -1,6 +1,6 @@
-/// A program that never calls clFinish must not leave memory behind for each command or object, on
-/// any number of processes and with any kind of wait. Also checks that the cost of a read does not
-/// grow with the number of open reads.
+/// No command or object may leave memory behind, even if the program never calls clFinish, on any
+/// number of processes and with any kind of wait. Also checks that the cost of a read does not grow
+/// with the number of open reads.
 #include <malloc.h>
 #include <sched.h>
 
@@ -145,7 +145,7 @@ TEST_CASE("many objects and open commands of each kind at a time leave no memory
             for (auto &each : made) REQUIRE(release(each) == CL_SUCCESS);
         };
     };
-    // Commands that wait until all are enqueued.
+    // Reads that start only when all of them are enqueued.
     const auto behind_a_gate = [&](cl_command_queue on, bool with_events) {
         return [&, on, with_events] {
             const event_handle gate = cl.user_event();
@@ -195,7 +195,7 @@ TEST_CASE("many objects and open commands of each kind at a time leave no memory
     };
     for (const auto &[name, round] : kinds) {
         INFO(std::string(name));
-        // Other threads also allocate some memory, which matters if the objects are few.
+        // Other threads also allocate some memory, which matters if there are few objects.
         const double most = count < 100000 ? 64 : 4;
         // The first rounds fill caches, and the library's threads may release memory late if they
         // wait for a core. A real leak grows in every round. All processes must run the same number
@@ -212,8 +212,8 @@ TEST_CASE("many objects and open commands of each kind at a time leave no memory
     }
 }
 
-// This case runs last: its records of ended reads, up to twice the number open at once, would count
-// as a leak.
+// This case is the last one: its records of ended reads, up to twice the number that were open at
+// once, would look like a leak in the others.
 TEST_CASE("the cost of a read does not grow with the number of open reads") {
     const setup cl(0);
     const buffer_handle buffer = cl.buffer(size);
@@ -230,6 +230,6 @@ TEST_CASE("the cost of a read does not grow with the number of open reads") {
     };
     cost_of(2000);
     const double few = cost_of(2000);
-    // A linear search would make it 20 times as expensive.
+    // With a linear search, a read would cost 20 times as much.
     CHECK(cost_of(40000) < 6 * few);
 }

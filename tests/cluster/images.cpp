@@ -8,7 +8,7 @@
 
 namespace images_test {
 
-// ---- Creation and questions -------------------------------------------------------------------
+// ---- Creation and queries ---------------------------------------------------------------------
 
 TEST_CASE("the number of devices is as required") {
     const char *const wanted = std::getenv("CLDIST_TEST_DEVICES");
@@ -78,7 +78,7 @@ TEST_CASE("an image has its initial contents with any pitches, on every device")
     const machine &m = machine::get();
     for_all_images([&](const shape &of, const pixel_format &format) {
         if (of.type == CL_MEM_OBJECT_IMAGE1D_BUFFER) return;  // its contents are the buffer's
-        tested_image tested(of, format);                      // holds the expected bytes
+        tested_image tested(of, format);                      // provides the expected bytes
         for (const std::size_t gap : {0, 3}) {
             CAPTURE(gap);
             cl_image_desc desc = of.desc();
@@ -86,7 +86,7 @@ TEST_CASE("an image has its initial contents with any pitches, on every device")
             if (of.type == CL_MEM_OBJECT_IMAGE1D_ARRAY) host.slice = host.row;
             if (gap > 0) {
                 host.row = (of.extent[0] + gap) * format.size;
-                // the rows of a 1D array are its slices
+                // The rows of a 1D array are its slices.
                 if (of.type == CL_MEM_OBJECT_IMAGE1D_ARRAY) host.row *= 2;
                 host.slice = of.type == CL_MEM_OBJECT_IMAGE1D_ARRAY ? host.row
                                                                     : host.row * (of.extent[1] + 1);
@@ -109,7 +109,7 @@ TEST_CASE("an image has its initial contents with any pitches, on every device")
                 for (std::size_t i = 0; i < m.count(); ++i) tested.check(m.queue(i));
                 if (flag == CL_MEM_COPY_HOST_PTR) continue;
 
-                // A mapping returns that memory.
+                // A mapping returns the program's memory.
                 const auto [origin, region] = inner_part(of.extent);
                 std::size_t row = 0;
                 std::size_t slice = 0;
@@ -220,7 +220,7 @@ TEST_CASE("parts are written from and read into memory with gaps, and no other b
 TEST_CASE("one device writes one part, the next device another part") {
     const machine &m = machine::get();
     tested_image tested(shapes[3], formats[0]);
-    // Bytes that no device has written are undefined. The parts together must be complete.
+    // Unwritten bytes are undefined, so all parts must be written.
     for (std::size_t y = 0; y < tested.of.extent[1]; ++y) {
         const bytes row = random_bytes(tested.tight().row, static_cast<unsigned>(y));
         const box origin{0, y, 0};
@@ -569,7 +569,7 @@ TEST_CASE("parts are mapped for reading, for writing and for overwriting") {
                 cl_uint count = 0;
                 CL_OK(clGetMemObjectInfo(tested.image, CL_MEM_MAP_COUNT, sizeof count, &count,
                                          nullptr));
-                // PoCL 3.1 counts the buffer's mappings
+                // PoCL 3.1 counts mappings of a 1D buffer image for its buffer.
                 const bool counts = of.type != CL_MEM_OBJECT_IMAGE1D_BUFFER || on_cluster();
                 if (counts) CHECK(count == 1);
                 const layout host{of.type == CL_MEM_OBJECT_IMAGE1D_ARRAY ? slice : row, slice};
@@ -747,7 +747,7 @@ TEST_CASE("a random program on many devices has the same result as on one array"
     }
     bytes expected = random_bytes(4096, 99);
     const memory_handle buffer = make_buffer(expected.size(), expected.data());
-    event_handle last;  // of the previous step
+    event_handle last;  // event of the previous step
     for (int step = 0; step < 400; ++step) {
         CAPTURE(step);
         const cl_command_queue queue = m.queue(below(m.count()));

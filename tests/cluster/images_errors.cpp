@@ -1,6 +1,6 @@
-// Errors of the calls for images, one wrong argument at a time. On the cluster platform all
-// processes must get the same code. Codes that differ between native platforms are tested only on
-// the cluster platform.
+// Errors of the calls for images, one wrong argument at a time. On the cluster platform, all
+// processes must get the same code. Codes that differ between native platforms are tested only
+// there.
 #include <algorithm>
 #include <climits>
 
@@ -9,8 +9,8 @@
 namespace images_test {
 namespace {
 
-/// Checks for the specified code; if not `everywhere`, only on the cluster platform, because native
-/// platforms differ.
+/// Checks for the specified code. Unless `everywhere`, checks only on the cluster platform, because
+/// native platforms differ.
 void check_code(cl_int code, cl_int specified, bool everywhere = true) {
     if (everywhere || on_cluster()) CHECK(code == specified);
 }
@@ -95,7 +95,7 @@ TEST_CASE("clCreateImage refuses each wrong argument") {
         wrong = {};
         wrong.desc.num_mip_levels = 2;
         CHECK(wrong.code() == CL_INVALID_IMAGE_DESCRIPTOR);
-        // Only the devices' platforms know this: the format is valid, but images do not support it.
+        // A valid format that images do not support. Only the devices' platforms know this.
         wrong = {};
         wrong.format = {CL_RGB, CL_UNORM_SHORT_565};
         cl_uint count = 0;
@@ -106,7 +106,7 @@ TEST_CASE("clCreateImage refuses each wrong argument") {
         if (std::none_of(list.begin(), list.end(),
                          [](const cl_image_format &f) { return f.image_channel_order == CL_RGB; }))
             CHECK(wrong.code() == CL_IMAGE_FORMAT_NOT_SUPPORTED);
-        // A 2D image of a buffer on a device that has no such images.
+        // A 2D image of a buffer on a device that does not support such images.
         wrong = {};
         const memory_handle large = make_buffer(4096);
         wrong.desc.buffer = large;

@@ -1,6 +1,6 @@
-// Counts the messages of queries that one process must ask another: at most two for each process,
-// and none for a repeated query. The program is plain OpenCL; its own PMPI_Isend, which replaces
-// MPI's, counts messages.
+// Counts the messages of queries for which one process must ask another: at most two for each
+// process, and none if the query is repeated. The program is plain OpenCL. Its own PMPI_Isend,
+// which replaces MPI's, counts the messages.
 #include <CL/cl.h>
 #include <dlfcn.h>
 #include <mpi.h>
@@ -14,7 +14,7 @@
 
 namespace {
 
-// Counts this thread only, because the progress thread sends the commands' messages.
+// Messages of this thread only, because the progress thread sends the commands' messages.
 thread_local int sent = 0;
 
 void expect(bool right, const char *what, int number = 0) {

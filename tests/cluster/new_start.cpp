@@ -1,5 +1,5 @@
-// Programs that can't run in every process, for the tests of `cldist run`: each argument is a step.
-// Plain OpenCL.
+// Plain OpenCL programs that cannot run in every process, for the tests of `cldist run`. Each
+// argument is a step.
 #include <CL/cl.h>
 #include <fcntl.h>
 #include <spawn.h>
@@ -50,8 +50,8 @@ struct Context {
     cl_context value = nullptr;
 };
 
-// Creates objects and uses them, `size` items; some of the calls contain the size. Returns whether
-// the results are right.
+// Creates objects and runs a kernel on `size` items. The size is an argument of some calls, so
+// different sizes are different calls. Returns whether the results are right.
 bool use(cl_context context, cl_device_id device, std::size_t size) {
     cl_int code = CL_SUCCESS;
     cl_command_queue queue = clCreateCommandQueue(context, device, 0, &code);
@@ -101,14 +101,14 @@ void use_in_threads() {
     print(all);
 }
 
-// One thread after the other: the order is fixed.
+// The threads make their calls one after another, so the order of calls is fixed.
 void use_in_turns() {
     const std::vector<cl_device_id> devices = all_devices();
     const Context context(devices);
     bool all = true;
     for (const cl_device_id device : devices)
         std::thread([&] { all = use(context.value, device, 1024) && all; }).join();
-    // Two threads that hand over to each other.
+    // Two threads that take turns.
     std::barrier turn(2);
     std::thread other([&] {
         for (int i = 0; i < 50; ++i) {
@@ -134,7 +134,7 @@ void differ() {
     print(use(context.value, devices.back(), 1024));
 }
 
-// Ranks 0 and 1 end after equal calls.
+// Ranks 0 and 1 make the same calls and end. All other ranks make one more call.
 void differ_last() {
     const std::vector<cl_device_id> devices = all_devices();
     const Context context(devices);
@@ -144,7 +144,7 @@ void differ_last() {
 
 volatile std::sig_atomic_t made = 0;
 
-// The signal arrives during clBuildProgram.
+// SIGALRM arrives during clBuildProgram.
 void build_with_alarm() {
     const std::vector<cl_device_id> devices = all_devices();
     const Context context(devices);
@@ -204,7 +204,7 @@ const std::map<std::string, std::function<void()>> steps = {
          if (fork() == 0) _exit(0);
          wait(nullptr);
      }},
-    // As Python does.
+    // Python also does this.
     {"buffer-input", [] { (void)std::setvbuf(stdin, nullptr, _IOFBF, BUFSIZ); }},
     {"input", [] { std::printf("input: %c\n", std::getchar()); }},
     {"raw", [] { (void)!syscall(SYS_sync); }},

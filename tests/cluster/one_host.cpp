@@ -1,5 +1,5 @@
-// Programs that only one process of a job can run: with several threads, and with random calls. The
-// first argument selects the program. Plain OpenCL: natively they do the same.
+// Plain OpenCL programs that only one process of a job can run, because they use several threads or
+// random calls. The first argument selects the program.
 #include <CL/cl.h>
 #include <unistd.h>
 
@@ -98,8 +98,8 @@ void CL_CALLBACK note(cl_event, cl_int, void *flag) {
     *static_cast<std::atomic<bool> *>(flag) = true;
 }
 
-/// Executes random commands of any device on a buffer, and keeps its expected contents. Each
-/// command ends before the next, unless a queue orders them.
+/// Executes random commands of any device on a buffer and keeps the expected contents. Each command
+/// ends before the next one starts, unless a queue orders them.
 class Worker {
 public:
     Worker(const Platform &platform, unsigned seed)
@@ -314,7 +314,7 @@ int end_building() {
             check(code, "clCreateProgramWithSource");
             const cl_int built =
                 clBuildProgram(program, 1, platform->devices.data(), "", nullptr, nullptr);
-            // the program has ended
+            // The program has ended, so calls that need other processes fail.
             if (built != CL_OUT_OF_RESOURCES) check(built, "clBuildProgram");
             clReleaseProgram(program);
         }
@@ -325,7 +325,7 @@ int end_building() {
 }
 
 /// While one thread is in clFinish, another thread enqueues a command. If an earlier command of the
-/// queue fails, the new command may fail, and then leaves its output unchanged.
+/// queue fails, the new command may fail too, but must then leave its output unchanged.
 int fail_while_finishing() {
     const Platform platform;
     const cl_command_queue first = platform.queue(0);
@@ -344,7 +344,7 @@ int fail_while_finishing() {
         check(code, "clCreateUserEvent");
         fill(last, other, round, &user, nullptr);
         std::thread finishing([&] { CHECKED(clFinish(last)); });
-        // Usually clFinish waits by then. In any case the bytes must be right.
+        // By then, clFinish usually waits. The bytes must be right in any case.
         std::this_thread::sleep_for(std::chrono::milliseconds(2));
         std::array<cl_event, 2> filled{};
         fill(first, buffer, 2 * round, nullptr, &filled[0]);
@@ -363,7 +363,7 @@ int fail_while_finishing() {
     return 0;
 }
 
-/// If the end of a command has a time, the command has ended.
+/// A command whose end time is available must have ended.
 int ask_for_times() {
     const Platform platform;
     const cl_command_queue queue =
@@ -411,7 +411,8 @@ int run_on() {
     }
 }
 
-/// Writes 1 GiB to the last device while a user event blocks everything, then reads the last bytes.
+/// Enqueues writes of 1 GiB to the last device behind a user event, sets the event, and reads the
+/// result of the last write. Then makes calls forever.
 int write_ahead() {
     constexpr std::size_t size = std::size_t{64} << 20U;
     const Platform platform;
@@ -441,8 +442,8 @@ int write_ahead() {
     return run_on();
 }
 
-/// Writes 1 GiB to one buffer through two queues while a user event blocks everything. The order of
-/// the writes is undefined.
+/// Enqueues writes of 1 GiB to one buffer in two queues behind a user event. The order of the
+/// writes is undefined.
 int write_ahead_by_two_queues() {
     constexpr std::size_t size = std::size_t{64} << 20U;
     const Platform platform;

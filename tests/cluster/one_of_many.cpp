@@ -1,6 +1,6 @@
-// The platform in a process that simulates rank 4095 of 4096. There is no MPI and no other process;
-// its messages go to a list. The list is compared with the decisions of a separate schedule for the
-// same commands.
+// The platform in a process that simulates rank 4095 of 4096, without MPI and without other
+// processes. Its messages go to a list, which must equal the decisions of a separate schedule for
+// the same commands.
 #include <array>
 #include <cstring>
 #include <memory>
@@ -37,7 +37,6 @@ void add_relay(Lines &lines, const Relay &relay, std::size_t bytes) {
     for (const Message &to : relay.to) lines.push_back(line("result to", to, bytes));
 }
 
-/// An operation that ends at once.
 class AtOnce final : public Operation {
 public:
     AtOnce(Direction direction, std::size_t bytes, std::function<void(cl_int status)> end)
@@ -96,7 +95,7 @@ public:
     }
 
     Lines lines;
-    bool holds = false;  ///< completions of other processes' commands wait for the test
+    bool holds = false;  ///< the test completes other processes' commands, through `held`
     std::vector<std::shared_ptr<Ending>> held;
 
 private:
@@ -135,7 +134,7 @@ World &world() {
     return begun;
 }
 
-/// A context of all devices, and a schedule that makes the decisions expected of the platform.
+/// A context of all devices, and a schedule that computes the expected decisions.
 class Many {
 public:
     Many() : schedule(topology(), own_rank) {
@@ -162,7 +161,7 @@ public:
         last = schedule.create_buffer(size, Contents::undefined);
         return made;
     }
-    /// The expected decisions for a command.
+    /// Appends the messages of a command to `wanted`, as the schedule decides them.
     ScheduledEvent decide(MemoryId device, std::vector<Access> accesses,
                           std::vector<ScheduledEvent *> waits = {}, bool result = false) {
         const Decisions &decisions = schedule.decide({device, device, accesses, waits, result});
@@ -254,7 +253,7 @@ TEST_CASE("rank 4095 of 4096 sends and receives exactly the scheduled messages")
     CHECK(all.wanted.size() == 2);
     all.check_messages();
 
-    // It forwards both.
+    // This process sends its completion and the bytes on.
     const std::array<cl_event, 1> after_add{added};
     event_handle added_there;
     CL_OK(clEnqueueNDRangeKernel(other, kernel, 1, nullptr, &items, nullptr, 1, after_add.data(),
@@ -263,8 +262,8 @@ TEST_CASE("rank 4095 of 4096 sends and receives exactly the scheduled messages")
     CHECK(all.wanted.size() == 4);
     all.check_messages();
 
-    // A neighbour on the same host copies a part. This process then gets half of that part from the
-    // neighbour.
+    // A process on the same host copies half of the buffer. This process then gets half of that
+    // from it.
     CL_OK(clEnqueueCopyBuffer(near, a, b, 0, 0, size / 2, 0, nullptr, nullptr));
     all.decide(4094,
                {{a_id, 0, size / 2, AccessMode::read}, {b_id, 0, size / 2, AccessMode::write}});

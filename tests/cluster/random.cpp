@@ -4,8 +4,8 @@
 //
 //     test_cluster_random [--sequences N] [--seed N]
 //
-// Every process runs the same commands, because all random choices depend only on the seed. A
-// failing sequence is printed.
+// All random choices depend only on the seed, so every process runs the same commands. A failing
+// sequence is printed.
 #include <CL/cl.h>
 #include <CL/cl_ext_attach.h>
 #include <CL/cl_ext_collective.h>
@@ -43,7 +43,7 @@ kernel void copy(global uchar *to, const global uchar *from) { to[get_global_id(
 kernel void every_third(global uchar *data, uchar value) { data[3 * get_global_id(0)] = value; }
 )";
 
-// The running sequence, for messages about its failure.
+// The running sequence, for error messages.
 unsigned long current_seed = 0;
 std::string *current_commands = nullptr;
 
@@ -66,7 +66,8 @@ void end_stuck(int) {
     std::_Exit(1);
 }
 
-/// A range that a command uses. Two ranges conflict if they overlap and one of them is written.
+/// A range that a command uses. Two ranges conflict if they overlap and at least one of them is
+/// written.
 struct access {
     std::size_t buffer, begin, end;
     bool writes;
@@ -76,14 +77,15 @@ struct access {
     }
 };
 
-/// A set of user events, one bit for each.
+/// A set of user events, one bit each. All events from number 63 on share the last bit, so fewer
+/// commands count as independent of open events.
 using user_set = std::uint64_t;
 
 struct command {
     cl_event event;
     std::size_t queue;
     std::vector<access> accesses;
-    user_set behind;  ///< user events that must be set before its event ends
+    user_set behind;  ///< user events that it depends on
 };
 
 /// A buffer or a sub-buffer.
@@ -95,8 +97,8 @@ struct memory {
 
 class sequence {
 public:
-    /// If `fails`, some commands fail. `goes_on`: commands that wait for no user event must end
-    /// while user events are open. Native drivers do not guarantee that.
+    /// `fails`: some commands fail. `goes_on`: commands that depend on no open user event must end.
+    /// Native drivers do not guarantee this.
     sequence(cl_context context, const std::vector<cl_device_id> &devices, cl_program program,
              unsigned long seed, bool fails, bool goes_on)
         : context_(context), devices_(devices), fails_(fails), goes_on_(goes_on), random_(seed) {
@@ -105,7 +107,7 @@ public:
         std::array<char, 128> vendor{};
         clGetDeviceInfo(devices.front(), CL_DEVICE_VENDOR, vendor.size(), vendor.data(), nullptr);
         nvidia_ = std::string(vendor.data()).find("NVIDIA") != std::string::npos;
-        // its out-of-order queues (580) stop behind a waiting command
+        // NVIDIA's out-of-order queues (580) stop behind a waiting command.
         goes_on_ = goes_on_ && !nvidia_;
 
         make_queues(devices);
@@ -125,7 +127,7 @@ public:
         for (const cl_event event : markers_) clReleaseEvent(event);
         for (const cl_event event : user_events_) clReleaseEvent(event);
         for (const cl_kernel kernel : kernels_) clReleaseKernel(kernel);
-        // Sub-buffers follow their buffers, and are released first.
+        // Releases sub-buffers first. They are behind their buffers in the list.
         for (auto at = memory_.rbegin(); at != memory_.rend(); ++at) clReleaseMemObject(at->handle);
         for (const auto &queue : queues_) clReleaseCommandQueue(queue.handle);
     }
@@ -134,12 +136,12 @@ public:
     bool run() {
         const std::size_t steps = 1 + any(30);
         waits_long_ = goes_on_ && one_in(2);
-        // In half of the sequences buffers are attached, so that processes leave out commands.
+        // In half of the sequences, buffers are attached from the start, so that processes leave
+        // out commands.
         for (std::size_t n = one_in(2) ? 0 : 2 * models_.size(); n > 0; --n) attach();
         for (std::size_t n = 0; n < steps && well_; ++n) step();
         for (const auto &queue : queues_) wait([&] { check(clFinish(queue.handle), "clFinish"); });
         for (const pending_read &read : reads_) compare(*read.found, *read.wanted, read.what);
-        // Reads all buffers on random devices.
         for (std::size_t m = 0; m < models_.size() && well_; ++m) {
             const std::size_t queue = any(queues_.size());
             bytes found(models_[m].size());
@@ -156,7 +158,7 @@ private:
     struct queue {
         cl_command_queue handle;
         bool in_order;
-        user_set behind = 0;  ///< in-order queue: user events of all its commands
+        user_set behind = 0;  ///< in-order queue: user events that its commands depend on
     };
     struct pending_read {
         std::unique_ptr<bytes> found, wanted;
@@ -211,7 +213,7 @@ private:
                 const cl_buffer_region region{any((size - 1) / alignment + 1) * alignment, 0};
                 const std::size_t length = 1 + any(size - region.origin);
                 const cl_buffer_region whole{region.origin, length};
-                // NVIDIA's driver (580) mishandles overlapping sub-buffers, also natively.
+                // NVIDIA's driver (580) mishandles overlapping sub-buffers even natively.
                 const access wanted{n, region.origin, region.origin + length, true};
                 const auto overlaps = [&](const memory &other) {
                     return wanted.conflicts(
@@ -231,7 +233,6 @@ private:
                      std::to_string(each.origin) + ", " + std::to_string(each.size) + " bytes\n";
     }
 
-    /// A range of a memory object.
     struct range {
         std::size_t memory, begin, size;
     };
@@ -259,7 +260,7 @@ private:
                  (queues_[queue].in_order ? "" : " (out of order)") + "\n";
     }
 
-    /// The events of earlier commands that a command must wait for, and some others.
+    /// The events of earlier commands that a new command must wait for, and a few others.
     std::vector<cl_event> waits_for(std::size_t queue, const std::vector<access> &accesses) {
         std::vector<cl_event> waits;
         for (command &earlier : commands_) {
@@ -274,8 +275,8 @@ private:
         return waits;
     }
 
-    /// Enqueues a marker. Its event represents all earlier commands of an in-order queue that have
-    /// no event.
+    /// Enqueues a marker, and gives its event to all earlier commands of an in-order queue without
+    /// event.
     void ask_late(std::size_t queue) {
         note("marker", queue);
         cl_event event = nullptr;
@@ -291,7 +292,6 @@ private:
         }
     }
 
-    /// Sets all open user events.
     void set_user_events() {
         for (const cl_event event : open_user_events_)
             check(clSetUserEventStatus(event, CL_COMPLETE), "set");
@@ -305,7 +305,7 @@ private:
         user_events_.push_back(event);
         return event;
     }
-    /// Computes the user events that a new command on these queues with this wait list depends on,
+    /// Returns the user events that a new command on these queues with this wait list depends on,
     /// and updates the queues.
     user_set enter(const std::vector<std::size_t> &queues, const std::vector<cl_event> &waits) {
         user_set all = 0;
@@ -316,14 +316,14 @@ private:
             if (queues_[queue].in_order) queues_[queue].behind = all;
         return all;
     }
-    /// Whether a command must end while the open user events are not set.
+    /// Whether a command must end although the open user events are not set.
     [[nodiscard]] bool must_end(user_set behind) const {
         const auto waits = [&](cl_event open) { return (behind & behind_.at(open)) != 0; };
         return goes_on_ && std::none_of(open_user_events_.begin(), open_user_events_.end(), waits);
     }
 
-    /// Makes a call that waits. The user events are set before, or by another thread meanwhile, or
-    /// not at all if `ends`.
+    /// Makes a call that waits. The open user events are set before the call, during the call by
+    /// another thread, or, if `ends`, possibly not at all.
     template <typename Wait>
     void wait(Wait &&call, bool ends = false) {
         if (ends && (waits_long_ || one_in(2))) {
@@ -361,7 +361,7 @@ private:
             waits.push_back(open_user_events_[any(open_user_events_.size())]);
         }
         note(what + (late ? ", after a user event" : ""), queue);
-        // In out-of-order queues later commands need its event.
+        // In an out-of-order queue, later commands may need this event.
         const bool asked = !queues_[queue].in_order || !one_in(3);
         cl_event event = nullptr;
         const auto enqueue_it = [&] {
@@ -495,8 +495,8 @@ private:
         }
     }
 
-    /// A random collective on random queues, on bytes. Sources and destinations are in one buffer
-    /// each, or in place.
+    /// A random collective of bytes on random queues. All sources are in one buffer, and so are all
+    /// destinations, which may be in place.
     void collective() {
         constexpr std::array names = {"broadcast",  "scatter",     "gather",     "all-gather",
                                       "all-to-all", "reduce",      "all-reduce", "reduce-scatter",
@@ -553,7 +553,7 @@ private:
             }
             return value;
         };
-        // In the all-to-all with block sizes, some blocks are smaller.
+        // In the all-to-all with block sizes, blocks may be smaller than `size`.
         std::vector<std::size_t> block_sizes(n * n, size);
         for (std::size_t &block : block_sizes)
             if (kind == 9) block = any(size + 1);
@@ -675,7 +675,8 @@ private:
         if (one_in(waits_long_ ? 40 : 8)) set_user_events();
     }
 
-    /// Takes effect in the order of calls; no command waits for it.
+    /// Attaches or detaches a random buffer. This takes effect in the order of calls and is no
+    /// command.
     void attach() {
         const std::size_t m = any(models_.size());
         if (one_in(4)) {
@@ -687,17 +688,17 @@ private:
                      "\n";
             check(clAttachBufferToDevice(memory_[m].handle, devices_[device]),
                   "clAttachBufferToDevice");
-            // Another device receives the bytes for each command again, and waits for the readers
-            // of the previous bytes.
+            // For each command, another device receives the bytes again, and this transfer waits
+            // for the readers of the previous bytes. So commands may depend on open user events.
             goes_on_ = false;
         }
     }
 
-    /// One device alone uses a buffer for so many commands without events that the cluster platform
-    /// attaches the buffer to it.
+    /// Lets one device alone execute so many commands without events on a buffer that the cluster
+    /// platform attaches the buffer to the device.
     void use_alone() {
         const range all = whole(any(models_.size()));
-        if (all.size > 10000) return;  // most of the time would be spent in the kernels
+        if (all.size > 10000) return;  // the kernels would take most of the test's time
         std::size_t queue = any(queues_.size());
         while (!queues_[queue].in_order) queue = (queue + 1) % queues_.size();
         const cl_command_queue q = queues_[queue].handle;
@@ -753,7 +754,7 @@ private:
                 blocking);
     }
 
-    /// Checks and frees the memory of a read as soon as OpenCL allows that.
+    /// Checks and reuses the memory of a read as soon as OpenCL allows it.
     void read_and_wait() {
         const range r = any_range();
         auto found = std::make_unique<bytes>(r.size);
@@ -768,7 +769,7 @@ private:
         std::fill(found->begin(), found->end(), static_cast<unsigned char>(0xee));
     }
 
-    /// Unmaps before any thread has waited for the map.
+    /// Enqueues an unmap although no thread has waited for the map.
     void map_unseen() {
         const range r = any_range();
         void *mapped = nullptr;
@@ -791,7 +792,7 @@ private:
         commands_.push_back({unmapped, queue, {use(r, false)}, behind_[unmapped]});
     }
 
-    /// Copies from a buffer that is released at once.
+    /// Copies from a buffer that is released right after the call.
     void copy_and_free() {
         const range to = any_range();
         bytes data = any_bytes(to.size);
@@ -808,8 +809,8 @@ private:
         check(clReleaseMemObject(from), "clReleaseMemObject");
     }
 
-    /// A command fails and leaves its output unchanged. Sometimes another command that waits for
-    /// the same events writes it afterwards.
+    /// Enqueues a command that fails and must leave its output unchanged. Sometimes a write to the
+    /// output follows, which does not wait for the failed command.
     void fail() {
         std::vector<std::size_t> out_of_order;
         for (std::size_t q = 0; q < queues_.size(); ++q)
@@ -868,7 +869,7 @@ private:
             tell_sequence("waiting for the failed command returned " + std::to_string(code));
             well_ = false;
         }
-        kept(std::move(*found));  // a failed read never ends, so its memory is kept
+        kept(std::move(*found));  // nothing shows when a failed read stops using its memory
         markers_.push_back(failed);
         if (copies && one_in(2)) write_to(to);
     }
@@ -955,7 +956,7 @@ private:
                 });
     }
 
-    /// Reads rows into memory with gaps, and writes from there in an order given by events. The
+    /// Reads rows into memory with gaps, and writes from there. Events order the commands. The
     /// memory is the program's, or a mapping of another buffer.
     void read_box_and_pass_on() {
         const range r = any_range();
@@ -978,7 +979,7 @@ private:
                         wanted.begin() + static_cast<std::ptrdiff_t>(y * host_pitch));
         bytes &own = kept(bytes(wanted.size()));
         unsigned char *memory = own.data();
-        // Represents this memory in the commands' accesses.
+        // Represents this memory as a buffer in the commands' accesses.
         const access host{1000 + host_.size(), 0, wanted.size(), true};
         cl_mem mapped = nullptr;
         if (one_in(2)) {
@@ -1066,7 +1067,7 @@ private:
                 });
     }
 
-    /// The whole argument counts as written, because a kernel may write all of it.
+    /// The range of a whole memory object, because a kernel may access all of its argument.
     [[nodiscard]] range whole(std::size_t m) const { return {m, 0, memory_[m].size}; }
 
     template <typename... Arguments>
@@ -1133,7 +1134,7 @@ private:
     const std::vector<cl_device_id> &devices_;
     const bool fails_;
     bool goes_on_;
-    bool waits_long_ = false;  ///< user events are frequent and rarely set
+    bool waits_long_ = false;  ///< many commands wait for user events, which are rarely set
     bool nvidia_ = false;
 
     std::mt19937_64 random_;
@@ -1152,16 +1153,16 @@ private:
     bool well_ = true;
 };
 
-/// Whether this is the cluster platform with several processes. A single process with one memory
-/// leaves all waiting to its driver.
+/// Whether this is the cluster platform with several processes. In a single process, the native
+/// drivers determine which commands make progress.
 bool has_processes(const std::vector<cl_device_id> &devices) {
     cl_uint rank = 0;
     return clGetDeviceInfo(devices[0], CL_DEVICE_RANK_DIST, sizeof rank, &rank, nullptr) ==
            CL_SUCCESS;
 }
 
-/// With one process and several memories, failing commands still crash PoCL 3.1 now and then
-/// (decision 5). So only the long test contains them there.
+/// With one process and several memories, failing commands occasionally crash PoCL 3.1 (decision
+/// 5), so only the long test contains them there.
 bool may_have_failures(const std::vector<cl_device_id> &devices) {
     return has_processes(devices) ||
            (devices.size() > 1 && std::getenv("CLDIST_TEST_FAILURES") != nullptr);
@@ -1186,8 +1187,9 @@ int main(int argc, char **argv) {
     std::vector<cl_device_id> devices(count);
     check(clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, count, devices.data(), nullptr),
           "clGetDeviceIDs");
-    // PoCL 3.1 crashes when some events fail. With two or more processes the platform avoids that:
-    // in a context with such a failure it is more careful. So the test uses two contexts.
+    // PoCL 3.1 crashes if some events fail. With several processes, the platform avoids this by
+    // extra care in a context that has seen a failure. So sequences with failures have their own
+    // context.
     const bool may_fail = may_have_failures(devices);
     const bool goes_on = has_processes(devices);
     std::array<cl_context, 2> contexts{};

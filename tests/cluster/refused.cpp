@@ -1,6 +1,6 @@
 // A device's platform refuses memory for bytes from another process. The command that needs the
-// memory fails in all processes, and all other commands succeed. The program is plain OpenCL; its
-// own clCreateBuffer, which replaces the loader's, refuses.
+// memory must fail in all processes, and all other commands must succeed. The program is plain
+// OpenCL. Its own clCreateBuffer, which replaces the loader's, refuses the memory.
 #include <CL/cl.h>
 #include <CL/cl_ext_collective.h>
 #include <dlfcn.h>
@@ -13,7 +13,7 @@
 namespace {
 
 bool refuses = false;
-bool refuses_platform = false;  // within the program's own call
+bool refuses_platform = false;  // refuses only calls that the platform makes
 
 void expect(bool right, const char *what, int code = 0) {
     if (right) return;
@@ -23,7 +23,7 @@ void expect(bool right, const char *what, int code = 0) {
 
 }  // namespace
 
-// The platform's own calls arrive here, too.
+// Also gets the platform's own calls. `within`: nested in a call of this thread.
 extern "C" CL_API_ENTRY cl_mem CL_API_CALL clCreateBuffer(cl_context context, cl_mem_flags flags,
                                                           size_t size, void *host, cl_int *code) {
     static thread_local bool within = false;
@@ -43,8 +43,8 @@ extern "C" CL_API_ENTRY cl_mem CL_API_CALL clCreateBuffer(cl_context context, cl
 
 namespace {
 
-/// One process's device has no memory for these collectives. They end with an error in all
-/// processes, and the next ones succeed.
+/// The device of one process has no memory for these collectives. They must end with an error in
+/// all processes, and later ones must succeed.
 void run_collectives(cl_context context, const std::vector<cl_device_id> &devices,
                      bool lacks_memory) {
     // Reductions are left out: PoCL 3.1 aborts in the commands that use missing bytes, and the
@@ -150,7 +150,7 @@ int main() {
     };
     write(refused);
     write(other);
-    // Afterwards the library has allocated its staging memory.
+    // This read makes the library allocate its staging memory.
     expect(is_read(last, other), "a read of another process's bytes", code);
     refuses = true;
     is_read(last, refused);
@@ -159,7 +159,7 @@ int main() {
     write(other);
     expect(is_read(last, other), "the read of another buffer", code);
     expect(is_read(first, refused), "the read where the bytes are", code);
-    // Creating a buffer with contents: if memory is lacking in one process, the call fails in all
+    // If one process lacks the memory for a new buffer with contents, the call fails in all
     // processes.
     const char *rank = std::getenv("OMPI_COMM_WORLD_RANK");
     if (rank == nullptr) rank = std::getenv("PMI_RANK");  // MPICH
@@ -173,8 +173,8 @@ int main() {
     const cl_mem some = clCreateBuffer(context, CL_MEM_COPY_HOST_PTR, size, contents.data(), &code);
     expect(some != nullptr && code == CL_SUCCESS, "memory for all", code);
     clReleaseMemObject(some);
-    // With four devices, one forwards bytes from another. Its command waits for a failed one, PoCL
-    // 3.1 aborts there, and the platform then ends the job with a message.
+    // With four devices, one of them forwards another's bytes. Its command waits for a failed
+    // command, PoCL 3.1 aborts, and the platform ends the job with a message.
     if (devices.size() <= 3) run_collectives(context, devices, is_one);
 
     expect(clFinish(first) == CL_SUCCESS && clFinish(last) == CL_SUCCESS, "clFinish");

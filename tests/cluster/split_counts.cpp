@@ -1,5 +1,5 @@
-// Launches whose sub-ranges exchange columns of a matrix. A script counts their messages; the
-// program checks nothing.
+// Launches whose sub-ranges exchange columns of a matrix. A script counts the messages; the program
+// itself checks nothing.
 #include <CL/cl_ext_split.h>
 
 #include <vector>

@@ -1,6 +1,6 @@
 // Kernels on all devices of the context, or on the single virtual device of all processes
-// (CLDIST_VIEW=aggregate). Their results must be the same. The program provides the access
-// functions (DistCL: meta-functions).
+// (CLDIST_VIEW=aggregate), where launches are split. The results must be the same. The program
+// provides the access functions (DistCL: meta-functions).
 #include <CL/cl_ext_split.h>
 
 #include <array>
@@ -156,7 +156,6 @@ struct fixture : setup {
     program_handle program;
 };
 
-/// The result of the kernel `columns`.
 ints after_columns(const ints &before, std::size_t width) {
     ints after(before.size());
     for (std::size_t at = 0; at < before.size(); ++at)
@@ -178,7 +177,7 @@ ints numbers(std::size_t count, cl_int first = 1) {
     return data;
 }
 
-// Sums may overflow, as on the devices.
+// Sums wrap around as on the devices.
 ints stencil_1d(const ints &from) {
     ints to(from.size());
     const auto word = [&](std::size_t i) { return static_cast<cl_uint>(from[i]); };
@@ -208,7 +207,7 @@ T value(const void **params, unsigned i) {
     return *static_cast<const T *>(params[i]);
 }
 
-/// The elements [begin, end) of an array.
+/// Reports the elements [begin, end) of an array.
 int elements(std::size_t begin, std::size_t end, std::size_t element, std::size_t start,
              std::size_t *next_start) {
     const std::size_t total = SIZE_MAX / element / 2;
@@ -240,7 +239,7 @@ static int words(const size_t *global, const size_t *first, const size_t *subran
                                     static_cast<std::ptrdiff_t>(first[2])};
     return require_region(3, global, begin, subrange, 16 * sizeof(cl_ulong), start, next_start);
 }
-// The kernel leaves some words unwritten.
+// The kernel leaves some words unwritten, so all of them are also reported as read.
 META(is_buffer_range_read_all_functions) {
     return words(global, first, subrange, start, next_start);
 }
@@ -666,7 +665,7 @@ TEST_CASE("a launch gets its input while another launch waits to overwrite other
     }
     const event_handle user = cl.user_event();
     const cl_event wait = user;
-    // Uses only a half of the buffer, so that bytes of the other devices wait for it.
+    // Writes only half of the buffer, so that bytes of the other devices wait for it.
     const std::size_t half = count / 2;
     set_args(square, to.get(), source.get(), static_cast<cl_int>(count));
     CL_OK(
@@ -793,7 +792,7 @@ TEST_CASE("boxes are written before and after a launch that waited for a user ev
     const cl_command_queue queue = cl.queues[0];
     constexpr std::size_t rows = 32;
     const ints data = numbers(rows * row / 2, 7);
-    // Writes the left or the right half of some rows.
+    // Writes the left or the right half of `rows` rows.
     const auto write = [&](std::size_t first_row, std::size_t column) {
         const std::size_t half = row / 2 * sizeof(cl_int);
         const std::array<std::size_t, 3> at{column * sizeof(cl_int), first_row, 0};
@@ -805,7 +804,7 @@ TEST_CASE("boxes are written before and after a launch that waited for a user ev
         for (std::size_t i = 0; i < data.size(); ++i)
             wanted[(first_row + i / (row / 2)) * row + column + i % (row / 2)] = data[i];
     };
-    // The boxes touch, and belong to the last device's sub-range of a launch.
+    // The boxes touch, and both are in the last device's sub-range of a launch.
     write(count / row - 2 * rows, row / 2);
     const event_handle user = cl.user_event();
     const cl_event wait = user;
@@ -917,9 +916,9 @@ TEST_CASE("work-item functions that the source does not show see the whole launc
     }
 }
 
-// With CLDIST_SHARES=measured the shares change during this case.
+// With CLDIST_SHARES=measured, the shares change during this case.
 TEST_CASE("kernels in which some work-items take long alternate with stencils") {
-    // The effect of all rounds on a value: x * by + and_then.
+    // The effect of several rounds on a value x: x * by + and_then.
     struct affine {
         cl_uint by = 1, and_then = 0;
     };
@@ -945,7 +944,7 @@ TEST_CASE("kernels in which some work-items take long alternate with stencils") 
             wanted[at] =
                 static_cast<cl_int>(static_cast<cl_uint>(wanted[at]) * step.by + step.and_then);
         }
-        // Waits, so that the sub-ranges' times are known.
+        // Waits, so that the sub-ranges' times are available.
         if (i < 20) CL_OK(clFinish(cl.queues[0]));
         if (i % 3 != 0) continue;
         set_args(stencil, other.get(), data.get(), static_cast<cl_int>(count));
@@ -958,7 +957,7 @@ TEST_CASE("kernels in which some work-items take long alternate with stencils") 
     check_same(cl.read(data, count), wanted);
 }
 
-// Native platforms have no such limit: a waiting launch takes little memory there.
+// Native platforms have no such limit, because a waiting launch takes little memory there.
 TEST_CASE("a program does not get many thousands of launches ahead of its devices") {
     if (std::getenv("CLDIST_VIEW") == nullptr || std::getenv("CLDIST_CHECK_ACCESS") != nullptr)
         return;
@@ -968,7 +967,7 @@ TEST_CASE("a program does not get many thousands of launches ahead of its device
     const kernel_handle uneven = cl.kernel("uneven");
     const kernel_handle add_one = cl.kernel("add_one");
     const buffer_handle data = cl.filled(ints(64, 5));
-    // Takes longer than enqueueing the other launches.
+    // This launch takes longer than enqueueing the others.
     set_args(uneven, data.get(), cl_int{0}, cl_int{400'000'000});
     cl.launch(uneven, {2});
     set_args(add_one, data.get());
@@ -1010,7 +1009,7 @@ TEST_CASE("launches that can't be split run on one device") {
     check_same(cl.read(count, 1), {105});
 }
 
-// In the queue of a single device the platform would attach the buffer to that device
+// If the queue belonged to a single device, the platform would attach the buffer to that device
 // (CLDIST_ATTACH).
 TEST_CASE("a buffer that one device has long used alone is still split") {
     const fixture cl;
@@ -1030,7 +1029,7 @@ TEST_CASE("a buffer that one device has long used alone is still split") {
     check_same(cl.read(data, 100), wanted);
 }
 
-// The platform makes a thread wait that is thousands of commands ahead of the device.
+// The platform blocks a thread that is thousands of commands ahead of the device.
 TEST_CASE(
     "what a thread reads while another one enqueues launches was written by the last one before") {
     if (has_several_processes()) return;  // their threads may not make calls in different orders
@@ -1051,7 +1050,7 @@ TEST_CASE(
             cl.launch(kernel, {count}, {64});
         }
     });
-    std::deque<std::pair<cl_int, ints>> reads;  // with the launch before each
+    std::deque<std::pair<cl_int, ints>> reads;  // with the number of the last launch before
     while (launched < launches) {
         reads.emplace_back(launched, ints(count, -1));
         CL_OK(clEnqueueReadBuffer(cl.queues[0], data, CL_FALSE, 0, count * sizeof(cl_int),

@@ -1,5 +1,5 @@
-// On a single virtual device, the platform derives kernels' accesses from the program as the
-// device's compiler preprocesses it. Natively these tests use only that compiler.
+// On a single virtual device, the platform derives kernels' accesses from the program after
+// preprocessing by the device's compiler. Natively, these tests use only that compiler.
 #include <unistd.h>
 
 #include <cstdio>
@@ -15,8 +15,8 @@ using namespace cluster_test;
 
 namespace {
 
-/// Checks in the kernels of one program that each work-item writes its own byte. A text in front of
-/// each kernel defines STEP, the distance between the bytes of neighbouring work-items: at most 4.
+/// Checks that in each kernel of a program every work-item writes its own byte. The text in front
+/// of a kernel defines STEP, the distance between the bytes of neighbouring work-items: at most 4.
 void check_steps(const setup &cl, const std::vector<std::string> &texts, const char *options = "") {
     constexpr std::size_t work_items = 64;
     std::string source;
@@ -55,8 +55,8 @@ std::string decides(const std::string &condition) {
 
 TEST_CASE("conditionals of a program are decided as the device's compiler decides them") {
     const setup cl;
-    // Each is a separate program. Otherwise one unsupported condition would prevent the splitting
-    // of all kernels.
+    // Each list of names is a separate program, because one unsupported condition prevents the
+    // splitting of all kernels of its program.
     for (const char *const names :
          {"convert_int ATOMIC_VAR_INIT _OPENCL_H_ _CL_READONLY cles_khr_int64 _CL_OVERLOADABLE "
           "POCL_DEVICE_ADDRESS_BITS",
@@ -143,7 +143,7 @@ TEST_CASE("a program created from another program's binary has the same kernels"
     const bytes found = read(cl.queues[0], data, 0, global * sizeof(cl_int));
     for (std::size_t i = 0; i < global; ++i) CHECK(found[i * sizeof(cl_int)] == 106);
 
-    // A damaged binary is refused. Native drivers may crash.
+    // The single virtual device refuses a damaged binary. Native drivers may crash.
     if (std::getenv("CLDIST_VIEW") == nullptr) return;
     for (bytes &binary : binaries) binary[binary.size() / 2] ^= 1;
     program_handle changed(
@@ -218,7 +218,8 @@ TEST_CASE("a program that does not compile is built once") {
         std::fclose(file);
         return text;
     };
-    // PoCL prints "1 error generated." for each build. The first kernel would be adapted.
+    // PoCL prints "1 error generated." for each build. Without the error, the platform would adapt
+    // the first kernel's source before the build.
     CHECK(messages_of("kernel void f(global int *o) { o[get_global_id(0)] = get_num_groups(0) }") ==
           messages_of("kernel void f(global int *o) { o[get_global_id(0)] = 1 }"));
 }

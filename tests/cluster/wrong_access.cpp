@@ -1,5 +1,6 @@
-// Kernels with wrong access functions; the argument selects the error. CLDIST_CHECK_ACCESS finds
-// it. Each kernel writes its first argument and reads its second.
+// Kernels with wrong access functions, which CLDIST_CHECK_ACCESS must report. The argument selects
+// the error. Each kernel writes its first argument and reads its second, except `moved`, which
+// reads its first.
 #include <CL/cl_ext_split.h>
 
 #include <string>
@@ -40,7 +41,7 @@ kernel void moved(global int *to, const global int *from) { to[get_global_id(0)]
 
 std::string wrong;
 
-/// The elements of the sub-range and `more` elements after it.
+/// Reports the elements of the sub-range and `more` elements behind it.
 int items(const size_t *subrange, const size_t *first, std::size_t more, size_t start,
           size_t *next_start) {
     const std::size_t total = count;
