@@ -179,8 +179,7 @@ TEST_CASE("wait lists order commands of all devices, in queues of both kinds") {
         std::vector<event_handle> events;
         const std::size_t steps = 5 * cl.count() + 3;
         for (std::size_t n = 0; n < steps; ++n) {
-            // Each command waits for the last two, so that wait lists contain events of several
-            // devices.
+            // Each command waits for the last two, so wait lists contain events of several devices.
             std::vector<cl_event> waits;
             for (std::size_t back = 1; back <= std::min<std::size_t>(n, 2); ++back)
                 waits.push_back(events[n - back]);
@@ -321,8 +320,7 @@ TEST_CASE(
             std::this_thread::sleep_for(std::chrono::milliseconds(300));
             set = clSetUserEventStatus(gate, CL_COMPLETE);
         });
-        // The process with the last device waits here. Processes without it may continue to the
-        // query.
+        // The process with the last device waits here. Other processes may continue to the query.
         CL_OK(clEnqueueWriteBuffer(cl.queues.back(), other, CL_TRUE, 0, 64, data.data(), 0, nullptr,
                                    nullptr));
         CL_OK(ask(copied));
@@ -621,8 +619,7 @@ TEST_CASE("markers and barriers end after the commands that they wait for") {
 }
 
 TEST_CASE("in an out-of-order queue, a command waits only for its wait list") {
-    // PoCL 3.1's markers wait for earlier commands, too. NVIDIA's driver (580) runs out-of-order
-    // queues in order.
+    // PoCL 3.1's markers wait for more. NVIDIA's driver (580) runs out-of-order queues in order.
     if (!is_cluster() || !are_cpus(devices())) return;
     setup cl;
     for (std::size_t i = 0; i < cl.count(); ++i) {

@@ -1,5 +1,4 @@
-// Commands must not access the program's memory before they may start, and never if they fail
-// before.
+// Commands must access the program's memory only after they may start, and never if they fail.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -224,8 +223,8 @@ TEST_CASE("a command whose user event fails does not read the program's memory, 
                 REQUIRE(memory != MAP_FAILED);
                 const event_handle user = cl.user_event();
                 const queue_handle queue = cl.out_of_order(i);
-                // In the first round the user event fails before the call, in later rounds after
-                // it.
+                // The user event fails before the call in the first round, and after it in later
+                // ones.
                 if (round == 0) CL_OK(clSetUserEventStatus(user, -77));
                 event_handle written;
                 CL_OK(each.write({queue, {user}}, object, memory, written.out()));

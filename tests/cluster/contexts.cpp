@@ -23,8 +23,7 @@ void expect(bool right, const char *what, int number = 0) {
     ++failures;
 }
 
-/// Counts the native contexts of one use, alive and created. Never destroyed, because a context may
-/// end late.
+/// Counts the native contexts of one use. Never destroyed, because a context may end late.
 class Natives {
 public:
     void add(cl_context context) {

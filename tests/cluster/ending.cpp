@@ -1,5 +1,4 @@
-// Plain OpenCL programs that end in unusual ways, each in its own job. The first argument selects
-// the way.
+// Plain OpenCL programs that end in unusual ways, each in its own job. Argument 1 selects the way.
 #include <CL/cl.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -12,8 +12,7 @@ using namespace cldist_test;
 
 /// Checks that a call returns this error code.
 #define CL_FAILS(code, expression) CHECK((expression) == (code))
-/// Checks that a call returns a null handle and stores this code in `error`, which the macro
-/// declares.
+/// Checks that a call returns null and stores this code in `error`, which the macro declares.
 #define CL_FAILS_TO_MAKE(code, expression)    \
     do {                                      \
         cl_int error = CL_SUCCESS;            \

@@ -1,6 +1,6 @@
 // Errors of the calls for images, one wrong argument at a time. On the cluster platform, all
-// processes must get the same code. Codes that differ between native platforms are tested only
-// there.
+// processes must get the same code. Only there codes are tested that differ between native
+// platforms.
 #include <algorithm>
 #include <climits>
 

@@ -280,8 +280,7 @@ int run_by_chance() {
     return 0;
 }
 
-/// Threads continue to call OpenCL while the program ends: main returns, or one of the threads
-/// calls exit().
+/// Threads continue to call OpenCL while main returns, or while one of them calls exit().
 int run_ending(bool by_exit) {
     auto *const platform = new Platform;
     for (unsigned i = 0; i < 4; ++i)

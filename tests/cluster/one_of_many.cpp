@@ -262,8 +262,7 @@ TEST_CASE("rank 4095 of 4096 sends and receives exactly the scheduled messages")
     CHECK(all.wanted.size() == 4);
     all.check_messages();
 
-    // A process on the same host copies half of the buffer. This process then gets half of that
-    // from it.
+    // A process on the same host copies half of the buffer. This process gets half of that copy.
     CL_OK(clEnqueueCopyBuffer(near, a, b, 0, 0, size / 2, 0, nullptr, nullptr));
     all.decide(4094,
                {{a_id, 0, size / 2, AccessMode::read}, {b_id, 0, size / 2, AccessMode::write}});

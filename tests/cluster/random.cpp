@@ -66,8 +66,7 @@ void end_stuck(int) {
     std::_Exit(1);
 }
 
-/// A range that a command uses. Two ranges conflict if they overlap and at least one of them is
-/// written.
+/// A range that a command uses. Two ranges conflict if they overlap and one of them is written.
 struct access {
     std::size_t buffer, begin, end;
     bool writes;
@@ -136,8 +135,7 @@ public:
     bool run() {
         const std::size_t steps = 1 + any(30);
         waits_long_ = goes_on_ && one_in(2);
-        // In half of the sequences, buffers are attached from the start, so that processes leave
-        // out commands.
+        // In half of the sequences, buffers start attached, so that processes leave out commands.
         for (std::size_t n = one_in(2) ? 0 : 2 * models_.size(); n > 0; --n) attach();
         for (std::size_t n = 0; n < steps && well_; ++n) step();
         for (const auto &queue : queues_) wait([&] { check(clFinish(queue.handle), "clFinish"); });
@@ -275,8 +273,8 @@ private:
         return waits;
     }
 
-    /// Enqueues a marker, and gives its event to all earlier commands of an in-order queue without
-    /// event.
+    /// Enqueues a marker and gives its event to all earlier commands of an in-order queue that lack
+    /// one.
     void ask_late(std::size_t queue) {
         note("marker", queue);
         cl_event event = nullptr;
@@ -336,8 +334,8 @@ private:
             call();
             return;
         }
-        // The waiting thread can't set the events. Each process sets them at a different moment of
-        // the wait.
+        // The waiting thread can't set the events. Each process sets them at another moment of the
+        // wait.
         const std::vector<cl_event> open = std::exchange(open_user_events_, {});
         text_ += "another thread sets the user events\n";
         std::promise<void> begun;
@@ -598,8 +596,8 @@ private:
             numbers += " " + std::to_string(queue);
         }
         std::vector<cl_event> waits;
-        // The command belongs to all its queues, but only the wait list orders it after commands of
-        // other queues.
+        // The command is in all its queues, but only the wait list orders it after other queues'
+        // commands.
         for (command &earlier : commands_) {
             bool conflicts = false;
             for (const access &a : accesses)
@@ -675,8 +673,8 @@ private:
         if (one_in(waits_long_ ? 40 : 8)) set_user_events();
     }
 
-    /// Attaches or detaches a random buffer. This takes effect in the order of calls and is no
-    /// command.
+    /// Attaches or detaches a random buffer, which is no command: it takes effect in the order of
+    /// calls.
     void attach() {
         const std::size_t m = any(models_.size());
         if (one_in(4)) {
@@ -1188,7 +1186,7 @@ int main(int argc, char **argv) {
     check(clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, count, devices.data(), nullptr),
           "clGetDeviceIDs");
     // PoCL 3.1 crashes if some events fail. With several processes, the platform avoids this by
-    // extra care in a context that has seen a failure. So sequences with failures have their own
+    // extra care in a context that has seen a failure. So sequences with failures use a separate
     // context.
     const bool may_fail = may_have_failures(devices);
     const bool goes_on = has_processes(devices);

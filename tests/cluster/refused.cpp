@@ -159,8 +159,7 @@ int main() {
     write(other);
     expect(is_read(last, other), "the read of another buffer", code);
     expect(is_read(first, refused), "the read where the bytes are", code);
-    // If one process lacks the memory for a new buffer with contents, the call fails in all
-    // processes.
+    // If one process lacks the memory for a new buffer with contents, the call fails everywhere.
     const char *rank = std::getenv("OMPI_COMM_WORLD_RANK");
     if (rank == nullptr) rank = std::getenv("PMI_RANK");  // MPICH
     const bool is_one = rank != nullptr && std::strcmp(rank, "1") == 0;

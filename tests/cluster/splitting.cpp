@@ -1009,8 +1009,7 @@ TEST_CASE("launches that can't be split run on one device") {
     check_same(cl.read(count, 1), {105});
 }
 
-// If the queue belonged to a single device, the platform would attach the buffer to that device
-// (CLDIST_ATTACH).
+// In the queue of a single device, the platform would attach the buffer to it (CLDIST_ATTACH).
 TEST_CASE("a buffer that one device has long used alone is still split") {
     const fixture cl;
     const kernel_handle unknown = cl.kernel("unknown");
