@@ -223,8 +223,7 @@ TEST_CASE("a command whose user event fails does not read the program's memory, 
                 REQUIRE(memory != MAP_FAILED);
                 const event_handle user = cl.user_event();
                 const queue_handle queue = cl.out_of_order(i);
-                // The user event fails before the call in the first round, and after it in later
-                // ones.
+                // The user event fails before the call in round 0, and after it in later rounds.
                 if (round == 0) CL_OK(clSetUserEventStatus(user, -77));
                 event_handle written;
                 CL_OK(each.write({queue, {user}}, object, memory, written.out()));

@@ -198,8 +198,7 @@ TEST_CASE("many objects and open commands of each kind at a time leave no memory
         // Other threads also allocate some memory, which matters if there are few objects.
         const double most = count < 100000 ? 64 : 4;
         // The first rounds fill caches, and the library's threads may release memory late if they
-        // wait for a core. A real leak grows in every round. All processes must run equally many
-        // rounds.
+        // wait for a core. A real leak grows in every round. All processes run 10 rounds.
         double least = 1e9;
         for (int i = 0; i < 10; ++i) {
             const std::size_t before = heap_in_use();

@@ -1,6 +1,5 @@
 // Errors of the calls for images, one wrong argument at a time. On the cluster platform, all
-// processes must get the same code. Only there codes are tested that differ between native
-// platforms.
+// processes must get the same code. Codes that differ natively are tested only there.
 #include <algorithm>
 #include <climits>
 

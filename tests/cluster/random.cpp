@@ -273,8 +273,7 @@ private:
         return waits;
     }
 
-    /// Enqueues a marker and gives its event to all earlier commands of an in-order queue that lack
-    /// one.
+    /// Gives all earlier commands of an in-order queue without event the event of a new marker.
     void ask_late(std::size_t queue) {
         note("marker", queue);
         cl_event event = nullptr;
@@ -334,8 +333,7 @@ private:
             call();
             return;
         }
-        // The waiting thread can't set the events. Each process sets them at another moment of the
-        // wait.
+        // Each process sets the events at another moment of the wait.
         const std::vector<cl_event> open = std::exchange(open_user_events_, {});
         text_ += "another thread sets the user events\n";
         std::promise<void> begun;
@@ -596,8 +594,7 @@ private:
             numbers += " " + std::to_string(queue);
         }
         std::vector<cl_event> waits;
-        // The command is in all its queues, but only the wait list orders it after other queues'
-        // commands.
+        // The wait list alone orders the command after the commands of other queues.
         for (command &earlier : commands_) {
             bool conflicts = false;
             for (const access &a : accesses)
@@ -673,8 +670,7 @@ private:
         if (one_in(waits_long_ ? 40 : 8)) set_user_events();
     }
 
-    /// Attaches or detaches a random buffer, which is no command: it takes effect in the order of
-    /// calls.
+    /// Attaches or detaches a random buffer. This is no command; it takes effect in call order.
     void attach() {
         const std::size_t m = any(models_.size());
         if (one_in(4)) {
@@ -1186,8 +1182,7 @@ int main(int argc, char **argv) {
     check(clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, count, devices.data(), nullptr),
           "clGetDeviceIDs");
     // PoCL 3.1 crashes if some events fail. With several processes, the platform avoids this by
-    // extra care in a context that has seen a failure. So sequences with failures use a separate
-    // context.
+    // extra care in a context after a failure. So sequences with failures use a separate context.
     const bool may_fail = may_have_failures(devices);
     const bool goes_on = has_processes(devices);
     std::array<cl_context, 2> contexts{};
