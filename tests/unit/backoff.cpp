@@ -55,7 +55,7 @@ TEST_CASE(
     Crowding crowding(0, {});
     std::uint64_t now = 1'000 * ms;
     for (int i = 0; i < 100; ++i, now += 4 * ms) {
-        // one of the process's own threads computes all the time
+        // One of the process's own threads computes all the time.
         crowding.came_back_late(now, now - 900 * ms);
         CHECK_FALSE(crowding.at(now));
     }
@@ -87,7 +87,7 @@ TEST_CASE(
     Crowding crowding(1'000 * ms, {});
     for (std::uint64_t i = 1; i < 50; ++i) {
         const std::uint64_t now = (1'000 + i * 120) * ms;
-        // other programs use a third of one of the two cores
+        // Other programs use a third of one of the two cores.
         crowding.note(now, {i * 240 * ms, i * 200 * ms});
         CHECK_FALSE(crowding.at(now));
     }

@@ -12,7 +12,7 @@ using namespace cldist;
 
 namespace {
 
-// An endpoint whose blocks end only when the test allows it. It records the requests that it gets.
+// An endpoint whose blocks end only when the test allows it. It records all requests.
 class FakeEndpoint final : public DeviceEndpoint {
 public:
     explicit FakeEndpoint(std::size_t blocks)
@@ -75,7 +75,7 @@ TEST_CASE(
     "in every order in which blocks may end, all move in order and no slot is used twice at a "
     "time") {
     constexpr std::size_t blocks = 3;
-    // Events 0..2: the source ends block i; 3..5: the sink does.
+    // Events 0 to 2: block i of the source ends. Events 3 to 5: block i - 3 of the sink ends.
     std::vector<std::size_t> order = first(2 * blocks);
     do {
         for (const unsigned depth : {1U, 2U, 3U}) {
@@ -198,7 +198,8 @@ TEST_CASE(
             FakeEndpoint source(blocks);
             FakeEndpoint sink(blocks);
             sink.fail(1, -43, part);
-            sink.fail(2, -43);  // the sink received block 2 before it failed, and takes no more
+            // The sink received block 2 before block 1 failed, and takes no more.
+            sink.fail(2, -43);
             if (source_fails) source.fail(2, -42, 5);
             // The pipeline sees the sink's failure after the source's.
             for (std::size_t i = 0; i < blocks; ++i) source.allow(i);

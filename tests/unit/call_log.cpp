@@ -146,7 +146,7 @@ TEST_CASE("for an old difference, the log reports the range of calls that contai
     const auto later = difference_of(*log_of(100'000), *log_of(100'000, checkpoint + 10));
     CHECK(later.equal_until == checkpoint);
     CHECK(later.differ_at == 2 * checkpoint);
-    // One program has ended, at a call that the other log has forgotten.
+    // One program has ended, at the position of a call that the other log has forgotten.
     const auto ended = log_of(checkpoint + 10);
     ended->record<program_end>();
     const auto more = difference_of(*ended, *log_of(100'000));
@@ -229,7 +229,7 @@ TEST_CASE("a reader never mistakes one call for another") {
         CHECK(now.number >= last.number);
         if (const auto again = log.hash_after(last.number)) CHECK(*again == last.hash);
         check(now.number);
-        // this call is about to be forgotten
+        // This call will soon be forgotten.
         if (now.number > CallLog::ring) check(now.number - CallLog::ring + 3);
         last = now;
     }

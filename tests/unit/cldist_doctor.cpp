@@ -22,7 +22,6 @@ bool has(const std::string &text, const std::string &part) {
     return text.find(part) != std::string::npos;
 }
 
-// A host without any problem.
 HostFacts healthy() {
     HostFacts facts;
     facts.ranks = 2;
@@ -283,7 +282,7 @@ TEST_CASE(
     CHECK(run_child({"/bin/sh", "-c", "exit 3"}, seconds(20)).status == 3);
     CHECK(run_child({"/bin/sh", "-c", "kill -ABRT $$"}, seconds(20)).signal == SIGABRT);
     {
-        // cldist's threads block all signals as well.
+        // cldist's threads also block all signals.
         sigset_t all;
         sigset_t before;
         sigfillset(&all);
@@ -292,7 +291,7 @@ TEST_CASE(
         pthread_sigmask(SIG_SETMASK, &before, nullptr);
     }
     CHECK(run_child({"/no/such/program"}, seconds(20)).error == ENOENT);
-    // The shell's own child, which holds the pipe, is killed with it.
+    // The shell's child, which also holds the pipe, is killed together with the shell.
     const ChildEnd slow = run_child({"/bin/sh", "-c", "echo begun; sleep 1000; echo done"},
                                     std::chrono::milliseconds(100));
     CHECK(slow.timed_out);

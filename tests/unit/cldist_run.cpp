@@ -146,7 +146,7 @@ TEST_CASE("a rank's place is read from the variables that each launcher sets") {
     CHECK(place_of(slurm) == RankPlace{6, 0, 0});
     slurm["SLURM_STEP_TASKS_PER_NODE"] = "x(x";
     CHECK(place_of(slurm) == RankPlace{6, 0, 0});
-    // Contradictory variables give no place.
+    // Contradictory variables yield no place.
     CHECK(place_of({{"MPI_LOCALRANKID", "2"}, {"MPI_LOCALNRANKS", "2"}}) == RankPlace{0, 0, 0});
 }
 
@@ -209,7 +209,7 @@ TEST_CASE(
     CHECK(native({{"OCL_ICD_FILENAMES", "a.so:b.so"}}) == "a.so:b.so:/etc/OpenCL/vendors");
     CHECK(native({{"OCL_ICD_FILENAMES", "a.so"}, {"OCL_ICD_VENDORS", "/o"}}) == "a.so:/o");
     CHECK(native({{"OCL_ICD_FILENAMES", "a.so"}, {"CLDIST_NATIVE_ICDS", "c.icd"}}) == "c.icd");
-    // In a run within a run, the platform is not its own driver.
+    // In a nested run, the platform is not its own driver.
     CHECK(rank_environment(plain, "/v", "", nullptr) == plain);
     const Environment all = rank_environment(
         {{"OCL_ICD_FILENAMES", "a.so"}, {"OPENCL_VENDOR_PATH", "/p"}}, "/v", "gpu", nullptr);
@@ -284,8 +284,7 @@ TEST_CASE("if a program gets no device, one line shows the request and the exist
     nothing.left_out = {"libx.so: cannot open"};
     CHECK(refusal(nothing) ==
           Refusal{"no OpenCL driver in /vendors can be opened: libx.so: cannot open", 2});
-    // A driver that crashes ends only the child process. The program still starts, and meets the
-    // crash itself.
+    // A driver that hangs or crashes affects only the child process. The program still starts.
     CHECK(refusal_of({{}, "hung"}) ==
           Refusal{"the test of the OpenCL drivers failed: the child process hung", 0});
 }
@@ -347,7 +346,7 @@ const std::string of_status =
     dashes;
 const std::string report = "cldist run: rank 1 (host a) exited with status 3\n";
 
-// Passes the text in pieces of `size` bytes. If `lines`, each piece ends at the next end of a line.
+// Passes the text in pieces of `size` bytes. If `lines`, extends each piece to the end of its line.
 std::string passed(LauncherText &errors, const std::string &text, std::size_t size,
                    bool lines = false) {
     std::string result;
@@ -408,7 +407,7 @@ TEST_CASE("the second run's output is shown without what the first run has shown
         CHECK(second("a\n", "a\nb\n", size) == "b\n");
         CHECK(second("a\nb\n", "a\n", size).empty());
         CHECK(second("How many? ", "How many? 5\n", size) == "5\n");
-        // From the line that differs on, everything.
+        // Everything from the first different line on is new.
         CHECK(second("a\nseed 12\nb\nc\n", "a\nseed 13\nb\nc\n", size) == "seed 13\nb\nc\n");
         CHECK(second("seed 12\n", "12\n", size) == "12\n");
         CHECK(second("a\nbc\n", "a\n\nbc\n", size) == "\nbc\n");

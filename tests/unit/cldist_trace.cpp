@@ -226,7 +226,7 @@ TEST_CASE("a damaged trace is refused with the reason") {
          {R"({"ph":"e","name":"send","id":1,"ts":5},)",
           R"({"ph":"b","name":"wait","id":1,"ts":5},)",
           R"({"ph":"X","name":"k","ts":"five","dur":1},)", R"({"name":"send"},)", "7,",
-          // These events are needed only when all ranks' traces are merged.
+          // Only a merge of all ranks' traces needs these events.
           R"({"ph":"i","ts":1,"dur":"long"},)", R"({"ph":"M","name":7},)",
           R"({"ph":"M","name":"process_name","args":[]},)"})
         CHECK_THROWS_AS((void)commands_of(parse_trace(trace_text(0, 1, event))),

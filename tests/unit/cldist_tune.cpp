@@ -32,8 +32,8 @@ bool has(const std::string &text, const std::string &part) {
     return text.find(part) != std::string::npos;
 }
 
-// Simulated transfers advance only a clock. Their time is the sum of their blocks' times, and less
-// for some depths.
+// Simulated transfers, which only advance a clock. The time of a transfer is linear in its size,
+// times a factor for its path, block size and depth.
 class Simulated final : public Transfers {
 public:
     double startup = 10e-6;
@@ -193,7 +193,7 @@ TEST_CASE("after two rounds, ways more than twice as slow as the best are droppe
 
 TEST_CASE(
     "if time is short only the fastest ways are measured, and none if there is no time for two") {
-    // A race takes the time of twelve transfers: its rounds and their overhead.
+    // A race takes as long as twelve transfers: its rounds and their overhead.
     CHECK(affordable({0.3, 0.1, 0.2}, 0, 12 * 0.61) == std::vector<std::size_t>{0, 1, 2});
     CHECK(affordable({0.3, 0.1, 0.2}, 0, 12 * 0.31) == std::vector<std::size_t>{1, 2});
     CHECK(affordable({0.3, 0.1, 0.2}, 0, 12 * 0.11).empty());

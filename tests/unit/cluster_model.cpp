@@ -12,7 +12,7 @@ namespace {
 
 bool reads(const Access &access) { return access.mode != AccessMode::write; }
 bool writes(const Access &access) { return access.mode != AccessMode::read; }
-/// A kernel that may write (read_write) writes only every second byte.
+/// Whether a call writes a byte. With read_write, it writes only every second byte.
 bool writes_byte(const Access &access, std::size_t at) {
     return access.mode == AccessMode::write ||
            (access.mode == AccessMode::read_write && at % 2 == 0);
@@ -34,10 +34,9 @@ std::vector<bool> failed_calls(const Program &program) {
 
 Place place_of(const Call &call) { return call.queue != unordered ? Place::in_order : call.place; }
 
-/// For each call: the calls that have ended when it ends, by OpenCL's rules. These are its wait
-/// list, earlier commands of its in-order queue, commands before a marker or barrier without wait
-/// list, and commands before the last barrier. Everything that these calls waited for has ended,
-/// too.
+/// For each call, the calls that have ended when it ends, by OpenCL's rules: its wait list, earlier
+/// commands of its in-order queue, commands before a marker or barrier without wait list, commands
+/// before the last barrier, and everything that these calls waited for.
 std::vector<std::set<std::size_t>> ended_with(const Program &program) {
     std::vector<std::set<std::size_t>> all(program.calls.size());
     for (std::size_t k = 0; k < program.calls.size(); ++k) {
@@ -161,8 +160,7 @@ struct Graph::Expected {
         return p == q ? 0 : program.host_of_process[p] == program.host_of_process[q] ? 1 : 2;
     }
 
-    /// Checks that the call's transfers are exactly the necessary ones, each from a nearest
-    /// holder.
+    /// Checks that the call's transfers are exactly the necessary ones, from nearest holders.
     void check_transfers(const Call &call,
                          std::map<std::pair<BufferId, std::size_t>, MemoryId> sources,
                          bool may_fail = false) {
@@ -198,8 +196,7 @@ struct Graph::Expected {
         require(sources.empty(), "a copy of bytes that the device has or does not read");
     }
 
-    /// Checks that exactly the bytes that the call writes on another device return to the buffers'
-    /// home devices.
+    /// Checks that exactly the bytes written on other devices return to their home devices.
     void check_write_backs(const Call &call,
                            const std::set<std::pair<BufferId, std::size_t>> &written) const {
         std::set<std::pair<BufferId, std::size_t>> wanted;
@@ -222,7 +219,8 @@ struct Graph::Expected {
         homes[buffer] = device;
     }
 
-    /// A call without `value` leaves the old contents, which only its own device has afterwards.
+    /// Without `value`, the bytes keep their contents. In any case, only the buffer's home device,
+    /// or the call's device if there is none, has the bytes afterwards.
     void write(const Call &call, std::uint64_t user_events, std::optional<Cell> value) {
         for (const Access &access : call.accesses) {
             for (std::size_t at = access.begin; at < access.end && writes(access); ++at) {
@@ -260,11 +258,11 @@ struct Graph::Expected {
     }
 
     const Program &program;
-    std::vector<std::vector<Mask>> holders;  // buffer, byte
-    // the same: the user events that the byte waits for
+    // By buffer and byte: the devices with the newest value, the user events that it waits for.
+    std::vector<std::vector<Mask>> holders;
     std::vector<std::vector<std::uint64_t>> behind;
     std::vector<std::vector<Cell>> cells;
-    std::vector<std::optional<MemoryId>> homes;  // the devices that buffers are attached to
+    std::vector<std::optional<MemoryId>> homes;  // the devices that the program attached buffers to
 };
 
 std::size_t Graph::add(Node node) {
@@ -279,8 +277,7 @@ std::size_t Graph::failures() const {
 Graph::Graph(const Program &program) : program_(program), failed_(failed_calls(program)) {
     const auto ended = ended_with(program);
     const auto user_events = user_events_of(program);
-    // For each queue and call: the calls whose results the platform considers complete when the
-    // call ends.
+    // By queue, and by call: the calls whose results the platform considers complete at its end.
     using Results = std::set<std::size_t>;
     std::map<std::pair<QueueId, MemoryId>, QueuePromises<Results>> queue_promises;
     std::vector<Results> promises(program.calls.size());
@@ -305,20 +302,20 @@ Graph::Graph(const Program &program) : program_(program), failed_(failed_calls(p
         }
     }
 
-    // Nodes: of each step, of the moment when a process knows of a call's end, of the host's last
-    // wait, of each queue's end.
+    // Nodes: the end of each step; by process and call, the node at which the process knows that
+    // the call has ended; the host's last wait or clFinish; each in-order queue's last command.
     std::map<std::tuple<Process, CommandId, std::uint32_t>, std::size_t> steps;
     std::vector<std::vector<std::size_t>> known(
         processes, std::vector<std::size_t>(program.calls.size(), nobody));
     std::vector<std::size_t> gate(processes, nobody);
     std::map<QueueId, std::size_t> queues;
-    // Sent and not received yet.
+    // Messages that are not matched yet, by sender, receiver and number: the sending nodes.
     std::map<std::tuple<Process, Process, std::uint64_t>, std::size_t> messages;
     std::vector<std::set<Process>> told(program.calls.size());
     std::vector<bool> told_all(program.calls.size());
 
     landed.assign(processes, std::vector<std::vector<std::size_t>>(program.calls.size()));
-    // The last step of each queue, and the node after everything that this step waits for.
+    // By in-order queue: the node at which its last command has ended, and all that it waits for.
     std::map<QueueId, std::size_t> over_in_queue;
 
     const auto add_to = [&](Process p, Node node) {
@@ -330,7 +327,7 @@ Graph::Graph(const Program &program) : program_(program), failed_(failed_calls(p
         require(messages.emplace(std::tuple(p, message.peer, message.number), node).second,
                 "two messages with the same number");
     };
-    // A process awaits this message; it is matched when all processes have decided.
+    // A message that a process awaits. It is matched when all processes have decided.
     struct Awaited {
         Process process;
         Message message;
@@ -430,7 +427,7 @@ Graph::Graph(const Program &program) : program_(program), failed_(failed_calls(p
         require(messages.empty(), "a message that nobody receives");
     };
 
-    // The number of each command in each process, and the calls that have an event.
+    // The command number of each call in each process, and the calls that other calls wait for.
     std::vector<std::vector<CommandId>> ids(processes,
                                             std::vector<CommandId>(program.calls.size()));
     std::vector<CommandId> last(processes);
@@ -466,8 +463,7 @@ Graph::Graph(const Program &program) : program_(program), failed_(failed_calls(p
             schedules[p].over(last[p] + 1);
         }
 
-        // The bytes that a single device would show, and the processes that need this call's
-        // completion.
+        // The bytes that the call would read on a single device.
         reads_.emplace_back();
         defined_.emplace_back();
         for (const Access &access : call.accesses) {
@@ -569,8 +565,7 @@ Graph::Graph(const Program &program) : program_(program), failed_(failed_calls(p
                 Node node{Node::Kind::command, p, k};
                 std::vector<std::size_t> waited = steps_of(p, d.after);
                 if (call.queue != unordered) {
-                    // If the last command failed, waiting for it does not include waiting for what
-                    // it waited for.
+                    // If the last command failed, what it waited for may not have ended.
                     if (const auto last = queues.find(call.queue); last != queues.end()) {
                         waited.push_back(last->second);
                         waited.push_back(over_in_queue[call.queue]);
@@ -629,7 +624,7 @@ Graph::Graph(const Program &program) : program_(program), failed_(failed_calls(p
                 follow(p, schedules[p].tell_all(events[p][k]), k);
             for (Process p = 0; p < processes; ++p) {
                 require(known[p][k] != nobody, "a waiting host gets no completion");
-                // A failed call promises nothing.
+                // A failed call guarantees no results.
                 Node wait{Node::Kind::wait, p, k};
                 wait.before.push_back(known[p][k]);
                 if (!failed_[k]) {

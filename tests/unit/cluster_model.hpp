@@ -1,5 +1,4 @@
-/// A model of a cluster in one process: the schedules of all its processes, and the effect of their
-/// decisions.
+/// A model of a cluster in one process: all processes' schedules and the effect of their decisions.
 ///
 /// A program is a list of calls. `Graph` passes it to every process's Schedule and compares the
 /// decisions with a model that knows the holders of the newest value of each byte. It builds a
@@ -25,18 +24,17 @@ using namespace cldist::cluster;
 struct Call {
     MemoryId device = 0;
     QueueId queue = unordered;       ///< an in-order queue, or `unordered`
-    std::vector<Access> accesses;    ///< buffers by their number in the program
-    std::vector<std::size_t> waits;  ///< numbers of earlier calls
+    std::vector<Access> accesses;    ///< with the buffers' indices in the program
+    std::vector<std::size_t> waits;  ///< indices of earlier calls
     bool result_to_all = false;
     /// The host waits for the call; all processes learn of its end.
     bool blocking = false;
     std::vector<Process> finishes = {};  ///< processes that call clFinish before this call
-    /// It may fail at any time. Calls that wait for it fail as well and leave their output
-    /// unchanged.
+    /// It may fail at any time. Calls that wait for it fail, too, and leave their output unchanged.
     bool fails = false;
-    Place place = Place::unordered;  ///< its place on the out-of-order queue of its device
+    Place place = Place::unordered;  ///< its order among the out-of-order commands of its device
     bool late = false;               ///< it waits for a user event that is set after all calls
-    /// If set, the call is no command but attaches this buffer to the device, or detaches it.
+    /// If set, the call is no command but attaches this buffer to `device`, or detaches it.
     std::optional<BufferId> attach = {};
     std::optional<BufferId> detach = {};
 };
@@ -50,33 +48,36 @@ struct Program {
     };
     std::vector<Buffer> buffers;
     std::vector<Call> calls;
-    /// automatic attachment: uses until the platform attaches a buffer
+    /// After this many uses by one device, the platform attaches a buffer to it; 0: never.
     std::uint32_t attach_after = 0;
 };
 
-/// The calls that must end before the user events are set. They wait for no user event, neither by
-/// OpenCL's rules nor through the bytes that they use, even if OpenCL leaves that order open. For
-/// programs without failures and without attachment by the program.
+/// Returns for each call whether it must end before the user events are set. Such a call depends on
+/// none, neither by OpenCL's rules nor by earlier accesses to its bytes, even if OpenCL leaves
+/// their order open. Only for programs without failures and without attachment by the program.
 std::vector<bool> must_end(const Program &program);
 
 /// The program as text, to repeat a failure by hand.
 std::string describe(const Program &program);
 
-/// The contents of a byte: the number of the call that wrote it.
+/// The contents of a byte: 0 at the start, k + 1 if written by call k, undefined from `garbage` on.
 using Cell = std::uint32_t;
 inline constexpr Cell garbage = 0x80000000;
 
+/// A step of a process. A tell sends a completion or the result of a read, and a hear receives it.
+/// A finish is a clFinish. At an over, everything that a failed command waited for has ended, too.
+/// A wait is the host's wait for a blocking call.
 struct Node {
     enum class Kind { command, send, receive, copy, tell, hear, finish, over, wait };
     Kind kind;
     Process process;
     std::size_t call;
-    BufferId buffer = 0;  // of a transfer
+    BufferId buffer = 0;  // buffer to target: a transfer's
     std::size_t begin = 0;
     std::size_t end = 0;
     MemoryId source = 0;
     MemoryId target = 0;
-    std::size_t peer = 0;  // of a receive or a hear: the sending node
+    std::size_t peer = 0;  // receive, hear: the sending node; tell: the node whose result it sends
     std::vector<std::size_t> before = {};
 };
 
@@ -91,18 +92,18 @@ public:
     [[nodiscard]] std::size_t promises() const { return promised_.size(); }
     [[nodiscard]] std::size_t failures() const;
     [[nodiscard]] std::size_t write_backs() const { return write_backs_; }
-    /// Commands left out by processes that do not take part in them.
+    /// The number of calls that processes left out because they take no part in them.
     [[nodiscard]] std::size_t left_out() const { return left_out_; }
-    /// For automatically attached buffers: the calls that ran while the buffer was attached.
+    /// The number of automatically attached buffers before each call, summed over all calls.
     [[nodiscard]] std::size_t attached() const { return attached_; }
 
-    /// Checks three rules; throws if one is broken. Two steps that use the same bytes of the same
+    /// Throws if one of three rules is broken. Two steps that use the same bytes of the same
     /// memory, one of them writing, never run at the same time. A command begins only after its
     /// wait list has ended. After a wait, the host of every process has all bytes that OpenCL
     /// guarantees, and may reuse their memory.
     void check_order() const;
 
-    /// Checks that all calls that must end do so before the user events are set. Throws.
+    /// Throws if a call that must end waits for a user event.
     void check_progress() const;
 
     /// The memories of all devices, and messages in flight.
@@ -118,8 +119,7 @@ public:
 
     /// Executes all nodes once, in a random order.
     void execute_randomly(std::mt19937_64 &random) const;
-    /// Executes all nodes in every order. Returns the number of states in which several nodes could
-    /// be next.
+    /// Executes all nodes in every order. Returns the number of states with several next nodes.
     [[nodiscard]] std::size_t execute_all() const;
 
 private:
@@ -129,9 +129,9 @@ private:
 
     Program program_;
     std::vector<Node> nodes_;
-    // The bytes that each call reads, access by access.
+    // By call: the expected contents of the bytes that it reads, access by access.
     std::vector<std::vector<Cell>> reads_;
-    std::vector<std::vector<std::uint8_t>> defined_;  // the same: whether the byte was ever written
+    std::vector<std::vector<std::uint8_t>> defined_;  // whether these contents are defined
     std::vector<bool> failed_;                        // by call
     struct Promised {
         // the node that puts the bytes into a process's memory, or forwards them

@@ -42,8 +42,7 @@ struct process {
     [[nodiscard]] const numbers &result() const { return in_place ? in : out; }
 };
 
-/// Messages in flight, per pair of processes and in order. Executes all rounds of all processes in
-/// a random order.
+/// Executes all processes' rounds in a random order. Messages between two processes stay in order.
 void play(std::vector<process> &all, std::mt19937 &random) {
     std::map<std::pair<int, int>, std::deque<std::vector<char>>> wire;
     for (process &each : all)
@@ -119,8 +118,8 @@ numbers sums(int size, std::size_t count) {
 
 constexpr std::array sizes{1, 2, 3, 4, 5, 7, 8, 9, 17};
 
-/// Element counts near the threshold for sharing the work that are not multiples of the number of
-/// processes.
+/// Element counts, some near the threshold above which processes share the work of a reduction. Not
+/// all are multiples of the number of processes.
 std::vector<std::size_t> counts_for(int size) {
     const auto n = static_cast<std::size_t>(size);
     return {0, 1, 3, 255 * n, 256 * n, 256 * n + 1, 300 * n + 5};
@@ -217,7 +216,7 @@ TEST_CASE("the ranges reach their destinations, and all processes learn the larg
                                ? value(from, static_cast<std::size_t>(rank) * 4 + i)
                                : -1));
 
-        // The agreement on a number, here with a sum: it counts each process at least once, and no
+        // The agreement on a number, here a sum: it includes each process at least once, and no
         // process ends before all have begun.
         std::vector<process> agreeing(n);
         for (int rank = 0; rank < size; ++rank) {

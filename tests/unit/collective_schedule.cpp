@@ -83,8 +83,7 @@ void play(const Task &task, Algorithm algorithm) {
     std::vector<Elements> own;
     for (std::size_t i = 0; i < sources; ++i) source[i] = elements_of(i, given_by(task));
     for (const std::size_t size : schedule.own) own.emplace_back(size);
-    // In place, source and destination are one memory: the smaller one is a range of the larger
-    // one.
+    // In place, source and destination share memory: the smaller one is a range of the larger.
     const bool destination_in_source = given_by(task) >= got_by(task);
     const auto place = [&](const Place &at) -> std::string & {
         if (at.role == Role::own) return own.at(at.index).at(at.offset);
@@ -147,8 +146,7 @@ std::vector<std::vector<std::uint32_t>> placements(std::size_t n) {
     return all;
 }
 
-/// Bytes sent between processes. A process keeps bytes that it has received until they are
-/// overwritten.
+/// Bytes sent between processes, which keep received bytes until they overwrite them.
 std::size_t bytes_between(const Task &task, const Schedule &schedule) {
     struct Copy {
         std::uint32_t process;

@@ -11,8 +11,7 @@ using namespace cldist::cluster;
 
 namespace {
 
-/// A compiler's report: the branches that it takes, and the macros' values, each with "=" in front,
-/// or nothing.
+/// A compiler's report: whether it takes each branch, and the macros' values as "=value" or "".
 std::string report(const std::string &branches, const std::string &values) {
     return branches + values + '\0';
 }

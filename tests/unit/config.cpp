@@ -110,7 +110,7 @@ TEST_CASE("every setting is printed in the form in which it is set") {
     CHECK(value_of("CLDIST_REFINE") == "off");
     CHECK(value_of("CLDIST_DEPTH") == "3");
     CHECK(value_of("CLDIST_PATH") == "auto");
-    // The printed settings are read back as the same values.
+    // The printed settings are valid input.
     for (const SettingText &setting : settings) {
         const std::string entry = std::string(setting.name) + "=" + setting.value;
         CAPTURE(entry);

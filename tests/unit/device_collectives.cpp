@@ -29,7 +29,7 @@ struct job {
     std::vector<numbers> in{}, out{}, wanted{};
     std::vector<CollectiveWork> works{};
 
-    /// In kinds with a size per process: elements that rank `from` sends to rank `to`.
+    /// For kinds with a size per process: the elements that rank `from` sends to rank `to`.
     [[nodiscard]] std::size_t uneven(int from, int to) const {
         if (kind == CollectiveKind::alltoallv)
             return (from + to) % 3 == 0 ? 0 : count / index(from + 2 * to + 1);
@@ -38,7 +38,7 @@ struct job {
     }
 };
 
-/// The parts of a side, with gaps of one element between them. Sets the size of the side.
+/// The parts of a side, with gaps of one element between them. Sets `elements` to the side's size.
 std::vector<Span> parts_of(const std::vector<std::size_t> &counts, std::size_t &elements) {
     std::vector<Span> parts;
     elements = 0;
@@ -152,13 +152,13 @@ void prepare(job &j, std::size_t block) {
     }
 }
 
-/// The piece of a round, in bytes of the range.
+/// The bytes of a range of `size` bytes that a round moves.
 Span piece_of(std::uint64_t size, std::uint32_t round, std::uint64_t block) {
     const std::uint64_t first = std::min(size, round * block);
     return {first, std::min(size - first, block)};
 }
 
-/// Does what the kernels of all processes do.
+/// Executes the work of all processes' kernels.
 void execute(job &j) {
     using bytes = std::vector<char>;
     const std::size_t size = index(j.size);

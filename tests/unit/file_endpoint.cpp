@@ -83,7 +83,7 @@ private:
     std::set<std::thread::id> threads_;
 };
 
-// A device endpoint in host memory. Its blocks end at once, or fail from a given block on.
+// A device endpoint in host memory. Its blocks end at once, but fail from block `first_bad` on.
 class FakeDevice final : public DeviceEndpoint {
 public:
     explicit FakeDevice(std::size_t size) : memory(size) {}
@@ -100,7 +100,7 @@ public:
     std::size_t first_bad = ~std::size_t{0};
 };
 
-// One transfer of 40 bytes in blocks of 10, and the thread that drives it.
+// A transfer in blocks of 10 bytes. The thread that calls drive() drives it.
 struct Transfer {
     Transfer(std::shared_ptr<FakeFile> the_file, Direction the_direction, bool calls_itself,
              Status gate = {}, std::size_t size = 40)
@@ -319,8 +319,8 @@ TEST_CASE("transfers on one lane use the file one at a time, in the order of the
             std::latch hold(1);
             const auto file = fake_file(lane);
             file->hold = &hold;
-            // Two transfers, each driven by its own thread. The thread makes the file calls itself
-            // or leaves them to the lane's thread.
+            // Each transfer is driven by its own thread, which makes the file calls itself or
+            // leaves them to the lane's thread.
             Transfer first(file, direction, (itself & 1) != 0);
             Transfer second(file, direction, (itself & 2) != 0);
             bool ended[2] = {false, false};
@@ -433,7 +433,7 @@ TEST_CASE("at most as many jobs as threads run at once") {
             const int now = ++running;
             for (int seen = highest; seen < now && !highest.compare_exchange_weak(seen, now);)
                 continue;
-            // Each of the first jobs waits for the others.
+            // The first jobs wait for each other, so that they run at once.
             if (i < most) together.arrive_and_wait();
             --running;
             all.count_down();

@@ -8,7 +8,7 @@ namespace {
 
 using Lists = std::vector<std::vector<DeviceIdentity>>;
 
-/// The chosen identities; "" for a process without device.
+/// The identities of the chosen devices, "" for a process without device.
 std::vector<DeviceIdentity> taken(const Lists &lists) {
     const auto chosen = choose_devices(lists);
     std::vector<DeviceIdentity> identities;
@@ -49,7 +49,7 @@ TEST_CASE("a process without devices takes none and does not affect the others")
 
 TEST_CASE("processes that took the same device share it, wherever it is in their lists") {
     const Lists lists{{"a", "b"}, {}, {"b"}, {"b", "a"}, {"c", "a"}};
-    // A, none, b, b (both taken once, the first wins), c.
+    // Chosen are a, none, b, b (a and b are taken once each, so the first in the list wins) and c.
     const auto chosen = choose_devices(lists);
     CHECK(processes_sharing(lists, chosen, 0) == std::vector<std::size_t>{0});
     CHECK(processes_sharing(lists, chosen, 1).empty());

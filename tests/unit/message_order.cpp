@@ -17,14 +17,14 @@ namespace {
 struct sent_message {
     int source;
     int tag;
-    std::size_t arrives;  ///< number of the probe before which it arrives
+    std::size_t arrives;  ///< it arrives before the probe with this number
     bool taken = false;
 };
 
 /// One communicator of a simulated MPI. Its messages arrive between the probes.
 class scripted_mpi final : public Probing {
 public:
-    /// in the order of arrival; a message's `bytes` is its index here
+    /// In the order of arrival. The `bytes` of a message are its index here.
     std::vector<sent_message> messages;
     int first_source = 0;  ///< the sender that MPI_ANY_SOURCE prefers if several match
     std::size_t probes = 0;
@@ -201,7 +201,7 @@ std::size_t power(std::size_t base, std::size_t exponent) {
     return exponent == 0 ? 1 : base * power(base, exponent - 1);
 }
 
-/// Tries every order of receives, messages and arrivals. Returns their number.
+/// Tries all patterns of receives, all messages and all arrivals. Returns the number of settings.
 std::size_t enumerate(const extent &e) {
     const auto comm = some_communicator();
     std::vector<std::pair<int, int>> patterns;
@@ -226,7 +226,7 @@ std::size_t enumerate(const extent &e) {
                     {kinds[rest % kinds.size()].first, kinds[rest % kinds.size()].second, 0});
             for_all_arrivals(s.messages, 0, e.last_arrival, [&] {
                 if (!wrong.empty()) return;
-                // The count alone selects one of these variants, in rotation.
+                // Each setting is tried with one combination of these variants, which alternate.
                 s.first_source = static_cast<int>(count % 2);
                 s.drivers = static_cast<unsigned>(count / 2 % 3) * 5;  // 0, 0101, 1010
                 s.last_takes = count / 6 % 2 != 0;
@@ -258,7 +258,7 @@ TEST_CASE(
 
 TEST_CASE("a receive of any tag gets the older of two messages that arrived between two probes") {
     scripted_mpi mpi;
-    // both arrive after the first probe, which is for any tag
+    // Both arrive after the first probe, which is for any tag.
     mpi.messages = {{0, 0, 1}, {0, 1, 1}};
     MessageOrder order(mpi);
     Watches driver;
@@ -305,7 +305,7 @@ TEST_CASE("the number of probes does not grow with the number of pending receive
     CHECK(mpi.probes == 2);  // one per sender
     mpi.messages = {{0, 40'000, 0}, {1, 1, 0}};
     CHECK(order.probe(driver));
-    // each sender: one probe sees the message, one takes it, one finds no more
+    // For each sender, one probe sees the message, one takes it, and one finds no other.
     CHECK(mpi.probes == 2 + 2 * 3);
     CHECK(pending[40'000].done);
     CHECK(pending[1].done);
@@ -324,7 +324,7 @@ TEST_CASE("the time to remove a send does not grow with the number of sends behi
         REQUIRE(order.may_post(turn(sender)));
         order.leave_turn(turn(sender));
     }
-    // CPU time. A walk over all turns at each removal would take a minute.
+    // CPU time. If each removal walked over all turns, this would take a minute.
     CHECK(static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC < 3);
 }
 

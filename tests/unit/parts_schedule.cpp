@@ -14,8 +14,8 @@ namespace {
 
 constexpr std::size_t size = 60;
 
-/// All processes, and for each device and byte the number of the write that its memory shows.
-/// Commands run as they are decided.
+/// The schedules of all processes, and for each device and byte the number of the write that its
+/// memory shows. Commands are executed in the order of their decisions.
 class Machine {
 public:
     Machine(const Topology &topology, std::size_t buffers, Contents contents)
@@ -26,7 +26,7 @@ public:
             for (Schedule &schedule : schedules_) schedule.create_buffer(size, contents);
     }
 
-    /// A launch. All processes must remember the same about it.
+    /// Decides and executes a launch. `known`: what each process remembers of equal launches.
     void launch(const std::vector<std::vector<Access>> &accesses, std::vector<KnownParts> &known) {
         std::vector<CommandPart> parts;
         std::set<BufferId> buffers;
@@ -99,7 +99,7 @@ private:
         return transfer.pieces;
     }
 
-    // Sends and receives must match as messages. All transfers read the contents before the launch.
+    // Executes the transfers of one command, before its accesses. Each send must match a receive.
     void carry_out(const std::vector<std::vector<Transfer>> &all) {
         using Name = std::tuple<Process, Process, std::uint64_t>;
         std::map<Name, const Transfer *> sent;
@@ -146,15 +146,14 @@ private:
 
     const Topology topology_;
     std::vector<Schedule> schedules_;
-    std::vector<std::vector<int>> newest_;                 // by buffer
-    std::vector<std::vector<std::vector<int>>> memories_;  // by device
+    std::vector<std::vector<int>> newest_;                 // by buffer and byte
+    std::vector<std::vector<std::vector<int>>> memories_;  // by device, buffer and byte
     int writes_ = 0;
     std::size_t packed_ = 0;
     std::size_t messages_ = 0;
 };
 
-// Each device writes a range of one buffer, and reads the same range and its borders of another
-// buffer.
+// Each device writes its range of buffer `to`, and reads the same range with borders from `from`.
 std::vector<std::vector<Access>> stencil(std::size_t devices, BufferId from, BufferId to,
                                          std::size_t border) {
     std::vector<std::vector<Access>> accesses(devices);
@@ -168,7 +167,7 @@ std::vector<std::vector<Access>> stencil(std::size_t devices, BufferId from, Buf
     return accesses;
 }
 
-// Each device has some of the bytes of every row.
+// Each device reads and writes some of the bytes of every row.
 std::vector<std::vector<Access>> columns(std::size_t devices, BufferId buffer) {
     constexpr std::size_t row = 12;
     std::vector<std::vector<Access>> accesses(devices);
@@ -248,7 +247,7 @@ TEST_CASE("pieces of rows are packed into one message") {
     machine.command(0, {0, 0, size, AccessMode::read});
     const std::size_t before = machine.messages();
     CHECK(before == 10);
-    // One device has everything. Each other device gets its columns as one message.
+    // Device 0 has everything, and each other device gets its columns in one message.
     machine.command(0, {0, 0, size, AccessMode::write});
     machine.launch(columns(3, 0), known);
     CHECK(machine.messages() - before == 2);

@@ -22,8 +22,7 @@ constexpr Way in_place{Path::mapped, true, false, 4 * mib, 8};
 constexpr Way staged{Path::pipelined, true, false, 256 * kib, 3};
 constexpr Way pinned{Path::pinned, false, false, 0, 1};
 
-// Start-up times and bandwidths for which `whole` is best up to 64 KiB, `in_place` up to 1 MiB and
-// `staged` above.
+// With these times, `whole` is best up to 64 KiB, `in_place` up to 1 MiB, `staged` above.
 const std::vector<Curve> curves{
     {whole, {{kib, 1e-6}, {64 * kib, 20e-6}, {mib, 500e-6}}},
     {in_place, {{kib, 15e-6}, {64 * kib, 20.5e-6}, {mib, 100e-6}, {16 * mib, 1600e-6}}},
@@ -65,8 +64,8 @@ TEST_CASE(
     CHECK(*curve.expected_seconds(400) == doctest::Approx(4.0));
     CHECK(*curve.expected_seconds(800) == doctest::Approx(6.0));
     CHECK(*Curve{in_place, {{100, 1.0}}}.expected_seconds(300) == doctest::Approx(3.0));
-    // This holds even if larger messages use a faster protocol. Beyond the last point no time
-    // decreases.
+    // Times may fall, because larger messages may use a faster protocol. They do not beyond the
+    // end.
     const Curve falling{in_place, {{16 * kib, 134e-6}, {32 * kib, 30e-6}}};
     CHECK(*falling.expected_seconds(24 * kib) == doctest::Approx(82e-6));
     CHECK(*falling.expected_seconds(64 * kib) == doctest::Approx(30e-6));

@@ -34,7 +34,7 @@ private:
     std::vector<int> entries_;
 };
 
-// Ends at poll number `polls`; never if that is 0.
+// Ends at poll `polls`, or never if that is 0. Notes its name, or the negative name on failure.
 class FakeOperation final : public Operation {
 public:
     FakeOperation(Journal &journal, int name, int polls)
@@ -58,7 +58,7 @@ private:
     int polls_;
 };
 
-// Takes its place among the messages when it starts, and ends.
+// Records its phase at its start, when an operation would take its place in the order of messages.
 class PlaceTaker final : public Operation {
 public:
     explicit PlaceTaker(std::atomic<cl_int> &phase_before)
@@ -91,7 +91,7 @@ public:
     [[nodiscard]] bool bytes_in_flight() const override { return false; }
     [[nodiscard]] bool wakes() const override { return true; }
 
-    // May be called once the operation has started. The operation may be deleted during the call.
+    // Only after the operation has started. The operation may be deleted during the call.
     void end() {
         const Waker waker = waker_;
         told_ = true;
@@ -201,7 +201,7 @@ TEST_CASE("sleeping commands are not polled with the others; the poller is asked
     f.progress_thread.submit(command(f.journal, 1000, 200), {});
     CHECK(f.journal.wait_for(1) == std::vector<int>{1000});
     CHECK(polls <= 2 * sleeping);
-    // Only the poller is asked now, because no command needs polling.
+    // Now the progress thread calls only the poller, because no command needs polling.
     const int asked = f.polls;
     while (f.polls < asked + 3) std::this_thread::yield();
     CHECK(polls <= 2 * sleeping);

@@ -1,4 +1,4 @@
-// The records of a central host's calls, between the calling thread and the sending thread.
+// The records of a central host's calls, passed from the calling to the sending thread.
 #include "cluster/calls/recorder.hpp"
 
 #include <atomic>
@@ -63,7 +63,7 @@ TEST_CASE("records of many threads arrive complete and in order, however slow th
     for (const std::size_t room : {std::size_t{1}, std::size_t{512}, std::size_t{1} << 20U}) {
         CAPTURE(room);
         Recorder recorder(room);
-        std::mutex order;  // as the platform's lock orders calls
+        std::mutex order;  // like the platform's lock, which orders calls
         std::uint64_t next = 0;
         std::vector<std::thread> threads;
         for (int i = 0; i < 8; ++i)

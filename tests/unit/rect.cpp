@@ -22,7 +22,7 @@ Bytes numbered(std::size_t size, unsigned from) {
     return bytes;
 }
 
-// The offset of each byte of the message.
+// The offset in memory of each byte of the packed message.
 std::vector<std::size_t> places(const RectRegion &r) {
     std::vector<std::size_t> all;
     for (std::size_t z = 0; z < r.slices; ++z)

@@ -14,8 +14,7 @@ using namespace cldist::cluster;
 
 namespace {
 
-// Two hosts with two processes each; each process has two devices: 0 1 | 2 3
-// 4 5 | 6 7.
+// Two hosts with two processes each, which own two devices each: (0 1) (2 3) and (4 5) (6 7).
 const Topology two_hosts({0, 0, 1, 1}, {0, 0, 1, 1, 2, 2, 3, 3});
 
 std::vector<Copy> read(Residency &residency, const Topology &topology, MemoryId reader,
@@ -33,7 +32,7 @@ Topology one_device_each(std::uint32_t processes, std::uint32_t per_host) {
     return {hosts, devices};
 }
 
-/// Bytes of the heap in use. With a sanitizer's allocator it is 0.
+/// Bytes of the heap in use. Always 0 with a sanitizer's allocator.
 std::size_t heap_in_use() { return mallinfo2().uordblks; }
 
 }  // namespace
@@ -57,7 +56,7 @@ TEST_CASE("the nearest holder is the source: same process first, then same host,
     Residency residency(two_hosts, 1, Contents::undefined);
     residency.write(two_hosts, 4, 0, 1);
     CHECK(read(residency, two_hosts, 0, 0, 1) == std::vector<Copy>{{0, 1, 4}});  // another host
-    // Same host, though 4 is older.
+    // Device 0, because it is on the same host, although device 4 has had the byte longer.
     CHECK(read(residency, two_hosts, 2, 0, 1) == std::vector<Copy>{{0, 1, 0}});
     CHECK(read(residency, two_hosts, 3, 0, 1) == std::vector<Copy>{{0, 1, 2}});  // same process
     CHECK(read(residency, two_hosts, 5, 0, 1) == std::vector<Copy>{{0, 1, 4}});
@@ -108,7 +107,8 @@ TEST_CASE("neighbouring ranges are one piece only if the same devices hold them"
     for (const MemoryId holders : {2U, 4U, 5U, 9U}) {
         Residency residency(topology, 20, Contents::undefined);
         residency.write(topology, 0, 0, 20);
-        // The same holders in another order, which does not matter. Then one holder differs.
+        // The halves get their holders in different orders, which does not matter. The second half
+        // lacks device 1.
         for (MemoryId d = 1; d < holders; ++d) read(residency, topology, d, 0, 10);
         for (MemoryId d = holders - 1; d > 1; --d) read(residency, topology, d, 10, 20);
         CHECK(residency.holders().pieces() == 2);
@@ -174,7 +174,7 @@ TEST_CASE(
                     CHECK(topology.branch(root, child).parent == p);
                     if (topology.host_of(child) != topology.host_of(p)) ++between_hosts;
                 }
-                // A short path leads to the root, so the branches form a tree.
+                // A short path leads from each process to the root, so the branches form a tree.
                 int steps = 0;
                 for (Process at = p; at != root; at = *topology.branch(root, at).parent)
                     REQUIRE(++steps <= 8);
@@ -189,7 +189,7 @@ TEST_CASE("a set of holders behaves like a set of numbers, in whatever order the
     constexpr std::uint32_t places = 200;
     std::mt19937_64 random(5);
     for (int round = 0; round < 200; ++round) {
-        // Ascending and descending runs and single places, few or many.
+        // A few ascending and descending runs.
         std::vector<std::uint32_t> order;
         std::vector<bool> in(places);
         const auto add_place = [&](std::uint32_t place) {
@@ -226,7 +226,7 @@ TEST_CASE("a set of holders behaves like a set of numbers, in whatever order the
         for (const std::uint32_t place : order) shuffled.add(place, places);
         CHECK(holders == shuffled);
         CHECK(shuffled == holders);
-        // Replace one place by another. Then compare sets with the same sum.
+        // A set in which one place differs is not equal.
         Holders other;
         const auto free =
             static_cast<std::uint32_t>(std::find(in.begin(), in.end(), false) - in.begin());
@@ -234,7 +234,7 @@ TEST_CASE("a set of holders behaves like a set of numbers, in whatever order the
         other.add(free, places);
         CHECK_FALSE(holders == other);
     }
-    Holders ends;  // 0 and 3, or 1 and 2
+    Holders ends;  // 0 and 3; they have the same sum as 1 and 2
     Holders middle;
     for (const std::uint32_t place : {0U, 3U}) ends.add(place, 4);
     for (const std::uint32_t place : {1U, 2U}) middle.add(place, 4);
@@ -259,7 +259,7 @@ TEST_CASE("copies of a set of holders are independent of each other") {
 TEST_CASE("the memory for a buffer's holders grows with the pieces in use, not with the devices") {
     constexpr std::uint32_t devices = 4096;
     constexpr std::size_t part = 64;
-    constexpr std::size_t each = 256;  // bytes for a piece
+    constexpr std::size_t each = 256;  // bytes of memory per piece
     const Topology topology = one_device_each(devices, 8);
     const std::size_t before = heap_in_use();
     Residency residency(topology, devices * part, Contents::everywhere);
@@ -267,8 +267,7 @@ TEST_CASE("the memory for a buffer's holders grows with the pieces in use, not w
     for (MemoryId d = 0; d < devices; ++d) residency.write(topology, d, d * part, (d + 1) * part);
     CHECK(residency.holders().pieces() == devices);
     CHECK(heap_in_use() - before <= devices * each);
-    // Half of the devices read everything, one after another, so that each piece has that many
-    // holders.
+    // Half of the devices read everything, one after another, so each piece has that many holders.
     std::vector<Copy> copies;
     for (MemoryId d = 0; d < devices / 2; ++d) {
         copies.clear();

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t kib = 1024;
 
-// The device endpoint of a pipeline over a ring. It copies to or from a vector at once.
+// The device endpoint of a pipeline over a ring. It copies from or to a vector in start().
 class Bytes final : public DeviceEndpoint {
 public:
     Bytes(std::vector<std::byte> &bytes, Ring &ring, bool sends, std::size_t block)
@@ -46,7 +46,7 @@ std::shared_ptr<Record> some_record(Direction direction, std::size_t size) {
     return std::make_shared<Record>(direction, 1, 1, 0, size);
 }
 
-// One end of a message through a ring.
+// One end of a message through a ring, with its pipeline.
 struct Side {
     Side(const std::shared_ptr<Ring> &ring, Direction direction, std::vector<std::byte> &bytes,
          const Plan &plan, const bool &peer_lives)
@@ -62,7 +62,7 @@ struct Side {
     BlockPipeline pipeline;
 };
 
-// One ring, opened by its two processes.
+// The two ends of one ring, as its two processes open them.
 struct Pair {
     Pair() : receivers(Ring::open(descriptor, senders->id())) {}
 

@@ -17,11 +17,11 @@ using namespace cluster_model;
 namespace {
 
 constexpr const char *sequences_variable = "CLDIST_TEST_SEQUENCES";
-constexpr std::size_t size = 4;  // of buffers
+constexpr std::size_t size = 4;  // bytes of a buffer
 
 bool in_long_version() { return std::getenv(sequences_variable) != nullptr; }
 
-/// Executes the program in every order. Returns the number of states in which there was a choice.
+/// Executes the program in every order. Returns the number of states with a choice.
 std::size_t check(const Program &program) {
     try {
         const Graph graph(program);
@@ -39,7 +39,7 @@ Access half(BufferId buffer, std::size_t number, AccessMode mode) {
     return {buffer, number * size / 2, (number + 1) * size / 2, mode};
 }
 
-/// The accesses of commands in enumerated programs.
+/// The possible accesses of a command in the enumerated programs.
 const std::vector<std::vector<Access>> forms = {
     {whole(0, AccessMode::read)},
     {whole(0, AccessMode::write)},
@@ -50,8 +50,7 @@ const std::vector<std::vector<Access>> forms = {
     {whole(1, AccessMode::read), half(0, 0, AccessMode::read), half(0, 1, AccessMode::write)},
 };
 
-/// Calls `use` with every program of `length` calls, each on any of three devices and with any of
-/// the forms.
+/// Calls `use` with every program of `length` calls on any of three devices, in any of the forms.
 template <typename Use>
 void for_each_program(std::size_t length, Use &&use) {
     Program program;
@@ -92,7 +91,7 @@ void place(Program &program, bool all_apart) {
         all_apart ? std::vector<Process>{0, 1, 2} : std::vector<Process>{0, 0, 1};
 }
 
-/// The same program with the first buffer attached to a device beforehand.
+/// The program after an attachment of its first buffer to a device.
 Program with_home(Program program, MemoryId device) {
     Call attach;
     attach.device = device;
@@ -103,8 +102,8 @@ Program with_home(Program program, MemoryId device) {
     return program;
 }
 
-/// Executes every `step`-th of all programs of `length` commands, placements and queues, in every
-/// order. If `home` is given, the buffer is attached to it.
+/// Executes every `step`-th program of `length` commands, in all placements and queue orders, in
+/// every order of execution. If `home` is given, the first buffer is attached to it.
 void check_programs(std::size_t length, std::size_t step, std::optional<MemoryId> home = {}) {
     std::size_t number = 0;
     std::size_t programs = 0;
@@ -378,7 +377,7 @@ TEST_CASE("a completion is sent once to each waiting process, and never to a pro
     REQUIRE(decisions[2].completions_awaited.size() == 1);
     CHECK(decisions[2].completions_awaited[0].command == 1);
     CHECK(decisions[1].completions_awaited.empty());
-    // one process got the completion before, the other owns the command
+    // One process already has the completion, the other one owns the command.
     for (const MemoryId device : {2U, 0U}) {
         for (const Decisions &d : wait_on(device))
             CHECK(d.completions_sent.size() + d.completions_awaited.size() == 0);

@@ -43,10 +43,9 @@ struct Values {
     std::uint32_t u;
 };
 
-/// An expression of type int, uint or long. Its value is kept in an int64_t, within the range of
-/// the type.
 enum class Type { int_type, uint_type, long_type };
 
+/// An expression. Its value is always within the range of its type.
 struct Term {
     std::string text;
     Type type;
@@ -80,12 +79,13 @@ const char *name(Type type) {
 /// One statement: an access, or a loop or condition with inner statements.
 struct Statement {
     enum class What { read, write, loop, guard } what;
-    Term term;           // the index; the loop's end; the condition's left side
+    Term term;           // the index, the loop's end, or the condition's left side
     Term other{};        // the condition's right side
-    std::string sign{};  // of the condition
-    int step = 1;        // of the loop, which begins at `from`
+    std::string sign{};  // the condition's operator
+    int step = 1;        // the loop's step; it begins at `from`
     int from = 0;
-    // if above 1, the counter is multiplied by it in each round, or divided down to 1 if is_down
+    // Above 1: each round multiplies the counter by it, or, if is_down, divides the counter until
+    // it is 0.
     int factor = 1;
     bool is_down = false;
     std::vector<Statement> inner{};
@@ -199,7 +199,7 @@ private:
         const Term a = term(depth - 1);
         const unsigned operation = random_() % 16;
         if (operation >= 7 && operation <= 9) {
-            // By a constant above 0 of the same type.
+            // A division or remainder by a constant above 0, or a mask, of the same type.
             const std::int64_t by =
                 operation == 9 ? (std::int64_t{1} << (random_() % 5)) - 1 : 1 + random_() % 7;
             const char sign = operation == 7 ? '/' : operation == 8 ? '%' : '&';
@@ -414,7 +414,7 @@ TEST_CASE(
                 kernels_all = 0;
     for (std::size_t round = 0; round < rounds; ++round) {
         std::mt19937 random(static_cast<unsigned>(seed + round));
-        constexpr std::size_t kernels = 60;  // in one program, because clang compiles it in one go
+        constexpr std::size_t kernels = 60;  // in one program, which clang compiles in one go
         std::vector<std::vector<Statement>> bodies;
         std::vector<unsigned> dimensions;
         std::string source;
@@ -476,8 +476,7 @@ TEST_CASE(
                          << " " << part.begin[1] << " " << part.begin[2] << " to " << part.end[0]
                          << " " << part.end[1] << " " << part.end[2] << " n " << values.n << " m "
                          << values.m << " u " << values.u);
-                    // Byte addresses as they are computed. Elements before the buffer count as
-                    // contained.
+                    // Byte offsets wrap around. An offset before the buffer counts as contained.
                     const auto first_byte = [](std::int64_t element) { return times(element, 4); };
                     const auto contains = [&](const Intervals &set, std::int64_t element) {
                         if (first_byte(element) < 0) return true;

@@ -1,5 +1,4 @@
-// The accesses derived from the kernels of examples/splitting must equal the hand-written access
-// functions.
+// The accesses derived from kernels of examples/splitting must equal the access functions there.
 #include <doctest/doctest.h>
 
 #include <CL/cl.h>

@@ -140,7 +140,7 @@ TEST_CASE("a sub-range is empty if its share is less than half of the smallest u
     const Launch layers{2, {0, 0, 0}, {64, 8, 1}, {1, 1, 1}};
     CHECK(items(partition(layers, std::vector<double>{100, 1})[0]) == 512);
     CHECK(items(partition(layers, std::vector<double>{100, 7})[1]) == 64);
-    // Many small shares, which would sometimes get a layer if roundings added up.
+    // Many small shares. If rounding errors added up, some of them would get a layer.
     std::vector<double> shares(6, 0.3);
     shares[2] = 6.5;
     const auto parts = partition(layers, shares);

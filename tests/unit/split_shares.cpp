@@ -36,7 +36,7 @@ TEST_CASE("shares are proportional to rates, and their sum is 1") {
     for (int round = 0; round < 1000; ++round) {
         numbers rates(2 + random() % 7);
         for (double &rate : rates) rate = std::pow(10, exponent(random));
-        // makes a change worthwhile
+        // One much higher rate makes a change worthwhile.
         rates[0] = 100 * *std::max_element(rates.begin(), rates.end());
         const numbers shares = shares_by_rates(numbers(rates.size(), 1), rates);
         CHECK(sum(shares) == doctest::Approx(1));
@@ -185,7 +185,7 @@ TEST_CASE("all kinds of launches have the same shares, which minimise the progra
     launch(300, 200);
     CHECK(shares.adapt(numbers{300, 100, 100, 200}));
     CHECK(shares.shares()[0] == doctest::Approx(4 / 7.0));
-    // A kind that is not launched any more counts for less each time.
+    // A kind that stops being launched counts for less each time.
     for (int i = 0; i < 20; ++i) {
         launch(300, 0);
         shares.adapt(numbers{300, 100, 0, 0});

@@ -33,8 +33,8 @@ bool is_ordered(const command &c) {
     return c.queue == first || c.queue == second || c.queue == wild;
 }
 
-/// Executes a round in which messages wait for their receivers, and queues keep at least as much
-/// order as any platform's queues. Returns the number of commands that never end.
+/// Executes a round in the worst case: a message waits for its receiver, and queues keep at least
+/// as much order as on any platform. stuck() returns the number of commands that never end.
 class simulation {
 public:
     simulation(const round_plan &plan, bool all_queues_in_order)
@@ -77,7 +77,7 @@ private:
                 return false;
             }
             const bool queue_waits = before.queue == c.queue && (all_in_order || is_ordered(c));
-            // stricter than the real wait list
+            // This is stricter than the real wait list.
             const bool list_waits = c.wait != waits_for::nothing && !before.with_wildcards;
             starts = starts && !queue_waits && !list_waits;
         }
@@ -86,8 +86,8 @@ private:
         return moves;
     }
 
-    /// Messages with wildcards match receives in the worst order: the last sent first. One sender's
-    /// messages are in one in-order queue.
+    /// Matches receives with wildcards in the worst order: the last message first. A sender's
+    /// messages are in one in-order queue, so only one of them is in flight.
     bool match() {
         bool moved = false;
         for (std::size_t i = 0; i < state.size(); ++i) {
