@@ -64,8 +64,7 @@ TEST_CASE(
     CHECK(*curve.expected_seconds(400) == doctest::Approx(4.0));
     CHECK(*curve.expected_seconds(800) == doctest::Approx(6.0));
     CHECK(*Curve{in_place, {{100, 1.0}}}.expected_seconds(300) == doctest::Approx(3.0));
-    // Times may fall, because larger messages may use a faster protocol. They do not beyond the
-    // end.
+    // Times may fall if larger messages use a faster protocol, but not beyond the last point.
     const Curve falling{in_place, {{16 * kib, 134e-6}, {32 * kib, 30e-6}}};
     CHECK(*falling.expected_seconds(24 * kib) == doctest::Approx(82e-6));
     CHECK(*falling.expected_seconds(64 * kib) == doctest::Approx(30e-6));
