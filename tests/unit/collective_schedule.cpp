@@ -146,7 +146,7 @@ std::vector<std::vector<std::uint32_t>> placements(std::size_t n) {
     return all;
 }
 
-/// Bytes sent between processes, which keep received bytes until they overwrite them.
+/// Bytes sent between processes. A process gets a range only once until the range is overwritten.
 std::size_t bytes_between(const Task &task, const Schedule &schedule) {
     struct Copy {
         std::uint32_t process;
