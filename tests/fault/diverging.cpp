@@ -1,5 +1,5 @@
-/// Programs whose recorded calls on the cluster platform differ between processes, or do not
-/// differ. The argument selects the program. A script checks their standard error.
+/// Programs that record calls on the cluster platform, which differ between processes or not. The
+/// argument selects the program. A script checks the standard error.
 
 #include <chrono>
 #include <cstdio>
@@ -87,7 +87,7 @@ const std::map<std::string, std::function<void(const Process &)>> programs = {
          p.log->record<finish_call>(2);
          sleep(60);
      }},
-    // The other processes are blocked in the call before the first difference.
+    // When the last process diverges, the other processes are still in the call before.
     {"behind",
      [](const Process &p) {
          p.writes(56);
@@ -106,7 +106,6 @@ const std::map<std::string, std::function<void(const Process &)>> programs = {
          p.writes(100);
          sleep(60);
      }},
-    // The last process's program ends here.
     {"last-ends-early",
      [](const Process &p) {
          p.writes(56);
@@ -136,7 +135,6 @@ const std::map<std::string, std::function<void(const Process &)>> programs = {
          say_when("diverges");
          if (p.is_last()) p.writes(100'000);
      }},
-    // The last process is slower.
     {"same-at-full-speed",
      [](const Process &p) {
          for (std::uint64_t n = 1; n <= 5'000'000; ++n) {
@@ -145,7 +143,7 @@ const std::map<std::string, std::function<void(const Process &)>> programs = {
              p.write(n);
          }
      }},
-    // The last process is millions of calls behind.
+    // The last process is slower and falls millions of calls behind.
     {"differ-far-behind",
      [](const Process &p) {
          for (std::uint64_t n = 1; n <= 50'000'000; ++n) {
@@ -155,7 +153,7 @@ const std::map<std::string, std::function<void(const Process &)>> programs = {
              p.write(p.is_last() && n == 2'500'000 ? 0 : n);
          }
      }},
-    // A call takes a microsecond, and the processes synchronise now and then.
+    // Each call takes a microsecond, and the processes synchronise after every 1000 calls.
     {"differ-at-speed",
      [](const Process &p) {
          for (std::uint64_t n = 1; n <= 3'000'000; ++n) {
@@ -171,7 +169,7 @@ const std::map<std::string, std::function<void(const Process &)>> programs = {
          if (p.is_last()) sleep(3);
          p.log->record<finish_call>(2);
      }},
-    // Blocked in a call that all processes have made, but at very different times.
+    // All processes make the same calls, but reach them up to a second apart.
     {"far-behind",
      [](const Process &p) {
          p.writes(56);

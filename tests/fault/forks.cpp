@@ -1,6 +1,6 @@
 /// A program that forks while it uses the library. Its children end in different ways, or call the
-/// library. The program itself continues. The argument is "mpi" or "alone". A script checks its
-/// standard error.
+/// library. The parent continues. The argument is "mpi" or "alone". A script checks the standard
+/// error.
 
 #include <cstring>
 #include <functional>
@@ -21,7 +21,8 @@ namespace {
 constexpr std::size_t size = 4096;
 bool with_mpi = false;
 
-/// A signal ends a child that hangs.
+/// Runs `body` in a forked child and checks that the child exits with 0. SIGALRM ends a child that
+/// hangs.
 void expect_child(const char *what, const std::function<int()> &body) {
     const pid_t child = ::fork();
     if (child == 0) {
@@ -38,7 +39,8 @@ cl_int write_stream(const bare_device &d, cl_bool blocking, std::FILE *stream) {
                                           nullptr);
 }
 
-/// In a child of a program that uses the library, all calls fail and start nothing.
+/// Runs in a child that was forked while the library was in use: all calls must fail and start
+/// nothing. Returns the number of failed checks.
 int call_the_library(const bare_device &d, std::FILE *stream, cl_event event) {
     expect("a blocking file command", write_stream(d, CL_TRUE, stream), CL_INVALID_OPERATION);
     expect("a file command", write_stream(d, CL_FALSE, stream), CL_INVALID_OPERATION);
@@ -64,7 +66,7 @@ void fork_while_in_use() {
     int ends[2] = {-1, -1};
     expect("pipe", ::pipe(ends), 0);
     std::FILE *const reading = ::fdopen(ends[0], "rb");
-    // The first command has ended, but its bytes are still in the stream's buffer. The second runs
+    // The write has ended, but its bytes are still in the stream's buffer. The read is in progress
     // in a thread that holds its stream's lock.
     expect("a file command", write_stream(d, CL_TRUE, file), CL_SUCCESS);
     cl_event event = nullptr;

@@ -1,9 +1,9 @@
-/// Programs that lose their peer, or the connection to it, in the middle of two large messages, one
-/// in each direction. The argument selects the program:
+/// Programs that lose their peer, or the connection to it, during two large messages, one in each
+/// direction. The argument selects the program:
 ///
 /// killed: one job of three. Rank 1 kills itself (SIGKILL), rank 2 remains for further messages.
-/// cut FOLDER: one job of two. Once the messages move, FOLDER/moving is written. The messages must
-/// finally arrive.
+/// cut FOLDER: one job of two. Once the messages move, rank 0 writes FOLDER/moving, and the script
+/// cuts the connection for a while. Both messages must arrive in the end.
 /// accept FILE, connect FILE: two jobs, joined by a port whose name is in FILE.
 /// accept-killed FILE, connect-killed FILE: the same; then the connecting job kills itself.
 ///
@@ -64,7 +64,7 @@ void write(const bare_device &d, std::size_t offset, const bytes &data) {
            CL_SUCCESS);
 }
 
-/// The number of bytes at `offset` that differ from `wanted`.
+/// The number of bytes in the buffer, from `offset` on, that differ from `wanted`.
 long wrong_bytes(const bare_device &d, std::size_t offset, const bytes &wanted) {
     bytes found(wanted.size());
     if (wanted.empty()) {
@@ -88,7 +88,7 @@ std::size_t moved(cl_event event) {
     return value;
 }
 
-/// Two large messages with one peer, one in each direction.
+/// Two large messages in flight with one peer, one in each direction.
 struct exchange {
     exchange(const bare_device &device_in, MPI_Comm comm, int peer, unsigned own_seed,
              unsigned peer_seed, std::size_t size_in)
@@ -105,8 +105,8 @@ struct exchange {
                CL_SUCCESS);
     }
 
-    /// Returns while one of the two messages is partly transferred. MPI may move one before the
-    /// other.
+    /// Returns while at least one of the messages is partly transferred. MPI may transfer one
+    /// before the other.
     void wait_for_middle() const {
         const auto in_middle = [this](cl_event event) {
             const std::size_t now = moved(event);
@@ -137,7 +137,7 @@ struct exchange {
         }
     }
 
-    /// A complete receive must contain all its bytes.
+    /// Checks that a receive which is reported as complete has received all bytes.
     void check_honest() const {
         cl_int event_status = CL_QUEUED;
         clGetEventInfo(receiving, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(event_status),
@@ -194,14 +194,14 @@ void talk(const bare_device &d, MPI_Comm comm, int peer, unsigned own_seed, unsi
     std::_Exit(failures == 0 ? 0 : 1);
 }
 
-/// A survivor must never see an incomplete receive reported as complete. The library must report
-/// hanging commands.
+/// Waits until the messages have ended or stalled, and checks them. Then limits the rest of the
+/// program to 30 s.
 void survive(const exchange &both) {
-    both.wait_while_moving(std::chrono::seconds(8));  // longer than the stall report takes
+    both.wait_while_moving(std::chrono::seconds(8));  // longer than until the stall report
     both.check_honest();
     say(both.ended() ? "both messages have ended" : "a message is still pending");
-    // The following messages need a working MPI. Open MPI's TCP can deadlock when a connection
-    // breaks.
+    // The messages that follow need a working MPI, but Open MPI's TCP can deadlock when a
+    // connection breaks.
     ::signal(SIGALRM, [](int) {
         constexpr char text[] = "the survivor's MPI does not respond\n";
         [[maybe_unused]] const auto written = ::write(2, text, sizeof text - 1);
@@ -213,7 +213,7 @@ void survive(const exchange &both) {
 void killed(int rank) {
     constexpr std::size_t size = 384 * MiB;
     const bare_device d(2 * size);
-    // The pending large messages must not block these messages.
+    // For messages that the pending large messages must not block.
     const bare_device for_talks(8 * MiB);
     if (rank == 2) {
         talk(for_talks, MPI_COMM_WORLD, 0, 20, 30);
@@ -257,7 +257,8 @@ void cut(int rank, const std::string &folder) {
     MPI_Finalize();
 }
 
-/// Two jobs: the ranks of the inter-communicator are those of the other job.
+/// Joins two jobs by an inter-communicator. Each rank's peer is the rank of the same number in the
+/// other job.
 void joined(int rank, const std::string &what, const std::string &file) {
     constexpr std::size_t size = 384 * MiB;
     const bool accepts = what.rfind("accept", 0) == 0;

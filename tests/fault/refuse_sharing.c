@@ -16,7 +16,7 @@ static int refuses(const char *what) {
     return refused != NULL && strcmp(refused, what) == 0;
 }
 
-/* MPI has its own sockets, which must work. */
+/* Returns 0 for MPI's sockets, which must work. */
 static int is_cldists_call(const void *caller) {
     Dl_info info;
     return dladdr(caller, &info) != 0 && info.dli_fname != NULL &&
@@ -60,7 +60,7 @@ int memfd_create(const char *name, unsigned flags) {
     return next(name, flags);
 }
 
-/* MPI has its own shared memory. */
+/* Returns 0 for MPI's shared memory, which must work. */
 static int is_cldists(int fd) {
     char link[64];
     char name[64] = "";
@@ -84,7 +84,7 @@ int posix_fallocate(int fd, off_t offset, off_t size) {
     return posix_fallocate64(fd, offset, size);
 }
 
-/* A process that has reached its limit of descriptors receives a message without them. */
+/* Simulates a process at its limit of descriptors: messages arrive without their descriptors. */
 ssize_t recvmsg(int socket_fd, struct msghdr *message, int flags) {
     static ssize_t (*next)(int, struct msghdr *, int);
     if (next == NULL) {

@@ -39,9 +39,9 @@ cl_mem filled_buffer(const bare_device &d, std::size_t size, unsigned char byte)
     return buffer;
 }
 
-/// Each process sends a message of tag 0 and a large one of tag 1 to each process of the other
-/// side. In host memory, a receive of any tag precedes a receive of tag 1, so it must get tag 0
-/// (MPI's order). Received data is checked right after the wait.
+/// Each process sends a small message with tag 0 and a large message with tag 1 to each process of
+/// the other side. The receiver posts an MPI_Irecv with any tag before the one with tag 1, so by
+/// MPI's order it must get tag 0. The received data is checked right after the wait.
 void talk(const bare_device &d, MPI_Comm comm, bool spawned, int rank, int round) {
     struct Sender {
         std::vector<unsigned char> any = std::vector<unsigned char>(large);
@@ -65,7 +65,7 @@ void talk(const bare_device &d, MPI_Comm comm, bool spawned, int rank, int round
                    clEnqueueSendBuffer(d.queue, buffer, CL_FALSE, 0, size, peer, tag, comm, 0,
                                        nullptr, &event),
                    CL_SUCCESS);
-            clReleaseMemObject(buffer);  // the command retains it
+            clReleaseMemObject(buffer);  // the command still retains it
             sent.push_back(event);
         }
     }
@@ -89,8 +89,8 @@ void talk(const bare_device &d, MPI_Comm comm, bool spawned, int rank, int round
     for (cl_event event : sent) clReleaseEvent(event);
 }
 
-/// Commands that receive from any source, one after another, into one buffer. The merged
-/// communicator contains all processes.
+/// Rank 0 receives one message from each other process, from any source, one after another into one
+/// buffer. `merged` contains the processes of both sides.
 void gather_from_all(const bare_device &d, MPI_Comm merged) {
     int rank = 0;
     int size = 0;
@@ -124,7 +124,8 @@ void gather_from_all(const bare_device &d, MPI_Comm merged) {
     expect("the sum of the senders", sum, size * (size - 1) / 2);
 }
 
-/// Frees each communicator as soon as its last message has arrived.
+/// Exchanges messages over three communicators, and frees each as soon as its last message has
+/// arrived.
 void meet(const bare_device &d, MPI_Comm comm, bool spawned, int rank, int meeting) {
     expect("clDistInit", clDistInit(comm), CL_SUCCESS);
     MPI_Comm other = MPI_COMM_NULL;

@@ -1,7 +1,7 @@
-// A platform that never returns from releasing a context in a thread other than the main thread.
-// NVIDIA's driver sometimes does that. This program defines its own clReleaseContext, which the
-// library calls instead of the platform's. The program must still end. If only the first release
-// hangs (argument "first"), later contexts must be released.
+// Simulates a platform whose clReleaseContext never returns in threads other than the main thread,
+// as sometimes happens with NVIDIA's driver. This program defines its own clReleaseContext, which
+// the library calls instead of the platform's. The program must still end. If only the first
+// release hangs (argument "first"), later contexts must be released.
 #include <CL/cl_ext_dist.h>
 #include <dlfcn.h>
 

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Runs two jobs that join each other: one accepts, the other connects. Open MPI 4 joins jobs of
-# different mpiruns through a name server, which this script starts.
+# Runs two jobs, one of which accepts and the other connects. Open MPI 4 joins jobs of different
+# mpiruns through a name server, which this script starts.
 #
 #   two_jobs.sh PROGRAM ACCEPT-WORD CONNECT-WORD MPIRUN ARGUMENTS...
 set -u

@@ -42,8 +42,8 @@ void stalled_receive(const bare_device &d, int rank) {
     MPI_Finalize();
 }
 
-/// The same with blocking calls: one waits for its message or, if `behind` another receive, for its
-/// wait list.
+/// The same with a blocking receive. If `behind`, the call also waits for an earlier receive, which
+/// is in its wait list.
 void stalled_blocking_receive(const bare_device &d, int rank, bool behind) {
     if (rank == 1) {
         cl_event first = nullptr;
@@ -128,7 +128,7 @@ void finalize_unmatched(const bare_device &d, int rank) {
 /// Rank 1 waits for a collective. Rank 0 joins it only after the stall is reported.
 void stalled_collective(const bare_device &d, int rank) {
     if (rank == 0) {
-        ::sleep(4);  // until the stall is reported
+        ::sleep(4);  // the stall is reported meanwhile
     }
     expect("the all-reduce",
            clEnqueueAllreduceBufferMPI(d.queue, d.buffer, CL_TRUE, 0, d.buffer, 0, 100, MPI_INT,
@@ -156,8 +156,8 @@ void progressing_collectives(const bare_device &d, int rank) {
     MPI_Finalize();
 }
 
-/// Collectives in different orders. With CLDIST_CHECK they fail in all processes; otherwise a
-/// message has an unexpected size.
+/// The ranks call two collectives in different orders. With CLDIST_CHECK both fail in all
+/// processes; otherwise they fail because a message has an unexpected size.
 void mismatched_collectives(const bare_device &d, int rank) {
     for (int i = 0; i < 2; ++i) {
         const bool bcast = i == rank;
@@ -172,8 +172,8 @@ void mismatched_collectives(const bare_device &d, int rank) {
     MPI_Finalize();
 }
 
-/// Calls MPI_Finalize while one process has not joined a collective, on a communicator with earlier
-/// collectives.
+/// Rank 0 calls MPI_Finalize with a pending collective that the other processes have not called.
+/// The communicator has completed a collective before.
 void finalize_collective(const bare_device &d, int rank) {
     expect("the first barrier",
            clEnqueueBarrierMPI(d.queue, CL_TRUE, MPI_COMM_WORLD, 0, nullptr, nullptr), CL_SUCCESS);
@@ -191,8 +191,8 @@ void finalize_collective(const bare_device &d, int rank) {
     std::fflush(stderr);
 }
 
-/// Calls MPI_Finalize with an event of an unmatched receive, and a request of an event that is
-/// never set. The program has freed the requests, as it should.
+/// Calls MPI_Finalize with an event of an unmatched MPI_Irecv (rank 0), and with a request of a
+/// user event that is never set (rank 1). The program has freed both requests, as MPI demands.
 void finalize_requests(const bare_device &d, int rank) {
     cl_int error = CL_SUCCESS;
     MPI_Request request = MPI_REQUEST_NULL;
@@ -216,15 +216,14 @@ void finalize_requests(const bare_device &d, int rank) {
     std::fflush(stderr);
 }
 
-/// MPICH's mpirun kills the other processes when one leaves without MPI_Finalize. So all processes
-/// print before any of them leaves.
+/// Prints before main returns without MPI_Finalize. MPICH's mpirun then kills the other processes,
+/// so no process leaves before all have printed.
 void leave_main(int rank) {
     std::fprintf(stderr, "rank %d leaves main\n", rank);
     std::fflush(stderr);
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
-/// main returns without MPI_Finalize, with a receive in flight.
 void exit_in_flight(const bare_device &d, int rank) {
     cl_event event = nullptr;
     if (rank == 1) {
@@ -234,7 +233,7 @@ void exit_in_flight(const bare_device &d, int rank) {
     leave_main(rank);
 }
 
-/// The last process calls exit() with nothing in flight.
+/// Ends with exit() instead of MPI_Finalize, with nothing in flight.
 void exit_idle(const bare_device &d, int rank) {
     if (rank == 0) {
         clEnqueueSendBuffer(d.queue, d.buffer, CL_TRUE, 0, 100000, 1, 1, MPI_COMM_WORLD, 0, nullptr,
@@ -247,7 +246,8 @@ void exit_idle(const bare_device &d, int rank) {
     std::exit(0);
 }
 
-/// An info object with a meaningless value, then a plain message that can't be sent.
+/// Sets an invalid value of cldist_wire, then "plain". Then rank 0's plain message fails with its
+/// wait list: without a message header, the library can't report that to the receiver.
 void plain_warnings(const bare_device &d, int rank) {
     for (const char *wire : {"planar", "plain"}) {
         MPI_Info info = MPI_INFO_NULL;
@@ -266,7 +266,7 @@ void plain_warnings(const bare_device &d, int rank) {
                CL_SUCCESS);
         clSetUserEventStatus(gate, -77);
         clWaitForEvents(1, &event);
-        // The platform may fail the event before the library learns of the gate's failure.
+        // The platform may fail the event before the library has seen the gate's failure.
         while (status_told(event) >= CL_COMPLETE) {
             std::this_thread::yield();
         }
@@ -278,14 +278,17 @@ void plain_warnings(const bare_device &d, int rank) {
     MPI_Finalize();
 }
 
-/// A message that is too long. CLDIST_ON_ERROR decides whether the program sees the error.
+/// Receives a message that is too long. CLDIST_ON_ERROR decides whether the program sees the error
+/// or the library ends the job.
 void failed_receive(const bare_device &d, int rank, cl_bool blocking) {
     if (rank == 0) {
         clEnqueueSendBuffer(d.queue, d.buffer, CL_TRUE, 0, 2000, 1, 1, MPI_COMM_WORLD, 0, nullptr,
                             nullptr);
     } else if (rank == 1) {
-        // Output to a pipe is buffered. The other stream must not be flushed: a thread holds its
-        // lock until exit(), which waits for the lock in glibc 2.39.
+        // Standard output is now a pipe, so its text is buffered; the library must flush it when it
+        // ends the job. It must not wait forever for the other stream, whose lock a thread holds
+        // until exit(). (An atexit function releases it, because exit() in glibc 2.39 waits for
+        // it.)
         ::dup2(STDERR_FILENO, STDOUT_FILENO);
         std::printf("printed before the receive\n");
         static std::binary_semaphore locked(0);
@@ -312,7 +315,7 @@ void failed_receive(const bare_device &d, int rank, cl_bool blocking) {
     MPI_Finalize();
 }
 
-/// Rank 1 uses commands, rank 0 still uses MPI calls.
+/// Rank 1 uses commands, but rank 0 still uses MPI calls, which do not know the message header.
 void half_converted(const bare_device &d, int rank) {
     constexpr std::size_t half = 1 << 19;
     if (rank == 1) {
@@ -333,8 +336,8 @@ void half_converted(const bare_device &d, int rank) {
     MPI_Finalize();
 }
 
-/// Small messages of rank 1's commands arrive at rank 0's MPI calls, which do not know their
-/// format.
+/// Rank 0 receives small messages of rank 1's commands with MPI calls, and so gets the message
+/// header (`prefix` bytes) before the payload.
 void half_converted_small(const bare_device &d, int rank) {
     constexpr int size = 40;
     constexpr int prefix = 64;
@@ -409,7 +412,7 @@ void half_converted_receive(const bare_device &d, int rank, const std::string &h
     MPI_Finalize();
 }
 
-/// A receive that starts late is reported, but is no error.
+/// Rank 0's receive starts late. The stall is reported, but both commands succeed.
 void late_receive(const bare_device &d, int rank) {
     if (rank == 1) {
         expect("the send",
@@ -427,8 +430,8 @@ void late_receive(const bare_device &d, int rank) {
     MPI_Finalize();
 }
 
-/// Both processes call `begin`, which stalls, wait until the stall is reported, and then call
-/// `resolve`.
+/// Calls `begin`, whose commands stall, sleeps until the stall is reported, calls `resolve`, and
+/// waits for all commands.
 template <typename Stall, typename Resolve>
 void stall(const bare_device &d, const Stall &begin, const Resolve &resolve) {
     begin();
@@ -458,7 +461,7 @@ void recv_from_other(cl_command_queue queue, const bare_device &d, int rank, std
            CL_SUCCESS);
 }
 
-/// Rank 0 sends with other tags and on other communicators than rank 1 receives.
+/// Rank 0 sends with tags and on communicators that do not match rank 1's receives.
 void stall_tags(const bare_device &d, int rank) {
     constexpr std::size_t large = 1 << 19;
     MPI_Comm second = MPI_COMM_NULL;
@@ -508,8 +511,8 @@ void stall_both_receive(const bare_device &d, int rank) {
         [&] { send_to_other(d.other_queue, d, rank, 1 << 19, 9, MPI_COMM_WORLD); });
 }
 
-/// Rank 0's sends wait for a user event, for an MPI request that was made an event, and for an
-/// earlier command of their queue.
+/// Rank 0's sends wait for a user event, for the event of an MPI request, and for an earlier
+/// command in their queue.
 void stall_wait_lists(const bare_device &d, int rank) {
     cl_int error = CL_SUCCESS;
     cl_event gate = clCreateUserEvent(d.context, &error);
@@ -541,7 +544,7 @@ void stall_wait_lists(const bare_device &d, int rank) {
     clReleaseEvent(gate);
 }
 
-/// When the trace contains rank 1's unmatched receive, rank 1 is killed, and the launcher ends rank
+/// Rank 1 kills itself once the trace contains its unmatched receive. The launcher then ends rank
 /// 0.
 void killed_with_trace(const bare_device &d, int rank) {
     if (rank > 1) {

@@ -1,5 +1,5 @@
-/// For tests with their own main(): a check that continues after a failure, and a device
-/// without MPI.
+/// For tests with their own main(), without doctest: checks that continue after a failure, a
+/// device, and a runner of cases.
 #pragma once
 
 #include <cstddef>
@@ -24,9 +24,9 @@ inline void expect(const char *what, long found, long wanted) {
     }
 }
 
-/// The first device of the type in CLDIST_TEST_DEVICE ("cpu" or "gpu"). If it is not set, a GPU, or
-/// else the CPU. It has two in-order queues and a buffer. Only release() releases them, because
-/// commands may never end.
+/// The first device of the type in CLDIST_TEST_DEVICE ("cpu" or "gpu"), with a context, two
+/// in-order queues and a buffer. If the variable is not set: the first GPU, or the first CPU device
+/// if there is no GPU. There is no destructor, because commands may never end; call release().
 struct bare_device {
     explicit bare_device(std::size_t buffer_size) {
         cl_uint number = 0;
@@ -70,7 +70,7 @@ struct bare_device {
     cl_mem buffer = nullptr;
 };
 
-/// The status of a command's event by clGetTransferInfo.
+/// The status of a command, from clGetTransferInfo.
 inline cl_int status_told(cl_event event) {
     cl_int status = CL_QUEUED;
     expect("clGetTransferInfo",
@@ -85,7 +85,8 @@ inline bool wants_gpu() {
     return wanted != nullptr && std::string(wanted) == "gpu";
 }
 
-/// This process's device of the wanted type, by clDistLocalDevice. Null if there is none.
+/// The device that clDistLocalDevice chooses for this process: a GPU if wants_gpu(), otherwise a
+/// CPU device. Null if there is none.
 inline cl_device_id local_device() {
     cl_uint number = 0;
     cl_platform_id platforms[16];
@@ -100,7 +101,7 @@ inline cl_device_id local_device() {
     return nullptr;
 }
 
-/// Runs the cases in all processes. Rank 0 prints the result of each.
+/// Runs the cases in all processes. Rank 0 prints the result of each case on rank 0.
 inline void run_cases(const char *suite, int rank,
                       const std::vector<std::pair<const char *, std::function<void()>>> &cases) {
     for (const auto &[name, test] : cases) {

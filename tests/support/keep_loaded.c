@@ -1,5 +1,5 @@
-/* In builds with AddressSanitizer, dlclose unloads nothing. So leak reports of MPI's and OpenCL's
- * plug-ins contain the library's name, which lsan.supp needs. */
+/* In builds with AddressSanitizer, dlclose unloads nothing. Leak reports of MPI's and OpenCL's
+ * plug-ins then contain the library's name, which lsan.supp needs. */
 #include <stddef.h>
 
 int dlclose(void *handle);

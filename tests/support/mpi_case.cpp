@@ -266,13 +266,13 @@ void tell_peers() {
     for (int peer = 0; peer < s.size; ++peer) {
         if (peer != s.rank) {
             const char nothing = 0;
-            // a small message does not wait for its receiver
+            // a small message, which MPI sends without waiting for its receiver
             MPI_Send(&nothing, 1, MPI_CHAR, peer, tag_of_case(), s.control);
         }
     }
 }
 
-/// Collects the results of all ranks, and receives the messages of ranks that left early.
+/// Collects the results of all ranks, and receives the notices of tell_peers().
 std::vector<outcome> agree(outcome mine) {
     const session &s = the_session();
     if (!s.mpi_runs) {
@@ -401,7 +401,7 @@ void run_mpi_case(const char *name, int ranks, mpi_body body) {
         failed = failed || one == outcome::failed;
     }
     if (clean && s.mpi_runs) {
-        MPI_Comm_free(&mpi.comm);  // otherwise commands may still be in flight on it
+        MPI_Comm_free(&mpi.comm);  // after a failure, commands may still be in flight on it
     }
     the_watchdog->stop();
     if (error) {

@@ -1,9 +1,9 @@
 /// doctest with MPI: every rank runs the same list of test cases.
 ///
 /// A case is written `MPI_CASE("a sentence", ranks) { ... }`. Its body gets `mpi`, a view of a
-/// communicator that is created for this case. If a check fails on one rank, the case fails on all
-/// ranks. At the end of each case the ranks exchange their results. A rank that leaves early
-/// notifies the other ranks, whose waits then end. A watchdog aborts cases that still hang.
+/// communicator that is created for this case. At the end of each case the ranks exchange their
+/// results: if a check fails on one rank, the case fails on all ranks. A rank that leaves early
+/// notifies the other ranks, which ends their waits. A watchdog aborts cases that still hang.
 ///
 /// Environment:
 ///   CLDIST_TEST_FILTER   run only cases whose name contains this text
@@ -53,10 +53,10 @@ inline void skip_without_mpi(const mpi_view &mpi) {
     }
 }
 
-/// Throws if another rank has left the case.
+/// Throws peer_left if another rank has left the case.
 void throw_if_peer_left();
 
-/// Registers what this thread waits for during its life. The watchdog prints it.
+/// During its life, the watchdog prints `what` if the case hangs. One object per thread at a time.
 class waiting_for {
 public:
     explicit waiting_for(std::string what);
@@ -65,8 +65,8 @@ public:
     waiting_for &operator=(const waiting_for &) = delete;
 };
 
-/// Polls `done` and yields the core between polls, for conditions without an MPI event. Fails
-/// the case after `limit`.
+/// Polls `done` until it returns true, and yields the core between polls. Fails the case after
+/// `limit`. Throws peer_left if another rank has left the case.
 void poll_until(const std::string &what, const std::function<bool()> &done,
                 std::chrono::milliseconds limit = std::chrono::seconds(30));
 

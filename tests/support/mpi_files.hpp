@@ -9,7 +9,7 @@
 
 namespace cldist_test {
 
-/// A folder that all ranks of a case share. The last rank deletes it.
+/// A folder that all ranks of a case share. Rank 0 creates and deletes it.
 class shared_folder {
 public:
     explicit shared_folder(const mpi_view &mpi_in) : mpi(mpi_in), path(4096, '\0') {
@@ -48,7 +48,7 @@ public:
 
     operator MPI_File() const { return handle; }  // NOLINT: handles are passed to C calls
 
-    /// Afterwards all ranks can read what each rank wrote before.
+    /// Makes all earlier writes of all ranks visible to all ranks. Collective.
     void share(const mpi_view &mpi) const {
         MPI_File_sync(handle);
         mpi.barrier();

@@ -290,7 +290,7 @@ cl_int wait_for(cl_event event, std::chrono::milliseconds limit) {
     if (const cl_int status = status_of(event); status <= CL_COMPLETE) {
         return status;
     }
-    // The callback may run after this function has given up, so it owns a part of the state.
+    // The callback may run after this function has given up, so it shares ownership of the state.
     const auto state = std::make_shared<completion>();
     CL_OK(clSetEventCallback(event, CL_COMPLETE, on_complete,
                              new std::shared_ptr<completion>(state)));
@@ -302,8 +302,8 @@ cl_int wait_for(cl_event event, std::chrono::milliseconds limit) {
             std::unique_lock lock(state->mutex);
             state->changed.wait_for(lock, slice, [&] { return state->done; });
         }
-        // Some platforms do not call back for a failed command, and another rank may have left. So
-        // both are polled as well.
+        // Also polls the status, because some platforms do not call back for a failed command, and
+        // whether another rank has left the case.
         if (const cl_int status = status_of(event); status <= CL_COMPLETE) {
             return status;
         }

@@ -1,8 +1,7 @@
 /// OpenCL objects of the tests: a device, queues, buffers with known bytes, waits with a limit.
 ///
-/// Environment:
-/// CLDIST_TEST_DEVICE: "cpu" or "gpu". The default is the GPU whose number is the rank on its host,
-/// or the CPU if there is no GPU.
+/// Environment: CLDIST_TEST_DEVICE: "cpu" or "gpu". By default a GPU, or a CPU device if there is
+/// no GPU. The ranks of a host use its devices of that type round robin.
 #pragma once
 
 #include <chrono>
@@ -29,11 +28,11 @@ struct queue_set {
     }
 };
 
-/// A device with a context. Its own host_queue reads and writes host memory, so that these calls
-/// work while other queues wait.
+/// A device with a context. A separate queue reads and writes buffers, so that these calls work
+/// while other queues wait.
 class opencl {
 public:
-    /// A GPU's driver takes long to create a context, so cases share one unless they need their
+    /// Drivers of GPUs take long to create a context, so cases share one unless they need their
     /// own.
     enum class of { any_context, its_own };
     explicit opencl(of context = of::any_context);
@@ -43,9 +42,9 @@ public:
     /// Skips the case if the device has no out-of-order queue, or if such a queue stops at a
     /// command that waits for a user event.
     queue_handle out_of_order_queue() const;
-    /// Sets of queues for cases with several commands in flight; the case runs once with each set.
-    /// The first set has `count` in-order queues. The second has one out-of-order queue, or
-    /// in-order queues again if out_of_order_queue() would skip. So all ranks use the same number
+    /// Two sets of queues for cases with several commands in flight; the case runs once with each
+    /// set. The first set has `count` in-order queues. The second has one out-of-order queue, or
+    /// in-order queues again if out_of_order_queue() would skip: all ranks must use the same number
     /// of sets, whatever their devices.
     std::vector<queue_set> independent_queues(std::size_t count) const;
     buffer_handle buffer(std::size_t size, cl_mem_flags flags = CL_MEM_READ_WRITE) const;
@@ -71,7 +70,7 @@ public:
     context_handle context;
 
 private:
-    /// Why out-of-order queues can't be used; empty if they can.
+    /// The reason why out-of-order queues can't be used; empty if they can.
     [[nodiscard]] std::string out_of_order_fault() const;
     /// Whether an out-of-order queue continues past a command that waits for a user event.
     [[nodiscard]] bool passes_pending_commands() const;
@@ -91,10 +90,10 @@ inline constexpr std::chrono::milliseconds default_wait = std::chrono::seconds(3
 /// `limit`.
 cl_int wait_for(cl_event event, std::chrono::milliseconds limit = default_wait);
 
-/// Like clFinish with a limit: waits for all commands enqueued before the call.
+/// Like clFinish, with a time limit.
 void finish(cl_command_queue queue, std::chrono::milliseconds limit = default_wait);
 
-/// The current status that OpenCL reports.
+/// The event's current status, from clGetEventInfo.
 cl_int status_of(cl_event event);
 
 }  // namespace cldist_test

@@ -1,4 +1,4 @@
-/// Used by all tests of OpenCL, with or without MPI: owned objects and known bytes.
+/// For all tests of OpenCL, with or without MPI: owning handles and reproducible bytes.
 #pragma once
 
 #include <algorithm>
@@ -37,7 +37,7 @@ public:
 
     operator Handle() const { return handle; }  // NOLINT: handles are passed to C calls
     Handle get() const { return handle; }
-    /// For calls that write the handle. Releases the old object.
+    /// For calls that return a handle by pointer. Releases the current object first.
     Handle *out() {
         *this = owned();
         return &handle;

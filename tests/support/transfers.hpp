@@ -1,4 +1,5 @@
-/// Short forms of the commands under test. Each requires success and returns the command's event.
+/// Short forms of the commands under test, which require success and return the command's event,
+/// and checks of their results.
 #pragma once
 
 #include <algorithm>
@@ -37,7 +38,7 @@ inline event_handle receive(cl_command_queue queue, cl_mem buffer, std::size_t o
     return event;
 }
 
-/// A region in the form of clEnqueueReadBufferRect.
+/// A rectangular region of a buffer, as the arguments of clEnqueueReadBufferRect describe it.
 struct box {
     std::array<std::size_t, 3> origin;
     std::array<std::size_t, 3> region;
@@ -82,7 +83,6 @@ inline event_handle sendrecv_rect(cl_command_queue queue, cl_mem from, const box
     return event;
 }
 
-/// One value of clGetTransferInfo.
 template <typename T>
 T transfer_info(cl_event event, cl_transfer_info name) {
     T value{};
@@ -104,7 +104,7 @@ inline std::string transfer_text(cl_event event, cl_transfer_info name) {
 }
 
 inline std::vector<cl_transfer_stage> transfer_stages(cl_event event) {
-    // Memory for all possible stages, because their number grows while the transfer runs.
+    // Has room for all possible stages, because their number grows while the transfer runs.
     std::vector<cl_transfer_stage> stages(CL_STAGE_FILE + 1);
     std::size_t size = 0;
     CL_OK(clGetTransferInfo(event, CL_TRANSFER_STAGES, stages.size() * sizeof(cl_transfer_stage),
@@ -118,13 +118,14 @@ inline cl_int transfer_status(cl_event event) {
     return transfer_info<cl_int>(event, CL_TRANSFER_STATUS);
 }
 
-/// Waits until the transfer has started. Later messages are ordered after it, whatever their
-/// queues.
+/// Waits until the transfer has started. Messages that start later are ordered after it, whatever
+/// their queues.
 inline void await_start(cl_event event) {
     poll_until("a transfer to start", [&] { return transfer_status(event) <= CL_RUNNING; });
 }
 
-/// Waits until a collective command, which may have failed, has taken part.
+/// Waits until this process has made its part of a collective file access. The command may have
+/// failed.
 inline void await_part(cl_event event) {
     poll_until("a command to take part", [&] {
         const std::vector<cl_transfer_stage> stages = transfer_stages(event);
@@ -170,7 +171,7 @@ inline void expect_received(cl_event event, std::size_t size, int source, int ta
     CHECK(transfer_info<int>(event, CL_TRANSFER_TAG) == tag);
 }
 
-/// Sends a signal from one rank to another, without the library.
+/// Sends a signal to `rank`, which receives it with await(). Uses MPI without the library.
 inline void tell(const mpi_view &mpi, int rank) {
     const char word = 0;
     MPI_Request request = MPI_REQUEST_NULL;
