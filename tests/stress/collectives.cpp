@@ -4,9 +4,9 @@
 ///
 /// test_stress_collectives [--seed N] [--rounds N] [--seconds S] [--patience S]
 ///
-/// All processes take the same steps in the same order, as MPI requires. Each process chooses for
-/// itself whether it works in place, its offsets, queue, user events, and when it waits. Round r
-/// has the seed SEED + r. A failure prints the seed of its round and the command that repeats it.
+/// All processes take the same steps in the same order, as MPI requires. Each process chooses its
+/// own offsets, queue and user events, whether it works in place, and when it waits. Round r has
+/// the seed SEED + r. A failure prints the seed of its round and the command that repeats it.
 
 #include <algorithm>
 #include <atomic>
@@ -211,7 +211,7 @@ step random_step(generator &shared, std::uint64_t number, int size) {
             s.count = all;
         }
     }
-    // If kernels carry out collectives, a failure ends the job.
+    // If kernels carry out collectives, a failure ends the job, so no wait list may fail.
     const auto is_set = [](const char *name, const char *value) {
         const char *const found = std::getenv(name);
         return found != nullptr && std::string(found) == value;
@@ -223,7 +223,7 @@ step random_step(generator &shared, std::uint64_t number, int size) {
     return s;
 }
 
-/// Placement of a process's input and output in one buffer, in bytes.
+/// A process's input and output in one buffer. Offsets are in bytes.
 struct placed {
     std::size_t send = 0;
     std::size_t recv = 0;
@@ -234,7 +234,7 @@ struct placed {
     std::vector<bool> any;  ///< bytes that are undefined afterwards
 };
 
-/// Places the parts in reverse order, with gaps. Returns the end of the last one.
+/// Places the parts in reverse order, with gaps. Returns the extent, in elements.
 std::size_t place_parts(generator &local, const std::vector<std::size_t> &counts,
                         std::vector<std::size_t> &places) {
     places.resize(counts.size());
@@ -246,7 +246,7 @@ std::size_t place_parts(generator &local, const std::vector<std::size_t> &counts
     return at;
 }
 
-/// The parts of a step that rank `me` sends and receives, with their values.
+/// Consecutive elements that a process sends or receives, and their values.
 struct part {
     std::size_t place;  ///< in elements, within its side
     std::size_t count;
@@ -370,8 +370,8 @@ sides sides_of(const step &s, int me, generator &local, bool interleaved, placed
 
 placed place(const step &s, int me, generator &local) {
     placed where;
-    // Each process chooses whether it works in place. An Alltoallv with its own displacements
-    // can't.
+    // Each process chooses whether it works in place. An Alltoallv whose displacements differ on
+    // the two sides can't.
     bool in_place = one_in(local, 2) && s.what != kind::alltoallv;
     const bool interleaved = one_in(local, 2);
     const sides all = sides_of(s, me, local, interleaved, where);
@@ -429,7 +429,7 @@ struct machine {
                                        CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, &error)};
         require("clCreateCommandQueue", error, CL_SUCCESS);
     }
-    /// Sets the user events. Must be called before any call that may wait.
+    /// Sets the user events. Call it before any call that may wait.
     void open_gates() {
         for (const cl_event gate : gates) {
             require("clSetUserEventStatus", clSetUserEventStatus(gate, CL_COMPLETE), CL_SUCCESS);
@@ -510,7 +510,7 @@ public:
                                  where_.before.size(), where_.before.data(), &error);
         require("clCreateBuffer", error, CL_SUCCESS);
         const bool fails = s.failing == me_;
-        // Commands behind a failed one in an in-order queue may fail, so it gets its own queue.
+        // A failing command gets its own queue, because later commands in a queue may fail, too.
         if (s.failing >= 0) {
             own_queue_ = clCreateCommandQueue(m.device.context, m.device.id, 0, &error);
             require("clCreateCommandQueue", error, CL_SUCCESS);
@@ -570,7 +570,7 @@ public:
 private:
     void compare() const {
         bytes found(where_.after.size());
-        // The other queues may contain commands that wait for other processes.
+        // A new queue, because the other queues may contain commands that wait for other processes.
         cl_int error = CL_SUCCESS;
         const cl_command_queue queue =
             clCreateCommandQueue(machine_.device.context, machine_.device.id, 0, &error);
@@ -604,8 +604,8 @@ private:
 
 // ---- the program's own calls ------------------------------------------------------------------
 
-/// A non-blocking MPI collective on host memory, or a message to the next rank for a wildcard
-/// receive.
+/// A non-blocking MPI collective on host memory, or a wildcard receive and a message to the next
+/// rank.
 class own_call final : public pending {
 public:
     own_call(const group &g, generator &shared, std::uint64_t number)
@@ -641,7 +641,8 @@ public:
                           static_cast<int>(number % 100), comm, &sent_);
         }
     }
-    /// At most one per communicator, because two would match each other's messages.
+    /// At most one wildcard receive may be pending per communicator, because two would match each
+    /// other's messages.
     [[nodiscard]] bool is_wildcard() const { return what_ == 4; }
 
     void finish() override {
@@ -688,8 +689,8 @@ private:
     MPI_Request sent_ = MPI_REQUEST_NULL;
 };
 
-/// Creates a communicator from all or some processes of another one. Returns MPI_COMM_NULL if this
-/// process is not in it. `colors` is the same in all processes.
+/// Creates a communicator from all processes of another one or, by a split, from a part that
+/// contains this process. `colors` is the same in all processes.
 MPI_Comm construct(std::uint64_t how, const group &from, std::uint64_t colors) {
     MPI_Comm made = MPI_COMM_NULL;
     MPI_Request request = MPI_REQUEST_NULL;
@@ -716,7 +717,8 @@ MPI_Comm construct(std::uint64_t how, const group &from, std::uint64_t colors) {
 
 // ---- a round ----------------------------------------------------------------------------------
 
-/// Communicators are numbered equally in all processes. A process may not belong to all of them.
+/// A communicator has the same index in all processes. It is empty in processes that do not belong
+/// to it, and after it is freed.
 using groups = std::vector<std::optional<group>>;
 
 void finish_all(std::vector<std::unique_ptr<pending>> &left,
@@ -738,8 +740,8 @@ void run_round(machine &m, std::uint64_t seed) {
     for (std::uint64_t i = 0; i < steps; ++i) {
         ++steps_done;
         const std::uint64_t what = below(shared, 10);
-        // New communicators are used more often, because the first command on a communicator is the
-        // main test.
+        // The newest communicator is used more often, because the first command on a communicator
+        // is the main test.
         const std::size_t at = one_in(shared, 2) ? all.size() - 1 : below(shared, all.size());
         const std::uint64_t how = below(shared, 5);
         const std::uint64_t details = shared();
@@ -748,7 +750,7 @@ void run_round(machine &m, std::uint64_t seed) {
         if (what <= 1) {
             last_step = "construct " + std::to_string(how);
             m.open_gates();
-            // All groups of a split have the same number.
+            // The groups of one split share an index in `all`.
             const MPI_Comm made = on ? construct(how, *on, details) : MPI_COMM_NULL;
             all.emplace_back(made == MPI_COMM_NULL ? std::nullopt
                                                    : std::optional<group>(group(made)));
@@ -849,7 +851,7 @@ int main(int argc, char **argv) {
                 : std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() <
                       seconds;
         round_seed = seed + round;
-        // Rank 0's clock decides for all. No command uses this communicator before.
+        // Rank 0's clock decides for all ranks.
         MPI_Bcast(&more, 1, MPI_INT, 0, MPI_COMM_WORLD);
         if (more == 0) {
             break;

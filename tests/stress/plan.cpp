@@ -8,9 +8,9 @@ namespace cldist_stress {
 namespace {
 
 constexpr std::size_t most_messages = 600;  // per round
-// per round; only its last message may exceed it
+// per round; the commands that reach it end the round
 constexpr std::size_t most_bytes = std::size_t{16} << 20;
-// every receive with wildcards has room for this size
+// the largest message for receives with wildcards and for competing receives
 constexpr std::size_t largest_wild = std::size_t{128} << 10;
 constexpr int ordered_tags = 6;
 constexpr int first_own_tag = 100;
@@ -26,7 +26,7 @@ std::uint64_t mix(std::uint64_t x, std::uint64_t y, More... more) {
     return mix(mix(x + 0x9e3779b97f4a7c15ULL) ^ y, static_cast<std::uint64_t>(more)...);
 }
 
-/// Random numbers that are the same on all systems, unlike the distributions of <random>.
+/// Random numbers that are equal on all systems, unlike those of <random>'s distributions.
 class numbers {
 public:
     explicit numbers(std::uint64_t seed) : state(seed) {}
@@ -98,7 +98,7 @@ private:
 
     int own_tag() const { return first_own_tag + static_cast<int>(result.messages.size()); }
 
-    /// The ranks that a rank reaches in a communicator.
+    /// The other ranks that `rank` can send to on a communicator.
     std::vector<int> peers(int communicator, int rank) const {
         std::vector<int> found;
         for (int other = 0; other < s.ranks; ++other) {
@@ -110,7 +110,7 @@ private:
         return found;
     }
 
-    /// Chooses everything that is arbitrary for any command.
+    /// A command of this rank, with random values of everything that any command may choose freely.
     command somewhere(int rank) {
         command c;
         c.rank = rank;
@@ -132,7 +132,9 @@ private:
                                               : waits_for::nothing;
     }
 
-    /// Assigns the same thread and queue to all messages of a kind that must keep their order.
+    /// Derives the command's thread, and its queue among the first `queues`, from the message's
+    /// communicator, sender, receiver and tag, so that messages which must keep their order share
+    /// both. `end` is 0 for the sender and 1 for the receiver.
     void bind(command &c, const message &m, int end, int queues) {
         const std::uint64_t lane =
             mix(salt, static_cast<std::uint64_t>(m.communicator),
@@ -176,7 +178,7 @@ private:
         receiving.receives = at;
         receiving.capacity = capacity_for(m.size);
         if (!ordered && receiving.blocking && m.size > 1 && random.chance(10)) {
-            // Only the caller gets the error: later commands in the queue don't fail.
+            // Without an event, only the caller gets the error. Later commands don't fail.
             receiving.too_short = true;
             receiving.wants_event = false;
             receiving.capacity = 1 + random.below(m.size - 1);
@@ -219,7 +221,7 @@ private:
         }
     }
 
-    /// Messages of one sender, and receives that could match several of them.
+    /// Messages of one sender, and receives that may match several of them.
     void make_competing() {
         const int communicator = static_cast<int>(comms.size()) - 2 - random.index(2);
         const auto ranks = static_cast<std::uint64_t>(s.ranks);
@@ -264,8 +266,8 @@ private:
         const int communicator = static_cast<int>(comms.size()) - 1;
         const int receiver = random.index(static_cast<std::size_t>(s.ranks));
         const bool any_source = random.chance(60);
-        // If receives have a tag, all messages have this tag. Otherwise the order of the receives
-        // would matter.
+        // If the receives have a tag, all messages have this tag; otherwise it would matter which
+        // receive gets which message.
         const bool any_tag = !any_source || random.chance(50);
         const int only_tag = random.index(ordered_tags);
         std::vector<command> receives;

@@ -1,24 +1,25 @@
 /// The plan of the stress test: a pure function of its settings, so that every process knows all
 /// processes' commands.
 ///
-/// Messages are sent in rounds, with a barrier in between. All threads of all processes follow one
-/// common order of the commands of a round; the commands of one message, or of one ring of
-/// Sendrecvs, are adjacent in it. A command waits only for its partners and for earlier commands,
-/// so some command can always proceed: a plan has no deadlock. Three kinds of messages need more
-/// rules.
+/// Messages are sent in rounds, with a barrier in between. A round is one list of commands, and
+/// each thread of each process issues its own commands in the order of the list. The commands of
+/// one message, or of one ring of Sendrecvs, are adjacent. A command waits only for its partners
+/// and for earlier commands, so some command can always proceed: a plan has no deadlock. Three
+/// kinds of messages need more rules.
 ///
-/// Messages with equal sender, receiver, tag and communicator must keep their order. So at each end
-/// they all belong to one thread and one queue. If that queue is out-of-order, they have no wait
-/// list. Other messages have unique tags, and use any thread and queue.
+/// Messages with equal sender, receiver, tag and communicator must keep their order. At each end
+/// they use one thread and one queue, and have no wait list if that queue is out-of-order. Other
+/// messages have unique tags, and use any thread and queue.
 ///
-/// Receives with wildcards have equal arguments for one receiver in one round, so that any of them
-/// may get any of the messages. They have their own communicator and queue, and precede all other
-/// commands.
+/// In a round, at most one process has receives with wildcards. Either all accept any source and
+/// have the same tag, or all accept any tag. They are large enough for any of the messages, because
+/// it is unknown which message each gets. They have their own communicator and queue, and precede
+/// all other commands.
 ///
-/// Competing receives have various wildcards. They have two separate communicators, one of them
-/// in plain mode. In a round, one thread of one process sends all their messages in order, and the
-/// receives are posted in that order. So MPI's rules determine which message each receive gets. The
-/// last receive of a group may block, after a probe.
+/// Competing receives have various wildcards. They use two separate communicators, one of them in
+/// plain mode. On each, one thread of one process sends all messages of a round in order, and the
+/// receives are posted in the same order. So MPI's rules determine which message each receive gets.
+/// The last receive of a group may block, after a probe.
 ///
 /// To add another kind of traffic: add its fields to `command`, choose it in plan.cpp where the
 /// ends of a message are created, and execute it in stress.cpp (`worker::issue`).
@@ -41,12 +42,12 @@ struct settings {
     std::uint64_t sub_buffers = 15;
 };
 
-/// Ranks are those of MPI_COMM_WORLD, except in names with "in".
+/// Ranks are those of MPI_COMM_WORLD, except in `rank_in`.
 struct communicator {
     const char *name;
-    bool inter;                ///< whether messages go to the other group instead of the own one
+    bool inter;                ///< messages go to the other group, not to the sender's
     std::vector<int> group;    ///< the group of each rank
-    std::vector<int> rank_in;  ///< the number of each rank in its group
+    std::vector<int> rank_in;  ///< the rank of each process in its group
     bool plain = false;        ///< messages have no headers
 
     [[nodiscard]] bool reaches(int from, int to) const {
@@ -56,7 +57,7 @@ struct communicator {
     [[nodiscard]] int number_of(int rank) const { return rank_in[static_cast<std::size_t>(rank)]; }
 };
 
-/// The last communicator is for wildcards, the two before it are for competing receives.
+/// The last communicator is for receives with wildcards, the two before it for competing receives.
 std::vector<communicator> communicators(int ranks);
 
 struct message {
@@ -68,7 +69,7 @@ struct message {
     std::size_t size;
 };
 
-/// The queue of a thread that a command uses.
+/// The queues of a thread.
 enum queue_of_thread : int {
     first,
     second,
@@ -95,19 +96,19 @@ struct command {
     bool blocking = false;
     bool wants_event = true;
     waits_for wait = waits_for::nothing;
-    std::size_t capacity = 0;  ///< of the receive, in bytes
+    std::size_t capacity = 0;  ///< bytes of the receive
     bool too_short = false;    ///< the receive is smaller than its message
     bool sub_buffer = false;
-    bool read_behind = false;  ///< a read waits for the receive's event
-    bool overwritten = false;  ///< the sent bytes are overwritten as soon as the event allows it
+    bool read_behind = false;  ///< a read that waits for the receive's event follows
+    bool overwritten = false;  ///< a fill that waits for the event overwrites the sent bytes
 
-    // A competing receive.
+    // For a competing receive.
     bool competes = false;
     bool any_source = false;
     bool any_tag = false;
     bool probes = false;  ///< probes before the call
 
-    // A receive with wildcards.
+    // For a receive with wildcards.
     bool with_wildcards = false;
     int source = none;  ///< none for MPI_ANY_SOURCE
     int tag = none;     ///< none for MPI_ANY_TAG
@@ -120,9 +121,9 @@ struct round_plan {
 
 round_plan make_round(const settings &s, std::uint64_t number);
 
-/// The bytes of a message depend on everything that distinguishes it from other messages.
+/// The bytes of a message, which depend on everything that distinguishes it from other messages.
 std::vector<unsigned char> payload(std::uint64_t seed, const message &m);
-/// Bytes that no message contains.
+/// The initial contents of the receiving buffers.
 std::vector<unsigned char> background(std::uint64_t seed, std::size_t size);
 
 std::string describe(const round_plan &r, const command &c);

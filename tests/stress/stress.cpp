@@ -4,8 +4,8 @@
 ///   test_stress [--seed N] [--messages N] [--threads N] [--largest BYTES] [--sub-buffers PERCENT]
 ///               [--patience SECONDS]
 ///
-/// All ranks print the seed of a failure. The same seed, options and number of processes repeat the
-/// same messages. CLDIST_TEST_DEVICE is "cpu" or "gpu", as for the other tests.
+/// A failure prints the command that repeats it: the same seed, options and number of processes
+/// give the same messages. CLDIST_TEST_DEVICE is "cpu" or "gpu", as for the other tests.
 
 #include <algorithm>
 #include <array>
@@ -218,20 +218,22 @@ using counts = std::array<unsigned long long, counted_things>;
 
 // ---- a thread ---------------------------------------------------------------------------------
 
-/// A range of a buffer that contains a part of a round.
+/// A range of a buffer, in bytes.
 struct place {
     std::size_t offset = 0;
     std::size_t size = 0;
 };
 
-/// Many ranges of one buffer, and their expected or actual contents.
+/// A buffer with the ranges of many commands. `image` is first its initial, then its expected
+/// contents.
 struct area {
     buffer_handle buffer;
     std::size_t capacity = 0;
     bytes image;
 
     void begin() { image.clear(); }
-    /// Adds a range after a gap. So no range is aligned, and a write outside a range is found.
+    /// Adds a range after a gap of varying size. So most ranges are unaligned, and writes outside a
+    /// range are found.
     place add(std::size_t size) {
         const place made{image.size() + 13 + size % 31, size};
         image.resize(made.offset + size + 1);
@@ -340,7 +342,8 @@ private:
                   a.image.begin() + static_cast<std::ptrdiff_t>(p.offset));
     }
 
-    /// A sub-buffer around a range, or the buffer itself.
+    /// A sub-buffer that contains the range, whose offset is then changed to one in it; or the
+    /// buffer itself.
     buffer_handle whole_or_sub(const area &a, place &p, bool sub) const {
         if (a.buffer == nullptr) {
             return nullptr;
@@ -414,7 +417,7 @@ private:
         const cl_event *list = wait.empty() ? nullptr : wait.data();
         place out = i.out;
         place in = i.in;
-        // These are released before the command ends: the library must retain them.
+        // Released before the command ends: the library must retain them.
         const buffer_handle from = whole_or_sub(outgoing, out, c.sub_buffer);
         const buffer_handle to = whole_or_sub(incoming, in, c.sub_buffer);
 
@@ -450,7 +453,7 @@ private:
                                        receiving->tag, comm, waits, list, event);
     }
 
-    /// Probes for the receive's message, once all earlier receives have started.
+    /// Probes for the receive's message after all earlier competing receives have started.
     void probe(const round_plan &r, const command &c, int source, int tag, MPI_Comm comm) {
         for (const issued &before : mine) {
             cl_int status = CL_COMPLETE;
@@ -468,7 +471,8 @@ private:
         }
     }
 
-    /// Actions that are allowed once the event is complete or a blocking call has returned.
+    /// Enqueues the read of the received bytes and the fill of the sent bytes, which the program
+    /// may start after the event or, if the call blocked, at once.
     void follow_up(issued &i) {
         const command &c = *i.what;
         const cl_event event = i.event.get();
@@ -514,7 +518,7 @@ private:
         check(clFinish(wild_copies.get()), "clFinish");
         previous = nullptr;
 
-        std::map<int, std::size_t> seen_from;  // wildcards: number of messages from each sender
+        std::map<int, std::size_t> seen_from;  // wildcard messages from each source
         for (issued &i : mine) {
             at_command = i.what;
             check_one(r, i, seen_from);
@@ -576,7 +580,8 @@ private:
         count[path_kernel] += path == "kernel" || path == "device" ? 1 : 0;
     }
 
-    /// The sender determines the message, because its messages arrive in order.
+    /// The message that a receive with wildcards got. Its source determines it, because a sender's
+    /// messages arrive in order. `seen_from` counts the messages from each source.
     const message &matched_by_wildcards(const round_plan &r, const issued &i,
                                         std::map<int, std::size_t> &seen_from) {
         const int source = info<int>(i, CL_TRANSFER_SOURCE);
@@ -649,12 +654,13 @@ private:
     std::vector<queue_handle> own_queues;
     std::vector<cl_command_queue> queues;
     queue_handle copies = d.queue(0);
-    /// a separate queue, because the match of a wildcard receive has no known time
+    /// a separate queue: reads after wildcard receives, which match at unknown times, must not
+    /// delay `copies`
     queue_handle wild_copies = d.queue(0);
     area outgoing;
     area incoming;
     std::vector<issued> mine;
-    std::vector<event_handle> gates;  ///< user events to set
+    std::vector<event_handle> gates;  ///< user events that are not set yet
     cl_event previous = nullptr;
 };
 
@@ -777,7 +783,7 @@ void run_all(const device &d, std::chrono::seconds patience) {
             static_cast<double>(done) / seconds.count(),
             static_cast<double>(all[moved_bytes]) / seconds.count() * 1e-6);
     }
-    // The numbers of planned and executed messages must be equal.
+    // All planned messages must have been sent.
     if (all[sent] + all[exchanged] != done) {
         end_job(std::to_string(all[sent] + all[exchanged]) + " messages were checked, not " +
                 std::to_string(done));
