@@ -32,8 +32,7 @@ struct queue_set {
 /// while other queues wait.
 class opencl {
 public:
-    /// Drivers of GPUs take long to create a context, so cases share one unless they need their
-    /// own.
+    /// Creating a context for a GPU takes long, so cases share one unless they need their own.
     enum class of { any_context, its_own };
     explicit opencl(of context = of::any_context);
 
@@ -50,8 +49,7 @@ public:
     buffer_handle buffer(std::size_t size, cl_mem_flags flags = CL_MEM_READ_WRITE) const;
     buffer_handle sub_buffer(cl_mem parent, std::size_t origin, std::size_t size) const;
     event_handle user_event() const;
-    /// The kernel `name` of the test program: `add_one(global uchar *data)`, one work-item per
-    /// byte.
+    /// A kernel of the test program: "add_one", with a buffer of bytes and one work-item per byte.
     kernel_handle kernel(const char *name) const;
 
     void write(cl_mem buffer, std::size_t offset, const bytes &data) const;
@@ -86,8 +84,7 @@ std::size_t sub_buffer_alignment(cl_device_id device);
 
 inline constexpr std::chrono::milliseconds default_wait = std::chrono::seconds(30);
 
-/// Waits for the command of `event`. Returns CL_COMPLETE or its error. Fails the case after
-/// `limit`.
+/// Waits for a command. Returns CL_COMPLETE or its error. Fails the case after `limit`.
 cl_int wait_for(cl_event event, std::chrono::milliseconds limit = default_wait);
 
 /// Like clFinish, with a time limit.

@@ -118,14 +118,13 @@ inline cl_int transfer_status(cl_event event) {
     return transfer_info<cl_int>(event, CL_TRANSFER_STATUS);
 }
 
-/// Waits until the transfer has started. Messages that start later are ordered after it, whatever
-/// their queues.
+/// Waits until the transfer has started. Messages of all queues that start later come after it.
 inline void await_start(cl_event event) {
     poll_until("a transfer to start", [&] { return transfer_status(event) <= CL_RUNNING; });
 }
 
-/// Waits until this process has made its part of a collective file access. The command may have
-/// failed.
+/// Waits until this process has made its part of a collective file access. (A failing command,
+/// too.)
 inline void await_part(cl_event event) {
     poll_until("a command to take part", [&] {
         const std::vector<cl_transfer_stage> stages = transfer_stages(event);
