@@ -1,5 +1,5 @@
 /// Programs that record calls on the cluster platform, which differ between processes or not. The
-/// argument selects the program. A script checks the standard error.
+/// argument selects the program. A script checks standard error.
 
 #include <chrono>
 #include <cstdio>

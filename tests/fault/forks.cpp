@@ -1,6 +1,5 @@
-/// A program that forks while it uses the library. Its children end in different ways, or call the
-/// library. The parent continues. The argument is "mpi" or "alone". A script checks the standard
-/// error.
+/// A program that forks while it uses the library. The children end in different ways or call the
+/// library. The parent continues. The argument is "mpi" or "alone". A script checks standard error.
 
 #include <cstring>
 #include <functional>
@@ -21,8 +20,7 @@ namespace {
 constexpr std::size_t size = 4096;
 bool with_mpi = false;
 
-/// Runs `body` in a forked child and checks that the child exits with 0. SIGALRM ends a child that
-/// hangs.
+/// Runs `body` in a forked child, which must exit with 0. SIGALRM ends a child that hangs.
 void expect_child(const char *what, const std::function<int()> &body) {
     const pid_t child = ::fork();
     if (child == 0) {

@@ -159,8 +159,7 @@ struct exchange {
     cl_event receiving = nullptr;
 };
 
-/// Exchanges messages of many sizes with a peer, alternately blocking and non-blocking, and checks
-/// them.
+/// Exchanges messages of many sizes with a peer, blocking and non-blocking, and checks them.
 void talk(const bare_device &d, MPI_Comm comm, int peer, unsigned own_seed, unsigned peer_seed) {
     cl_command_queue queue = new_queue(d);
     for (const std::size_t size :
@@ -200,8 +199,7 @@ void survive(const exchange &both) {
     both.wait_while_moving(std::chrono::seconds(8));  // longer than until the stall report
     both.check_honest();
     say(both.ended() ? "both messages have ended" : "a message is still pending");
-    // The messages that follow need a working MPI, but Open MPI's TCP can deadlock when a
-    // connection breaks.
+    // Later messages need a working MPI. Open MPI's TCP can deadlock when a connection breaks.
     ::signal(SIGALRM, [](int) {
         constexpr char text[] = "the survivor's MPI does not respond\n";
         [[maybe_unused]] const auto written = ::write(2, text, sizeof text - 1);
@@ -257,8 +255,7 @@ void cut(int rank, const std::string &folder) {
     MPI_Finalize();
 }
 
-/// Joins two jobs by an inter-communicator. Each rank's peer is the rank of the same number in the
-/// other job.
+/// Joins two jobs by an inter-communicator. Each process's peer has the same rank in the other job.
 void joined(int rank, const std::string &what, const std::string &file) {
     constexpr std::size_t size = 384 * MiB;
     const bool accepts = what.rfind("accept", 0) == 0;

@@ -124,8 +124,7 @@ void gather_from_all(const bare_device &d, MPI_Comm merged) {
     expect("the sum of the senders", sum, size * (size - 1) / 2);
 }
 
-/// Exchanges messages over three communicators, and frees each as soon as its last message has
-/// arrived.
+/// Exchanges messages over three communicators. Frees each as soon as its last message has arrived.
 void meet(const bare_device &d, MPI_Comm comm, bool spawned, int rank, int meeting) {
     expect("clDistInit", clDistInit(comm), CL_SUCCESS);
     MPI_Comm other = MPI_COMM_NULL;

@@ -137,8 +137,7 @@ void stalled_collective(const bare_device &d, int rank) {
     MPI_Finalize();
 }
 
-/// The last collectives of the chain wait longer than CLDIST_STALL_SECONDS, but one ends every
-/// second.
+/// The last collectives wait longer than CLDIST_STALL_SECONDS, while one ends every second.
 void progressing_collectives(const bare_device &d, int rank) {
     const auto reduce = [&](cl_bool blocking) {
         expect("the all-reduce",
@@ -287,8 +286,7 @@ void failed_receive(const bare_device &d, int rank, cl_bool blocking) {
     } else if (rank == 1) {
         // Standard output is now a pipe, so its text is buffered; the library must flush it when it
         // ends the job. It must not wait forever for the other stream, whose lock a thread holds
-        // until exit(). (An atexit function releases it, because exit() in glibc 2.39 waits for
-        // it.)
+        // until exit(). (exit() of glibc 2.39 waits for it, so an atexit function releases it.)
         ::dup2(STDERR_FILENO, STDOUT_FILENO);
         std::printf("printed before the receive\n");
         static std::binary_semaphore locked(0);
@@ -544,8 +542,7 @@ void stall_wait_lists(const bare_device &d, int rank) {
     clReleaseEvent(gate);
 }
 
-/// Rank 1 kills itself once the trace contains its unmatched receive. The launcher then ends rank
-/// 0.
+/// Rank 1 kills itself once its trace contains an unmatched receive. The launcher then ends rank 0.
 void killed_with_trace(const bare_device &d, int rank) {
     if (rank > 1) {
         return;
