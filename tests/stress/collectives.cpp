@@ -604,8 +604,7 @@ private:
 
 // ---- the program's own calls ------------------------------------------------------------------
 
-/// A non-blocking MPI collective on host memory, or a wildcard receive and a message to the next
-/// rank.
+/// A non-blocking MPI collective on host memory, or a wildcard receive and a send to the next rank.
 class own_call final : public pending {
 public:
     own_call(const group &g, generator &shared, std::uint64_t number)
@@ -641,8 +640,7 @@ public:
                           static_cast<int>(number % 100), comm, &sent_);
         }
     }
-    /// At most one wildcard receive may be pending per communicator, because two would match each
-    /// other's messages.
+    /// Two pending wildcard receives on one communicator would match each other's messages.
     [[nodiscard]] bool is_wildcard() const { return what_ == 4; }
 
     void finish() override {

@@ -1,5 +1,5 @@
-/// The plan of the stress test: a pure function of its settings, so that every process knows all
-/// processes' commands.
+/// The plan of the stress test. It is a pure function of the settings, so every process knows the
+/// commands of all processes.
 ///
 /// Messages are sent in rounds, with a barrier in between. A round is one list of commands, and
 /// each thread of each process issues its own commands in the order of the list. The commands of

@@ -224,8 +224,7 @@ struct place {
     std::size_t size = 0;
 };
 
-/// A buffer with the ranges of many commands. `image` is first its initial, then its expected
-/// contents.
+/// A buffer with the ranges of many commands. `image`: its initial, later its expected contents.
 struct area {
     buffer_handle buffer;
     std::size_t capacity = 0;
@@ -342,8 +341,7 @@ private:
                   a.image.begin() + static_cast<std::ptrdiff_t>(p.offset));
     }
 
-    /// A sub-buffer that contains the range, whose offset is then changed to one in it; or the
-    /// buffer itself.
+    /// The buffer, or a sub-buffer that contains the range; `p` is then relative to the sub-buffer.
     buffer_handle whole_or_sub(const area &a, place &p, bool sub) const {
         if (a.buffer == nullptr) {
             return nullptr;
@@ -654,8 +652,7 @@ private:
     std::vector<queue_handle> own_queues;
     std::vector<cl_command_queue> queues;
     queue_handle copies = d.queue(0);
-    /// a separate queue: reads after wildcard receives, which match at unknown times, must not
-    /// delay `copies`
+    /// separate, because wildcard receives match at unknown times and would delay the other reads
     queue_handle wild_copies = d.queue(0);
     area outgoing;
     area incoming;
