@@ -1,5 +1,4 @@
-/// Blocking calls without events and without other commands in flight, for which cldist has a fast
-/// path.
+/// Blocking calls without events and other commands in flight, for which cldist has a fast path.
 
 #include "transfers.hpp"
 
@@ -35,8 +34,7 @@ MPI_CASE(
             CAPTURE(size);
             const buffer_handle buffer =
                 cl.filled(size + 200, 3 + static_cast<std::uint64_t>(mpi.rank));
-            // The message goes back and forth, to different offsets. The bytes around it do not
-            // change.
+            // The message goes back and forth, to different offsets. No byte around it changes.
             if (mpi.rank == 0) {
                 CL_OK(send_now(queues[0], buffer, 100, size, mpi));
                 CL_OK(receive_now(queues[0], buffer, 150, size + 50, mpi));

@@ -24,7 +24,7 @@ bytes bytes_of(const std::vector<T> &values) {
     return data;
 }
 
-/// A rank's input of a type: small numbers, so that sums are exact in any order.
+/// A rank's input: small numbers, so that sums are exact in any order.
 template <typename T>
 std::vector<T> values(int rank, std::size_t count) {
     std::vector<T> data(count);
@@ -34,8 +34,7 @@ std::vector<T> values(int rank, std::size_t count) {
     return data;
 }
 
-/// Issues commands alternately non-blocking, blocking, and blocking with an event, and waits for
-/// them.
+/// Issues and awaits commands: in rotation non-blocking, blocking, and blocking with an event.
 class issuer {
 public:
     explicit issuer(const mpi_view &mpi_in) : mpi(mpi_in), queue(cl.in_order_queue()) {}
@@ -52,13 +51,13 @@ public:
         }
     }
 
-    /// A buffer with `data` at `offset`, and a pattern around it.
+    /// A buffer with `data` at `offset`, and pattern 77 around it.
     buffer_handle holding(std::size_t offset, const bytes &data) const {
         buffer_handle buffer = cl.filled(offset + data.size() + margin, 77);
         cl.write(buffer, offset, data);
         return buffer;
     }
-    /// A buffer filled with a pattern.
+    /// A buffer filled with pattern 78, for `size` bytes at `offset`.
     buffer_handle room(std::size_t offset, std::size_t size) const {
         return cl.filled(offset + size + margin, 78);
     }
@@ -239,7 +238,7 @@ void reduce_type(issuer &issue, const std::string &name, MPI_Datatype type) {
         }
         reduce_everywhere<T>(issue, type, each.op, 17, 3, 13);
     }
-    // Sizes below and above the limit up to which one all-gather is used.
+    // Sizes below and above the limit of the one-exchange algorithm.
     for (const std::size_t bytes_each : {8000, 30000, 200000}) {
         reduce_everywhere<T>(issue, type, MPI_SUM, bytes_each / sizeof(T), sizeof(T),
                              2 * sizeof(T));
@@ -356,13 +355,12 @@ void move_evenly(issuer &issue, MPI_Datatype type, std::size_t element, std::siz
     }
 }
 
-/// Number of elements that rank `from` sends to rank `to`. Some ranks send none.
+/// Number of elements that rank `from` sends to rank `to`, which may be 0.
 std::size_t count_for(int from, int to, std::size_t scale) {
     return static_cast<std::size_t>((from * 3 + to * 5) % 4) * scale;
 }
 
-/// Counts and displacements. The displacements are in reverse order of ranks, with gaps between
-/// them.
+/// Counts and displacements. The parts are in reverse order of the ranks, with gaps between them.
 struct layout {
     layout(int ranks, const std::function<std::size_t(int)> &count) {
         places.resize(static_cast<std::size_t>(ranks));
@@ -476,7 +474,7 @@ void move_unevenly(issuer &issue, MPI_Datatype type, std::size_t element, std::s
         issue.expect(in, from, given, 77);
     }
     {
-        // In place, both directions have the same sizes.
+        // In place, two processes must exchange equal sizes.
         const auto both = [&](int a, int b) {
             return count_for(std::min(a, b), std::max(a, b), scale);
         };
@@ -505,7 +503,7 @@ struct collective {
         issue;
 };
 
-/// One collective of each kind. `sizes` are the counts of all ranks.
+/// One collective of each kind. Fills `sizes` (the counts of all ranks), which the result uses.
 std::vector<collective> all_kinds(const mpi_view &mpi, cl_mem in, cl_mem out,
                                   std::vector<std::size_t> &sizes) {
     sizes.assign(static_cast<std::size_t>(mpi.size), 8);
@@ -833,7 +831,7 @@ MPI_CASE("queues and events order collectives and kernels", 2) {
     constexpr std::size_t items = 64;
     event_handle reduced;
     for (int i = 0; i < 20; ++i) {
-        // Computes: in = maximum of all ranks' `in`, plus 1.
+        // in = the maximum of all ranks' `in`, plus 1
         event_handle added;
         const cl_event before[] = {reduced};
         CL_OK(clEnqueueNDRangeKernel(queue, add_one, 1, nullptr, &items, nullptr,
@@ -1000,7 +998,7 @@ MPI_CASE("ranges may be in the gaps between other ranges, but must not overlap t
     CHECK((cl.read(buffer, 0, all.size() * 4) == bytes_of(wanted)));
     odd.back() = even.back();
     std::swap(odd.front(), odd.back());
-    // With one process this call is in place.
+    // With one process, the displacements are equal, so the call is a valid one in place.
     if (mpi.size > 1) {
         CHECK(exchange(odd) == CL_INVALID_VALUE);
     }
@@ -1042,8 +1040,7 @@ MPI_CASE("the first command on a communicator does not match the program's own c
             if (mpi.rank != 1) {
                 MPI_OK(MPI_Comm_dup(older, &made[0]));
             }
-            // The command precedes the program's own collective and constructors on the same
-            // communicator.
+            // The first command precedes the program's collective and constructors.
             const event_handle next = barrier(made[0]);
             int sum = 0;
             MPI_Request request = MPI_REQUEST_NULL;

@@ -1,5 +1,5 @@
 /// Device-ordered collectives (CLDIST_PATH=device). Every result is compared with MPI's on the
-/// host. The program checks that kernels have carried out most commands of a chain.
+/// host. Some cases check that kernels have carried out the commands.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -20,7 +20,7 @@ namespace {
 using ints = std::vector<int>;
 using places = std::vector<std::size_t>;
 
-/// Elements. The largest does not fit in one round.
+/// Numbers of elements. The largest needs several rounds.
 std::vector<std::size_t> counts{0, 1, 2, 1001, 65536, 1500003};
 int rank_here, ranks;
 cl_context context;
@@ -66,7 +66,7 @@ bool ended_on_device(cl_event event) {
 /// same call of MPI.
 struct kind {
     const char *name;
-    /// The elements of this process's sides.
+    /// The numbers of elements that this process sends and receives.
     std::function<std::size_t(std::size_t)> sent, received;
     std::function<cl_int(cl_command_queue, cl_bool, std::size_t, int root, MPI_Comm, cl_event *)>
         command;
@@ -75,7 +75,7 @@ struct kind {
 
 std::size_t one(std::size_t count) { return count; }
 std::size_t all(std::size_t count) { return count * static_cast<std::size_t>(ranks); }
-/// Each rank has another size.
+/// The size for a rank; the ranks have different sizes.
 std::size_t uneven_size(std::size_t count, int rank) {
     return count / (static_cast<std::size_t>(rank) + 1);
 }
@@ -95,7 +95,7 @@ std::size_t end_of(const places &sizes) {
 ints narrow(const places &values) { return ints(values.begin(), values.end()); }
 int number(std::size_t count) { return static_cast<int>(count); }
 
-/// In alltoallv, rank s sends this to rank r.
+/// The number of elements that rank s sends to rank r in an Alltoallv.
 std::size_t between(std::size_t count, int s, int r) {
     return (s + r) % 3 == 0 ? 0 : count / static_cast<std::size_t>(s + 2 * r + 1);
 }
@@ -279,7 +279,7 @@ bool run_and_compare(const kind &k, std::size_t count, int seed, cl_command_queu
 void every_kind_uses_the_device() {
     const std::vector<kind> every = kinds();
     int seed = 0;
-    // Until all processes know that the others are ready, the hosts carry out the commands.
+    // The hosts carry out the first commands, until all processes know that all are ready.
     while (seed < 60 && !run_and_compare(every[0], 1000, seed, queue, CL_TRUE, MPI_COMM_WORLD))
         ++seed;
     expect("small blocking collectives reach the device", seed < 60, 1);
@@ -295,7 +295,7 @@ void every_kind_uses_the_device() {
     }
 }
 
-/// The result replaces what other processes get.
+/// The result overwrites input that other processes need.
 void reduce_scatters_may_be_in_place() {
     places sizes;
     for (int r = 0; r < ranks; ++r) sizes.push_back(300000 / static_cast<std::size_t>(ranks - r));
@@ -315,7 +315,7 @@ void reduce_scatters_may_be_in_place() {
     }
 }
 
-/// Each process calls late once. The kernels of the others are held back.
+/// One process calls late. Until then, the library holds back the kernels of the others.
 void processes_may_be_late() {
     const std::vector<kind> every = kinds();
     for (int i = 0; i < 2 * ranks; ++i) {
@@ -335,7 +335,6 @@ void processes_may_be_late() {
     }
 }
 
-/// Kinds, sizes and roots follow each other at random, the same in all processes.
 void random_collectives_are_right() {
     const std::vector<kind> every = kinds();
     std::mt19937 random(rank_here == 0 ? std::random_device{}() : 0);
@@ -356,7 +355,7 @@ void random_collectives_are_right() {
     if (failures != before) std::fprintf(stderr, "the seed is %u\n", seed);
 }
 
-/// Sums of sums, with no wait of the host between them.
+/// Each reduction reads the result of the one before. The host does not wait between them.
 void chains_are_enqueued_far_ahead() {
     constexpr std::size_t count = 300000;
     constexpr int steps = 100;
@@ -384,7 +383,7 @@ void chains_are_enqueued_far_ahead() {
     expect("the result of a chain is right", read(in, count) == wanted, 1);
 }
 
-/// Commands that a kernel can't carry out in one process, between those of all: on another queue,
+/// In one process at a time, no kernel can carry out the command, because it is in another queue or
 /// behind a user event.
 void hosts_carry_out_the_rest() {
     const std::vector<kind> every = kinds();
@@ -394,7 +393,7 @@ void hosts_carry_out_the_rest() {
         run_and_compare(k, 1001, i, other_queue ? second_queue : queue,
                         i % 5 == 0 ? CL_TRUE : CL_FALSE, MPI_COMM_WORLD);
     }
-    // Both queues at once.
+    // Commands in both queues at the same time.
     write(in, ints(2000, 1));
     for (int i = 0; i < 20; ++i) {
         cl_event events[2];
@@ -420,7 +419,7 @@ void hosts_carry_out_the_rest() {
     }
 }
 
-/// More communicators than arenas, and communicators of some processes.
+/// More communicators than arenas, and communicators that contain only some of the processes.
 void communicators_come_and_go() {
     const std::vector<kind> every = kinds();
     for (int round = 0; round < 3; ++round) {

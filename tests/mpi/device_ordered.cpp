@@ -1,6 +1,5 @@
-/// Device-ordered messages (CLDIST_PATH=device) between two processes. Every message has other
-/// bytes, and every way to receive it must find them. The program checks that kernels have moved
-/// most messages of a chain.
+/// Device-ordered messages (CLDIST_PATH=device) between two processes. Every message has different
+/// bytes, which every kind of receive must find. Kernels must have moved most messages of a chain.
 #include <algorithm>
 #include <cstring>
 #include <functional>
@@ -107,7 +106,7 @@ void chains_use_the_device() {
     expect("most messages of the exchanges moved on path device", on_device >= 30, 1);
 }
 
-/// The ends of a chain of processes have no neighbour on one side.
+/// One peer of a Sendrecv is MPI_PROC_NULL, as at the ends of a chain of processes.
 void exchanges_may_have_one_peer() {
     int on_device = 0;
     for (int i = 0; i < 20; ++i) {
@@ -130,7 +129,6 @@ void exchanges_may_have_one_peer() {
     expect("most exchanges with one peer used path device", on_device >= 7, 1);
 }
 
-/// Each message is sent before, or after, its receive is called.
 void either_end_may_come_first() {
     for (int i = 0; i < 24; ++i) {
         const std::size_t size = sizes[i % 6];
@@ -151,7 +149,7 @@ void either_end_may_come_first() {
     }
 }
 
-/// Receives that no kernel carries out: blocking, by MPI, and behind a user event.
+/// Receives that no kernel carries out: blocking ones, MPI calls, and those behind a user event.
 void hosts_receive_what_kernels_send() {
     for (int i = 0; i < 24; ++i) {
         const std::size_t size = sizes[i % 6];
@@ -184,8 +182,8 @@ void hosts_receive_what_kernels_send() {
     }
 }
 
-/// Sends of the host between sends of kernels, with equal and with different tags, to receives of
-/// all kinds.
+/// The sends of the host (blocking) and of kernels alternate, with equal or different tags, and so
+/// do the kinds of receives.
 void messages_keep_their_order() {
     for (int round = 0; round < 10; ++round) {
         constexpr int count = 12;
@@ -208,7 +206,7 @@ void messages_keep_their_order() {
                 events.push_back(receive(i % 3 == 2 ? second_queue : queue,
                                          static_cast<std::size_t>(i) * 1024, 1000, MPI_ANY_SOURCE,
                                          MPI_ANY_TAG, i + 1 == count ? CL_TRUE : CL_FALSE));
-                // Receives of different queues take their positions in the order of their starts.
+                // Receives in different queues match in the order in which they start.
                 clWaitForEvents(1, &events.back());
             }
             for (int i = 0; i < count; ++i) {
@@ -220,8 +218,8 @@ void messages_keep_their_order() {
     }
 }
 
-/// A send that waits for a message is not matched before it starts, so a later send of another
-/// queue overtakes it.
+/// A send whose wait list contains a receive can't match before it starts, so a later send in
+/// another queue overtakes it.
 void messages_that_wait_for_messages_are_overtaken() {
     cl_int error = CL_SUCCESS;
     const cl_command_queue third = clCreateCommandQueue(context, device_of_queue(), 0, &error);
@@ -252,7 +250,7 @@ void messages_that_wait_for_messages_are_overtaken() {
     clReleaseCommandQueue(third);
 }
 
-/// More bytes are enqueued than landing memory holds.
+/// Enqueues more bytes than the landing memory holds.
 void far_ahead_of_the_receiver() {
     constexpr int count = 30;
     fill(7, largest);
@@ -266,8 +264,8 @@ void far_ahead_of_the_receiver() {
     compare("the bytes of messages that were enqueued far ahead are right", 7, largest);
 }
 
-/// Only some kernels may wait at once. The others take another path. A queue may be released while
-/// its command waits.
+/// The number of kernels that may wait at once is limited, so other receives take another path.
+/// Each queue is released while its command waits.
 void many_queues_wait() {
     constexpr std::size_t size = 64;
     for (const std::size_t count : {std::size_t{64}, std::size_t{200}}) {
@@ -293,7 +291,7 @@ void many_queues_wait() {
     }
 }
 
-/// The path is used in one context. Messages of others arrive, too.
+/// The path is used in only one context. Messages of other contexts arrive, too.
 void a_second_context_takes_part() {
     const cl_device_id device = device_of_queue();
     cl_int error = CL_SUCCESS;

@@ -140,7 +140,7 @@ MPI_CASE("more messages at once than processes of a host share memory for still 
         queues.push_back(cl.in_order_queue());
         buffers.push_back(mpi.rank == 0 ? cl.filled(size, i) : cl.buffer(size));
     }
-    // The messages are received in the reverse order.
+    // Rank 1 receives in the reverse order.
     for (std::size_t n = 0; n < count; ++n) {
         const std::size_t i = mpi.rank == 0 ? n : count - 1 - n;
         events.push_back(

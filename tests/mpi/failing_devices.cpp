@@ -11,7 +11,7 @@ using namespace cldist_test;
 
 namespace {
 
-/// Reads that still succeed before one fails.
+/// Number of reads that succeed before one fails; negative: no read fails.
 std::atomic<int> good_reads = -1;
 
 }  // namespace

@@ -1,6 +1,5 @@
-/// Wait lists that fail while a blocking call waits for them. This program defines its own
-/// clWaitForEvents, which the library calls instead of the platform's. So the test knows when the
-/// call waits.
+/// Wait lists that fail while a blocking call waits for them. The library calls this program's own
+/// clWaitForEvents instead of the platform's, so the test knows when the call waits.
 
 #include <dlfcn.h>
 
@@ -13,10 +12,10 @@ using namespace cldist_test;
 
 namespace {
 
-/// The next call of clWaitForEvents in this thread sets this promise.
+/// The next call of clWaitForEvents in this thread fulfils this promise.
 thread_local std::promise<void> *waits = nullptr;
 
-/// Fails an event once the thread that created this object waits for an event.
+/// Fails `event` once the thread that created this object calls clWaitForEvents.
 class fails_during_wait {
 public:
     explicit fails_during_wait(cl_event event)
@@ -27,7 +26,7 @@ public:
         waits = &now;
     }
     ~fails_during_wait() {
-        // If the call did not wait, its outcome shows that.
+        // The call did not wait. Its result shows that; the other thread must end.
         if (std::exchange(waits, nullptr) != nullptr) {
             now.set_value();
         }

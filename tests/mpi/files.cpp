@@ -12,20 +12,17 @@ namespace {
 
 constexpr calls both[] = {calls::independent, calls::collective};
 
-/// The contents of the file, read without MPI.
 bytes content(const std::string &path) {
     std::ifstream in(path, std::ios::binary);
     REQUIRE(in.good());
     return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
 }
 
-/// The position as an offset that MPI takes.
 MPI_Offset at(std::size_t position) { return static_cast<MPI_Offset>(position); }
 
 std::size_t of(int number) { return static_cast<std::size_t>(number); }
 
-/// Sets a view in which each of `size` ranks sees alternate records of 100 bytes, as integers of 4
-/// bytes.
+/// Sets a view in which each of n ranks sees every n-th record of 100 bytes, in units of 4 bytes.
 class records_in_turn {
 public:
     records_in_turn(const mpi_view &mpi, MPI_File file) {
@@ -45,7 +42,6 @@ private:
     MPI_Datatype type = MPI_DATATYPE_NULL;
 };
 
-/// Fails the commands that wait for the event.
 void fail_gate(cl_event gate) { CL_OK(clSetUserEventStatus(gate, -77)); }
 
 }  // namespace
@@ -96,7 +92,7 @@ MPI_CASE("bytes go through the view of an MPI file, and offsets count its etypes
         const mpi_file file(mpi.comm, path);
         const records_in_turn view(mpi, file);
         const buffer_handle buffer = cl.filled(size, of(mpi.rank));
-        // The first record of each rank stays empty.
+        // Offset 25 skips the first record of each rank.
         expect_moved(write_file(how, queue, buffer, 0, size, file, 25), size);
         file.share(mpi);
         if (mpi.rank == 0) {
@@ -308,9 +304,8 @@ MPI_CASE("a collective file command whose wait list failed in one process ends i
                     fail_gate(gate);
                 }
                 if (fails && blocking == CL_TRUE) {
-                    // OpenCL does not report when the call waits, so the test sleeps. PoCL 3.1 may
-                    // hang or abort if the event fails while the call enqueues commands that wait
-                    // for it.
+                    // Sleeps until the call waits, which OpenCL does not report: PoCL 3.1 may hang
+                    // or abort if the event fails while commands that wait for it are enqueued.
                     std::thread failing([&] {
                         if (!before) {
                             std::this_thread::sleep_for(std::chrono::milliseconds(300));
@@ -406,7 +401,7 @@ MPI_CASE("a read from an MPI file stops at the end of the file", 2) {
             CAPTURE(missing);
             const queue_handle failing = cl.in_order_queue();
             const buffer_handle back = cl.filled(size, 6);
-            // One rank can read all bytes, the other ranks reach the end of the file.
+            // Rank 0 can read all bytes. The other ranks reach the end of the file.
             const std::size_t start = mpi.rank == 0 ? 0 : missing;
             const event_handle read = read_file(how, failing, back, 0, size, file, at(start));
             if (mpi.rank == 0) {

@@ -1,5 +1,5 @@
-/// MPI calls with MPI_CL_MEM: one end is host memory, the other end is host memory or a command's
-/// buffer.
+/// MPI calls with MPI_CL_MEM: one end of a message is host memory, the other end is host memory or
+/// a command's buffer.
 
 #include <algorithm>
 #include <array>
@@ -87,7 +87,7 @@ int class_of(int code) {
     return error_class;
 }
 
-/// The call at one end of a message.
+/// The kind of call at one end of a message.
 enum class way { blocking, synchronous, request, synchronous_request, command, blocking_command };
 constexpr std::array send_ways{way::blocking, way::synchronous,
                                way::request,  way::synchronous_request,
@@ -170,7 +170,7 @@ struct mover {
     queue_handle queue;
 };
 
-/// Combines every way to send with every way to receive. At least one end is host memory.
+/// Combines every way to send with every way to receive.
 void all_ways(const mpi_view &mpi, std::size_t size) {
     const mover m(mpi);
     std::uint64_t seed = 1;
@@ -262,7 +262,7 @@ struct request_mix {
     MPI_Request *next() { return &requests.emplace_back(MPI_REQUEST_NULL); }
     [[nodiscard]] int count() const { return static_cast<int>(requests.size()); }
 
-    /// Checks the data that request number `at` received, if it was a receive.
+    /// Checks the status and the data of request number `at`, if it is a receive.
     void expect(const mpi_view &mpi, int at, const MPI_Status &status) const {
         CAPTURE(at);
         const auto i = static_cast<std::size_t>(at) / 3;
@@ -462,7 +462,7 @@ MPI_CASE("MPI_Cancel does not affect a send or a completed receive", 2) {
 
 namespace {
 
-/// Reads memory that another thread may be writing. MPI reports no completion of a freed request.
+/// Reads memory that the progress thread may be writing: MPI reports no end of a freed request.
 [[gnu::no_sanitize("thread")]] bool has_become(const volatile unsigned char *found,
                                                const bytes &wanted) {
     for (const unsigned char byte : wanted) {
@@ -506,7 +506,7 @@ MPI_CASE("a communicator may be freed while requests with MPI_CL_MEM are pending
             requests.resize(2);
             MPI_OK(MPI_Irecv(found.data(), count_of(size), MPI_CL_MEM, 0, MPI_ANY_TAG, comm,
                              &requests[0]));
-            // No message matches this receive. It is cancelled after the communicator was freed.
+            // No message matches this receive, which is cancelled after the communicator is freed.
             MPI_OK(MPI_Irecv(found.data(), 1, MPI_CL_MEM, 0, 3, comm, &requests[1]));
             tell(mpi, 0);
         } else if (mpi.rank == 0) {
@@ -516,7 +516,7 @@ MPI_CASE("a communicator may be freed while requests with MPI_CL_MEM are pending
         }
         MPI_OK(MPI_Comm_free(&comm));
         CHECK(comm == MPI_COMM_NULL);
-        // MPI may reuse the freed handle; the library must distinguish the two
+        // MPI may reuse the freed handle. The library must distinguish the two communicators.
         MPI_Comm another = MPI_COMM_NULL;
         MPI_OK(MPI_Comm_dup(mpi.comm, &another));
         if (mpi.rank < 2) {
@@ -538,7 +538,7 @@ MPI_CASE("MPI_Ssend and MPI_Issend of a small message end only when its receive 
         MPI_OK(MPI_Issend(data.data(), 10, MPI_CL_MEM, 1, 2, mpi.comm, &request));
         MPI_Request ordinary = MPI_REQUEST_NULL;
         MPI_OK(MPI_Isend(data.data(), 10, MPI_CL_MEM, 1, 3, mpi.comm, &ordinary));
-        wait_request(ordinary);  // was sent later, by the same progress thread
+        wait_request(ordinary);  // the progress thread sends it after `request`
         CHECK_FALSE(is_complete(request));
         tell(mpi, 1);
         wait_request(request);
@@ -581,8 +581,8 @@ MPI_CASE("messages of one tag keep their order through requests, blocking calls 
         const auto at = static_cast<std::size_t>(i);
         const std::size_t size = data[at].size();
         if (mpi.rank == 0) {
-            // Before large messages use requests only. A blocking send would wait until the earlier
-            // requests are received.
+            // Every third send blocks until its receive has started if the message is large. The
+            // receives start in the same order.
             if (i % 3 == 1) {
                 MPI_OK(MPI_Send(data[at].data(), count_of(size), MPI_CL_MEM, 1, 5, mpi.comm));
             } else {
@@ -596,7 +596,7 @@ MPI_CASE("messages of one tag keep their order through requests, blocking calls 
                 MPI_OK(MPI_Recv(found[at].data(), count_of(size), MPI_CL_MEM, 0, 5, mpi.comm,
                                 MPI_STATUS_IGNORE));
             } else if (i % 4 == 3) {
-                // This receive blocks, so it starts before the next call.
+                // Blocking, so that it starts before the next receive.
                 buffers[at] = m.cl.buffer(size + 1);
                 CL_OK(clEnqueueRecvBuffer(m.queue, buffers[at], CL_TRUE, 0, size, 0, 5, mpi.comm, 0,
                                           nullptr, nullptr));
@@ -881,7 +881,7 @@ MPI_CASE("MPI_Probe and MPI_Iprobe report the payload's size", 2) {
                         CHECK(found.status.MPI_SOURCE == 0);
                         CHECK(found.status.MPI_TAG == tag);
                         CHECK(payload_of(found.status) == count_of(size));
-                        // a second query gives the same size
+                        // a second query must return the same size
                         CHECK(payload_of(found.status) == count_of(size));
                     }
                     m.receive_one(size % 3 == 0 ? way::command : way::blocking, size, size, 0, tag);

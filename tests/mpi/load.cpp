@@ -13,11 +13,11 @@ namespace {
 
 constexpr std::size_t slot = 16;
 
-/// Number of commands in flight: 10,000. On GPUs fewer, because NVIDIA's driver takes 1 to 26 ms to
+/// Number of commands in flight. Lower for GPUs, because NVIDIA's driver takes 1 to 26 ms to
 /// enqueue a command behind 1,000 pending user events.
 int how_many(const opencl &cl) { return cl.is_cpu() ? 10000 : 300; }
 
-/// Many commands are in flight: all receives are enqueued before the first send.
+/// All receives are enqueued before the first send.
 void many_commands(const mpi_view &mpi, const opencl &cl, cl_command_queue queue,
                    bool distinct_tags) {
     const int many = how_many(cl);
@@ -50,7 +50,7 @@ void many_commands(const mpi_view &mpi, const opencl &cl, cl_command_queue queue
     }
 }
 
-/// How often this process's threads have been scheduled.
+/// How often the library's threads (cldist-*) have been scheduled, from the kernel's statistics.
 long times_run() {
     long times = 0;
     for (const auto &thread : std::filesystem::directory_iterator("/proc/self/task")) {
@@ -224,7 +224,7 @@ MPI_CASE("a ring of send-receives passes a message to all processes in a circle"
     const buffer_handle buffers[2] = {cl.filled(size, static_cast<std::uint64_t>(mpi.rank)),
                                       cl.buffer(size)};
     std::vector<event_handle> events(static_cast<std::size_t>(mpi.size));
-    // enqueued without waiting: the queue keeps the order
+    // Enqueued without waiting: the queue keeps the order.
     for (std::size_t i = 0; i < events.size(); ++i) {
         CL_OK(clEnqueueSendrecvBuffer(queue, buffers[i % 2], CL_FALSE, 0, size, next, 1,
                                       buffers[(i + 1) % 2], 0, size, previous, 1, mpi.comm, 0,

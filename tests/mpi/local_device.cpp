@@ -17,8 +17,8 @@ struct devices {
     std::vector<cl_device_id> all;
 };
 
-/// The devices of a type on the first platform that has such devices. All processes of a host see
-/// the same list.
+/// The devices of a type on the first platform that has any. The list is the same in all processes
+/// of a host.
 devices devices_of(cl_device_type type) {
     std::array<cl_platform_id, 16> platforms{};
     cl_uint count = 0;
@@ -95,8 +95,8 @@ std::vector<int> ranks_on_host(MPI_Comm comm) {
     return ranks;
 }
 
-/// Checks that the device and the warning match a round robin over the processes of `comm` on this
-/// host. CPU devices cause no warning.
+/// Checks that clDistLocalDevice assigns devices round robin to the processes of `comm` on this
+/// host, and that the lowest rank of each shared device prints a warning, except for CPU devices.
 void expect_round_robin(MPI_Comm comm, cl_platform_id platform, const devices &all,
                         cl_device_type type) {
     int rank = 0;

@@ -124,7 +124,7 @@ MPI_CASE("a receive from any source and of any tag gets every message once", 2) 
     const int count = mpi.rank == 0 ? each * (mpi.size - 1) : each;
     for (const queue_set &queues : cl.independent_queues(static_cast<std::size_t>(count))) {
         CAPTURE(queues.kind);
-        mpi.barrier();  // a receive from any source must not get a message of the next round
+        mpi.barrier();  // no receive from any source gets a message of the next round
         if (mpi.rank != 0) {
             std::vector<buffer_handle> buffers;
             std::vector<event_handle> events;
@@ -203,8 +203,7 @@ MPI_CASE("ranks are those of the given communicator: halves, and the reverse ord
     const opencl cl;
     const queue_handle queue = cl.in_order_queue();
     constexpr std::size_t size = 100000;
-    // Colour 0: all ranks in reverse order. Colour rank % 2: even and odd ranks separately, also
-    // reversed.
+    // Colour 0: all ranks in reverse order. Colour rank % 2: even and odd ranks, also reversed.
     for (const int color : {0, mpi.rank % 2}) {
         MPI_Comm comm = MPI_COMM_NULL;
         MPI_Comm_split(mpi.comm, color, -mpi.rank, &comm);

@@ -94,8 +94,7 @@ MPI_CASE("kernels of an in-order queue read received data and change the data th
             }
         }
         finish(queue);
-        // Each message has passed one more kernel. Rank 0 sends the last one after 2 * rounds - 1
-        // kernels.
+        // Each send follows one more kernel, and rank 0's last send follows 2 * rounds - 1 kernels.
         bytes wanted = pattern(1, size);
         for (unsigned char &byte : wanted) {
             byte = static_cast<unsigned char>(byte + 2 * rounds - 1);
@@ -239,7 +238,7 @@ MPI_CASE("a blocking call comes after the commands before it on its in-order que
     } else if (mpi.rank == 1) {
         const buffer_handle second = cl.buffer(size);
         for (unsigned char value = 1; value < 5; value += 2) {
-            // The first receive does not block; the second receive waits for it on the queue.
+            // The first receive does not block. The second waits for it in the queue.
             const event_handle event = receive(queue, buffer, 0, size, 0, 1, mpi.comm);
             CL_OK(clEnqueueRecvBuffer(queue, second, CL_TRUE, 0, size, 0, 1, mpi.comm, 0, nullptr,
                                       nullptr));

@@ -1,5 +1,4 @@
-/// The received data: sizes, offsets, and messages that are shorter, longer or of another kind than
-/// expected.
+/// The received data: sizes, offsets, and messages of unexpected sizes or kinds.
 
 #include <cstdlib>
 #include <numeric>
@@ -36,7 +35,7 @@ void message_arrives(const mpi_view &mpi, const opencl &cl, std::size_t size,
     }
 }
 
-/// A message of `sent` bytes arrives at a receive of only `room` bytes.
+/// Sends a message of `sent` bytes to a receive of only `room` bytes.
 void message_is_truncated(const mpi_view &mpi, const opencl &cl, std::size_t sent,
                           std::size_t room) {
     CAPTURE(sent);
@@ -172,7 +171,7 @@ MPI_CASE("a large message longer than its receive fails it, and all other messag
 MPI_CASE("a message that is too long fails the receive of a send-receive, and its send arrives",
          2) {
     const opencl cl;
-    // Repeats the case, because the first half may fail before the second half's buffer is mapped.
+    // Repeated, because only sometimes one half fails before the other half's buffer is mapped.
     for (int round = 0; round < 10; ++round) {
         const std::vector<queue_set> sets = cl.independent_queues(1);
         const queue_set &queues = sets[static_cast<std::size_t>(round) % sets.size()];
@@ -214,7 +213,7 @@ MPI_CASE("a send-receive from MPI_PROC_NULL reports a receive without bytes, and
         expect_received(received, size, mpi.rank, 1);
         expect_received(event, 0, MPI_PROC_NULL, MPI_ANY_TAG);
         CHECK(transfer_info<int>(event, CL_TRANSFER_DESTINATION) == mpi.rank);
-        // No path was chosen for the receive, which the event describes.
+        // The event describes the receive, for which no path was chosen.
         CHECK(transfer_text(event, CL_TRANSFER_PATH).empty());
         CHECK(!transfer_text(received, CL_TRANSFER_PATH).empty());
         cl.expect(other, 0, size, 1);
@@ -376,7 +375,7 @@ MPI_CASE("a message beyond 4 GiB arrives intact, to an offset beyond 4 GiB", 2) 
     need_memory(cl, mpi.rank == 1 ? offset + size : size);
     const queue_handle queue = cl.in_order_queue();
     const std::chrono::seconds limit(55);
-    // Each step of 64 MiB has its own pattern, so that the host never holds everything.
+    // In steps, so that the host never holds all bytes.
     if (mpi.rank == 0) {
         const buffer_handle buffer = cl.buffer(size);
         for (std::size_t at = 0; at < size; at += step) {

@@ -15,7 +15,7 @@ using namespace cldist_test;
 
 namespace {
 
-/// An info object with the key, or without any key if `wire` is empty.
+/// An info object with the key cldist_wire, or without any key if `wire` is empty.
 class hints {
 public:
     explicit hints(const std::string &wire) {
@@ -40,7 +40,7 @@ MPI_Comm plain_duplicate(MPI_Comm comm) {
     return copy;
 }
 
-/// Waits for a request of a plain MPI call.
+/// Waits for a request of an MPI call.
 MPI_Status complete(MPI_Request &request, const std::string &what = "a plain message") {
     MPI_Status status;
     poll_until(what, [&] {
@@ -57,8 +57,8 @@ int count_of(const MPI_Status &status, MPI_Datatype type = MPI_BYTE) {
     return count;
 }
 
-/// Whether an MPI_Recv of rank 1 receives an empty message that a command of rank 0 sends. All
-/// ranks get the result.
+/// Whether messages on `comm` have no header: rank 0's command sends an empty message, and rank 1
+/// checks with MPI_Irecv that it is empty. All ranks get the result.
 bool is_plain(const mpi_view &mpi, const opencl &cl, MPI_Comm comm) {
     int plain = 0;
     if (mpi.rank == 0) {
@@ -76,7 +76,7 @@ bool is_plain(const mpi_view &mpi, const opencl &cl, MPI_Comm comm) {
     return plain != 0;
 }
 
-/// A derived datatype in host memory, and the positions of its bytes.
+/// Host memory with a derived datatype, and the positions of the datatype's bytes.
 struct scattered {
     MPI_Datatype type = MPI_DATATYPE_NULL;
     std::size_t payload = 0;
@@ -102,8 +102,7 @@ void make_vector(scattered &s, int groups) {
 }
 
 void make_struct(scattered &s, int doubles) {
-    // The fields are aligned, because MPICH 4.0 can't receive large messages into a struct whose
-    // fields are not.
+    // The fields are aligned, because MPICH 4.0 can't receive large messages into unaligned fields.
     const std::array<int, 3> lengths{4, 1, doubles};
     const std::array<MPI_Aint, 3> offsets{1, 8, 32};
     const std::array<MPI_Datatype, 3> types{MPI_CHAR, MPI_INT, MPI_DOUBLE};
@@ -119,8 +118,8 @@ void make_struct(scattered &s, int doubles) {
     s.host = pattern(77, 32 + 8 * static_cast<std::size_t>(doubles));
 }
 
-/// Sends a message from the device of rank 0 to host memory of rank 1 with the datatype of `s`, and
-/// one back.
+/// Sends a message from rank 0's device to rank 1's host memory, where it has the datatype of `s`,
+/// and one back.
 void derived_type_arrives(const mpi_view &mpi, const opencl &cl, MPI_Comm comm, scattered &s) {
     CAPTURE(s.payload);
     if (mpi.rank == 0) {
@@ -459,8 +458,8 @@ MPI_CASE("plain: a transfer reports its path, one block, and the times of its st
         };
         CHECK(has(CL_STAGE_MESSAGE));
         CHECK(has(CL_STAGE_MATCH) == (mpi.rank == 1));
-        // The command's own queue copies before or after the transfer. Only forced block paths have
-        // a device stage.
+        // By default the program's queue copies the data before or after the transfer. Only with a
+        // forced block path, the transfer has a device stage.
         const char *const forced = std::getenv("CLDIST_PATH");
         const std::string path_wanted = forced != nullptr ? forced : "";
         CHECK(has(CL_STAGE_DEVICE) ==
@@ -561,7 +560,7 @@ MPI_CASE("a communicator is plain only if its key says so, and the key may chang
     CHECK(is_plain(mpi, cl, comm));
     MPI_Comm_set_info(comm, hints(""));  // an info object without the key changes nothing
     CHECK(is_plain(mpi, cl, comm));
-    MPI_Comm_set_info(comm, hints("planar"));  // a value without meaning changes nothing
+    MPI_Comm_set_info(comm, hints("planar"));  // an invalid value changes nothing
     CHECK(is_plain(mpi, cl, comm));
     CHECK_FALSE(is_plain(mpi, cl, mpi.comm));
     MPI_Comm_set_info(comm, hints("cldist"));
@@ -638,8 +637,7 @@ MPI_CASE("duplicates inherit plain mode from the original, or take it from their
 MPI_CASE("if cldist could not see the call, a key that MPI itself stores is used", 2) {
     const opencl cl;
     MPI_Comm comm = MPI_COMM_NULL;
-    // The library also intercepts PMPI functions, but not calls through an address that the program
-    // looks up.
+    // Calls through dlsym, because the library also intercepts direct calls of PMPI functions.
     const auto duplicate = reinterpret_cast<decltype(&PMPI_Comm_dup_with_info)>(
         dlsym(RTLD_DEFAULT, "PMPI_Comm_dup_with_info"));
     REQUIRE((duplicate != nullptr));
@@ -665,8 +663,7 @@ MPI_CASE("plain: for MPI_CL_MEM, a message that MPI_Mprobe found is plain bytes,
         const buffer_handle buffer = cl.buffer(size);
         cl.fill(buffer, 0, size, size);
         for (const bool by_command : {false, true}) {
-            // Receive it with MPI_Mrecv, with MPI_Imrecv, and with a plain type instead of
-            // MPI_CL_MEM.
+            // Received with MPI_Mrecv, with MPI_Imrecv, and with MPI_BYTE instead of MPI_CL_MEM.
             for (const int how : {0, 1, 2}) {
                 CAPTURE(size);
                 CAPTURE(by_command);

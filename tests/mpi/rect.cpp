@@ -1,4 +1,4 @@
-/// Rectangular regions: from and to regions of other shapes and contiguous ranges, on every path.
+/// Messages between rectangular regions of different shapes and contiguous ranges, on every path.
 
 #include <algorithm>
 #include <numeric>
@@ -32,8 +32,7 @@ bytes message_of(const box &where, std::uint64_t seed) {
     return message;
 }
 
-/// Checks that the buffer contains pattern(seed, …), with `message` in the first bytes of the
-/// region.
+/// Checks that the buffer contains pattern(seed, …), and `message` at the beginning of the region.
 void expect_region(const opencl &cl, cl_mem buffer, const box &where, std::uint64_t seed,
                    const bytes &message) {
     bytes expected = pattern(seed, buffer_size(where));
@@ -72,7 +71,7 @@ event_handle receive_side(cl_command_queue queue, cl_mem buffer, const side &to,
 }
 
 /// Sends a message from rank 0's region to rank 1's, which is at least as large. Checks that the
-/// bytes arrive and no other byte changes.
+/// bytes arrive and that no other byte changes.
 void message_arrives(const mpi_view &mpi, const opencl &cl, cl_command_queue queue,
                      const side &from, const side &to, cl_bool blocking = CL_FALSE) {
     CAPTURE(from.where.size());
@@ -90,8 +89,7 @@ void message_arrives(const mpi_view &mpi, const opencl &cl, cl_command_queue que
     }
 }
 
-/// Each row of the table lists regions of one size. Small ones are sent eagerly, large ones in
-/// blocks.
+/// Each row lists regions of one size. Small regions are sent eagerly, large ones in blocks.
 std::vector<std::vector<box>> shapes_of_equal_size() {
     return {
         // 12 bytes.
@@ -242,7 +240,7 @@ MPI_CASE(
     "halo",
     2) {
     const opencl cl;
-    constexpr std::size_t n = 48;  // with a halo of 1 on each side
+    constexpr std::size_t n = 48;  // including a halo of 1 on each side
     constexpr std::size_t row = 4 * n;
     constexpr std::size_t slice = row * n;
     const queue_handle out = cl.out_of_order_queue();

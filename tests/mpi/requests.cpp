@@ -188,7 +188,7 @@ MPI_CASE("MPI file operations have events that report the bytes", 1) {
     expect_complete(written);
     CHECK(transfer_info<std::size_t>(written, CL_TRANSFER_BYTES) == size);
     expect_wait(request);
-    // Does not read past the end of the file: Open MPI 4.1 never completes such a read.
+    // Does not read past the end of the file, because Open MPI 4.1 never completes such a read.
     MPI_File_iread_at(file, 0, back.data(), static_cast<int>(back.size()), MPI_BYTE, &request);
     const event_handle read = event_of(cl, request);
     expect_complete(read);
@@ -271,10 +271,10 @@ MPI_CASE("a request that fails gives its event a negative status and MPI_Wait it
         CHECK(transfer_text(truncated, CL_TRANSFER_ERROR_MESSAGE).find("truncated") !=
               std::string::npos);
         expect_received(good, 100, 0, 2);
-        // Waits for this request alone. With several requests, MPICH changes the class of the error
+        // Waits for this request alone. For several requests, MPICH changes the class of the error
         // and leaves the others pending.
         CHECK(error_class(MPI_Wait(&requests[0], MPI_STATUS_IGNORE)) == MPI_ERR_TRUNCATE);
-        // The library has not seen the third request.
+        // The third request has no event.
         std::array<MPI_Status, 2> statuses{};
         CHECK(MPI_Waitall(2, &requests[1], statuses.data()) == MPI_SUCCESS);
         CHECK(count_of(statuses[0], MPI_BYTE) == 100);
@@ -332,7 +332,7 @@ MPI_CASE("the request of an event ends when the event does", 1) {
     CHECK(request == MPI_REQUEST_NULL);
     CHECK(count_of(status, MPI_BYTE) == 0);
     CHECK(!cancelled(status));
-    // The same for an event that has ended.
+    // The same with an event that has already ended.
     request = request_of(event);
     expect_wait(request);
 }

@@ -1,4 +1,4 @@
-/* Commands and MPI_CL_MEM in programs whose MPI_Init need not bind to cldist: libmpi is linked
+/* Commands and MPI_CL_MEM in programs whose MPI_Init may not bind to cldist: libmpi is linked
  * first, a PMPI tool is loaded, or the main program is written in Fortran (fortran_start.F90 calls
  * the extern function here).
  *

@@ -39,7 +39,7 @@ void expect_payload(const MPI_Status &status, int payload) {
 #endif
 }
 
-/// The counts that calls return which know nothing of the library's messages.
+/// Checks the counts in datatypes other than MPI_CL_MEM, for which the message contains `bytes`.
 void expect_bytes(const MPI_Status &status, int bytes) {
     CHECK(count_by_get_count(status, MPI_BYTE) == bytes);
     CHECK(count_by_get_count(status, MPI_INT) == (bytes % 4 == 0 ? bytes / 4 : MPI_UNDEFINED));
@@ -55,7 +55,7 @@ void expect_bytes(const MPI_Status &status, int bytes) {
     MPI_OK(MPI_Get_elements_c(&status, MPI_BYTE, &many));
     CHECK(many == bytes);
 #endif
-    // Fortran's own calls bypass the library.
+    // MPI's Fortran calls bypass the library.
     std::array<MPI_Fint, sizeof(MPI_Status) / sizeof(MPI_Fint) + 1> in_fortran{};
     MPI_OK(MPI_Status_c2f(&status, in_fortran.data()));
     MPI_Status back{};
@@ -108,7 +108,7 @@ MPI_Status end(int i, MPI_Request &request) {
     return status;
 }
 
-/// The steps of a receiver for messages 0, 1 and 2.
+/// The steps of a receiver for messages 0, 1 and 2. The "ask" steps query a status.
 enum step {
     start_0,
     end_0,
@@ -124,7 +124,7 @@ enum step {
 };
 using order = std::vector<step>;
 
-/// All orders in which each step follows the step that it needs.
+/// All orders in which each step comes after the step that it needs.
 std::vector<order> all_orders() {
     constexpr std::array<int, steps> needs{-1,      start_0, end_0, start_0, probe_1,
                                            probe_1, start_1, end_1, start_1, probe_2};

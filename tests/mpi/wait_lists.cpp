@@ -6,8 +6,7 @@ using namespace cldist_test;
 
 namespace {
 
-/// Sends a message on another tag and waits for the reply. Any earlier message would have arrived
-/// by then.
+/// Rank 0 signals rank 1 and waits for the reply. Earlier messages between them have then arrived.
 void round_trip(const mpi_view &mpi) {
     if (mpi.rank == 0) {
         tell(mpi, 1);
@@ -65,7 +64,7 @@ MPI_CASE("a receive starts when its wait list is complete, not before", 2) {
         const event_handle gate = cl.user_event();
         const event_handle gated = receive(queue, late, 0, 1000, 0, 1, mpi.comm, {gate});
         await(mpi, 0);
-        // The first message has arrived. A receive that starts earlier gets it.
+        // The first message matches this receive, which starts before the gated one.
         expect_received(receive(other, buffer, 0, 1000, 0, 1, mpi.comm), 1000, 0, 1);
         cl.expect(buffer, 0, 1000, 1);
         CHECK(status_of(gated) > CL_COMPLETE);
@@ -77,7 +76,7 @@ MPI_CASE("a receive starts when its wait list is complete, not before", 2) {
 }
 
 MPI_CASE("a transfer waits for commands of other queues and for other transfers", 3) {
-    // Rank 0 fills and sends to rank 1, which forwards the data to rank 2. All commands are
+    // Rank 0 fills a buffer and sends it to rank 1, which forwards it to rank 2. All commands are
     // enqueued at once.
     const opencl cl;
     const queue_handle queue = cl.in_order_queue();
@@ -249,8 +248,8 @@ MPI_CASE(
                                          written.out()));
             const event_handle failed = receive(queue, buffer, 0, size, 0, 1, mpi.comm, {gate});
             CL_OK(clSetUserEventStatus(gate, -77));
-            // Meanwhile the progress thread may see the failure. Some drivers report it before the
-            // kernel has ended.
+            // Gives the progress thread time to see the failure, which some drivers report before
+            // the kernel has ended.
             for (int i = 0; i < 100; ++i) {
                 expect_complete(receive(other, small, 0, 16, 0, 2, mpi.comm));
             }

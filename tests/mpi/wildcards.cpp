@@ -1,5 +1,5 @@
 /// MPI's order of messages when receives with and without wildcards compete (MPI standard, section
-/// 3.5). The receiver polls while the messages arrive, so each round tests another interleaving.
+/// 3.5). The receiver polls while the messages arrive, and each round has a different timing.
 
 #include <array>
 #include <barrier>
@@ -14,7 +14,7 @@ using namespace cldist_test;
 
 namespace {
 
-constexpr int rounds = 400;  // an error in the order showed up within 20 rounds
+constexpr int rounds = 400;  // a wrong order shows within about 20 rounds
 constexpr std::size_t size = 8;
 
 /// A communicator in plain mode, whose messages have no header.
@@ -36,7 +36,7 @@ private:
     MPI_Comm comm = MPI_COMM_NULL;
 };
 
-/// Varies the moment of sending between rounds.
+/// Delays the sends by a time that differs between rounds.
 void spin(int round) {
     const auto until = std::chrono::steady_clock::now() + std::chrono::microseconds(round % 200);
     while (std::chrono::steady_clock::now() < until) continue;
@@ -48,8 +48,8 @@ void send_both(MPI_Comm comm, MPI_Datatype datatype, int dest) {
     MPI_OK(MPI_Send(data.data(), size, datatype, dest, 1, comm));
 }
 
-/// `receive_both` calls its argument when it is ready. It checks that the broader receive, which is
-/// posted first, got tag 0.
+/// In each round, rank 0 sends messages with tags 0 and 1 after rank 1's `receive_both` has called
+/// `ready`. `receive_both` posts the broader receive first and checks that it gets tag 0.
 void compete(
     const mpi_view &mpi, MPI_Comm comm, MPI_Datatype datatype,
     const std::function<void(int round, const std::function<void()> &ready)> &receive_both) {
@@ -62,7 +62,7 @@ void compete(
             spin(round);
             int inter = 0;
             MPI_OK(MPI_Comm_test_inter(comm, &inter));
-            // in an inter-communicator, the first rank of the remote group
+            // Rank 1 of the job is the first rank of the remote group.
             send_both(comm, datatype, inter != 0 ? 0 : 1);
         }
     }
