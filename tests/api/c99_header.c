@@ -1,4 +1,4 @@
-/* The public headers are plain C99, can be included together, and define no name of OpenCL. */
+/* The public headers are plain C99, can be included together, and define no names of OpenCL. */
 #include <CL/cl_ext_attach.h>
 #include <CL/cl_ext_collective.h>
 #include <CL/cl_ext_dist.h>

@@ -10,7 +10,7 @@ using namespace cldist_test;
 
 namespace {
 
-/// A completed message of a process to itself.
+/// A completed message of this process to itself.
 struct self_message {
     self_message(const mpi_view &mpi, std::size_t size, int tag)
         : sending(cl.in_order_queue()),
@@ -374,7 +374,7 @@ MPI_CASE("clGetTransferInfo returns the stages in order, each with its start bef
             messages = messages || stages[i].stage == CL_STAGE_MESSAGE;
             match = match || stages[i].stage == CL_STAGE_MATCH;
         }
-        // On the staged path the command's own queue copies before or after the transfer.
+        // On other paths the program's queue copies before or after the transfer.
         const std::string path = transfer_text(event, CL_TRANSFER_PATH);
         CAPTURE(path);
         CHECK(device == (path == "pipelined"));
@@ -455,7 +455,7 @@ MPI_CASE("clGetTransferInfo refuses events of other commands", 1) {
 MPI_CASE(
     "a new event at the address of a released transfer's event is not mistaken for the transfer",
     1) {
-    // Platforms reuse the memory of released events, so the new event often has the same address.
+    // Platforms reuse the memory of released events, so a new event often has the same address.
     for (int i = 0; i < 50; ++i) {
         { const self_message message(mpi, 1, 1); }
         const opencl cl;

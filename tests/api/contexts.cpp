@@ -1,6 +1,5 @@
-/// Programs that create, use and release contexts, in one process. Soon after the program has
-/// released a context, the library releases its resources on it. A destructor callback counts the
-/// contexts.
+/// Contexts that one process creates, uses and releases. The library must free its resources on a
+/// context soon after the program has released it. A destructor callback counts the contexts.
 
 #include <atomic>
 #include <chrono>
@@ -22,8 +21,8 @@ int contexts = 20;
 
 std::atomic<int> alive = 0;
 
-/// Idle resources of the library end after ten seconds anyway. Released contexts must end
-/// much earlier.
+/// Waits until all contexts are destroyed, for 6 s. (The library frees all idle resources after ten
+/// seconds; those on released contexts must be freed much earlier.)
 void expect_none_alive(const char *what, std::atomic<int> &counted = alive) {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(6);
     while (counted != 0 && std::chrono::steady_clock::now() < deadline)
@@ -90,8 +89,8 @@ void event_released_last(const objects &o) {
     clReleaseEvent(event);
 }
 
-/// Returns after the library has checked for idle resources: by then it has released a context that
-/// the program releases here.
+/// Returns after the cleanup thread has run: when it has freed the library's resources on a context
+/// that this function creates and releases.
 void wait_for_a_look(cl_device_id device) {
     static std::atomic<int> later = 0;
     blocking_message(objects(device, later));
@@ -159,7 +158,7 @@ void file(const objects &o) {
     std::fclose(stream);
 }
 
-/// The program releases the device before the library has released its resources on it.
+/// The program releases sub-devices before the library has released its resources on them.
 void sub_devices(cl_device_id device) {
     const cl_device_partition_property by_one[] = {CL_DEVICE_PARTITION_EQUALLY, 1, 0};
     cl_device_id parts[64] = {};
@@ -190,8 +189,8 @@ void sub_devices(cl_device_id device) {
     clReleaseMemObject(last.buffer);
     clReleaseCommandQueue(last.queue);
     for (cl_uint i = 0; i < number; ++i) clReleaseDevice(parts[i]);
-    // The context stays. The library's queues on it are released after the program has released the
-    // device.
+    // The context is still alive. The library's queues on it are released after the program has
+    // released the sub-devices.
     wait_for_a_look(device);
     const objects whole(device);
     message_with_event(whole);

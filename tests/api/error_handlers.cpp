@@ -19,13 +19,13 @@ using namespace cldist_test;
 namespace {
 
 std::mutex mutex;
-std::set<MPI_Comm> programs_own;  ///< in addition to MPI_COMM_WORLD and MPI_COMM_SELF
+std::set<MPI_Comm> programs_own;  ///< without MPI_COMM_WORLD and MPI_COMM_SELF
 std::atomic<int> handlers_changed = 0;
 std::atomic<int> handled = 0;
 
 void count_error(MPI_Comm * /*comm*/, int * /*code*/, ...) { ++handled; }
 
-/// Installs a handler of MPI_COMM_WORLD during its life.
+/// During its life, an own error handler is installed for MPI_COMM_WORLD.
 class world_handler {
 public:
     world_handler() {

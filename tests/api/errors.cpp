@@ -9,7 +9,7 @@ using namespace cldist_test;
 
 namespace {
 
-/// The command, and the half of it, that gets the arguments under test.
+/// The command, and for a send-receive the half, that gets the arguments under test.
 enum class part {
     send,
     receive,
@@ -37,7 +37,7 @@ struct call {
     const cl_event *events = nullptr;
 };
 
-/// MPI_Iprobe would find a message that nobody receives.
+/// Returns true if MPI_Iprobe finds no message.
 bool nothing_was_sent(MPI_Comm comm) {
     for (int i = 0; i < 20; ++i) {
         int found = 0;
@@ -104,7 +104,7 @@ struct error_bench {
         return CL_SUCCESS;
     }
 
-    /// The call fails with `code`, sends nothing and does not change *event.
+    /// Checks that the call fails with `code`, sends nothing and does not change *event.
     void expect(part which, const call &c, cl_int code) const {
         static int mark = 0;
         const auto untouched = reinterpret_cast<cl_event>(&mark);
@@ -136,7 +136,7 @@ bool sends(part which) {
            which == part::sendrecv_rect_send;
 }
 
-// One check per function; `which` is each command in turn.
+// One function per check. They are called with each command as `which`.
 
 void no_queue(const mpi_view &mpi, part which) {
     const error_bench bench(mpi);
@@ -336,7 +336,7 @@ void misaligned_sub_buffer(const mpi_view &mpi, part which) {
     bench.expect(which, c, CL_MISALIGNED_SUB_BUFFER_OFFSET);
 }
 
-/// For each pair of wrong arguments, the code is that of the first check.
+/// Checks all pairs of wrong arguments: the code must be that of the check that comes first.
 void order_of_checks(const mpi_view &mpi, part which) {
     const error_bench bench(mpi);
     const opencl other(opencl::of::its_own);
@@ -392,7 +392,7 @@ void order_of_checks(const mpi_view &mpi, part which) {
 
 }  // namespace
 
-/// The same defect for each command.
+/// One case for each command.
 #define COMMAND_CASES(sentence, check)                                                 \
     MPI_CASE("a send " sentence, 1) { check(mpi, part::send); }                        \
     MPI_CASE("a receive " sentence, 1) { check(mpi, part::receive); }                  \

@@ -98,7 +98,8 @@ program fortran_messages
     values = rank + 1
     error = clEnqueueWriteBuffer(queue, buffer, CL_TRUE, nothing, bytes, c_loc(values), 0, c_null_ptr, c_null_ptr)
 
-    ! The first half of the buffer goes to the second half of the other process, and the sum of both follows it.
+    ! Sends the buffer's first part to the second part of the other process's buffer, and adds up the second
+    ! parts of both processes in a third part.
     call expect("send and receive", clEnqueueSendrecvBuffer(queue, buffer, CL_FALSE, nothing, bytes, other, 7, buffer, bytes, &
         bytes, other, 7, comm, 0, event=received), CL_SUCCESS)
     call expect("all-reduce", clEnqueueAllreduceBufferMPI(queue, buffer, CL_FALSE, bytes, sums, nothing, &
@@ -125,7 +126,7 @@ program fortran_messages
     if (any(values /= 4)) call fail("the message of the request is wrong")
     call MPI_Wait(request, MPI_STATUS_IGNORE, ierror)
 
-    ! A file, at different places for each process.
+    ! A file, at a different offset for each process.
     call MPI_File_open(comm, "fortran-messages.tmp", MPI_MODE_CREATE + MPI_MODE_RDWR + MPI_MODE_DELETE_ON_CLOSE, &
         MPI_INFO_NULL, file, ierror)
     call expect("write", clEnqueueReadBufferToMPIFileAll(queue, buffer, CL_TRUE, nothing, bytes, file, rank * bytes, 0), &

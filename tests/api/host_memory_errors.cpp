@@ -1,4 +1,4 @@
-/// Argument errors of the MPI calls with MPI_CL_MEM: one case per error, with every call in which
+/// Argument errors of MPI calls with MPI_CL_MEM. Each case tries one error in every call in which
 /// it can occur.
 
 #include <array>
@@ -24,7 +24,7 @@ constexpr std::array calls{call::send, call::ssend, call::isend,         call::i
 
 bool sends(call which) { return which <= call::issend || which == call::sendrecv_send; }
 
-/// Initially all arguments are valid.
+/// The arguments of a call. Initially all are valid.
 struct arguments {
     void *data;
     int count = 8;
@@ -115,8 +115,8 @@ MPI_CASE("with MPI_CL_MEM, MPI_COMM_NULL is an MPI_ERR_COMM", 1) {
 
 namespace {
 
-/// The call is refused, and the error is reported to the handler of its communicator, file or
-/// window.
+/// Checks that the call fails with MPI_ERR_TYPE, and that the handler of its communicator, file or
+/// window is called once.
 #define REFUSED(call)                                      \
     do {                                                   \
         reported = 0;                                      \
@@ -131,7 +131,7 @@ void note_comm_error(MPI_Comm * /*comm*/, int * /*code*/, ...) { ++reported; }
 void note_window_error(MPI_Win * /*window*/, int * /*code*/, ...) { ++reported; }
 void note_file_error(MPI_File * /*file*/, int * /*code*/, ...) { ++reported; }
 
-/// Counts the errors of a communicator and of MPI_COMM_WORLD during its life.
+/// During its life, `reported` counts the errors of a communicator and of MPI_COMM_WORLD.
 class errors_counted {
 public:
     explicit errors_counted(MPI_Comm comm_in) : comm(comm_in) {
@@ -213,7 +213,7 @@ MPI_CASE("blocking, non-blocking and persistent collective calls refuse MPI_CL_M
     const errors_counted counted(mpi.comm);
     collective_arguments a;
     MPI_Comm comm = mpi.comm;
-    // predefined operators are not valid for MPI_CL_MEM, but user-defined ones may be
+    // Predefined operators are not valid for MPI_CL_MEM, but user-defined ones may be.
     MPI_Op op = MPI_OP_NULL;
     MPI_OK(MPI_Op_create(&keep_first, 1, &op));
     std::vector<int> counts(static_cast<std::size_t>(mpi.size), 1);

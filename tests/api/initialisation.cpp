@@ -1,5 +1,5 @@
-/// Calls before MPI_Init and after MPI_Finalize, and commands if the library did not see MPI's
-/// initialisation. Each case needs its own process: the first argument is its name.
+/// Calls before MPI_Init, after MPI_Finalize, and after an initialisation of MPI that bypassed the
+/// library. Each case needs its own job; the first argument is its name.
 
 #include <dlfcn.h>
 #include <unistd.h>
@@ -17,8 +17,8 @@ using namespace cldist_test;
 
 namespace {
 
-/// While the library is not ready, MPI_CL_MEM is no datatype. Calls with it are refused without
-/// side effects.
+/// Checks that MPI_CL_MEM is MPI_DATATYPE_NULL and that calls with it fail, as long as the library
+/// is not initialised.
 void expect_host_memory_refused() {
     int initialized = 0;
     int finalized = 0;
@@ -36,7 +36,7 @@ void expect_host_memory_refused() {
            MPI_ERR_TYPE);
 }
 
-/// All three commands are refused with `code`. An earlier check still takes precedence.
+/// Checks that all three commands fail with `code`, unless an earlier check fails.
 void expect_commands_refused(const bare_device &d, cl_int code) {
     expect_host_memory_refused();
     for (const cl_bool blocking : {CL_FALSE, CL_TRUE}) {
@@ -137,7 +137,7 @@ void after_finalize(const bare_device &d) {
     expect_local_device(CL_MPI_NOT_INITIALIZED);
 }
 
-/// Calls the MPI library's own function, which cldist does not intercept.
+/// Calls MPI_Init_thread through dlsym, which bypasses cldist's wrapper.
 void init_behind_the_back(int level, int *provided) {
     using Init = int(int *, char ***, int, int *);
     auto *const init = reinterpret_cast<Init *>(dlsym(RTLD_DEFAULT, "PMPI_Init_thread"));
@@ -155,7 +155,7 @@ void below_multiple(const bare_device &d, int level) {
     expect_commands_refused(d, CL_MPI_NOT_INITIALIZED);
 }
 
-/// The first command initialises the library, as clDistInit does. MPI calls do not.
+/// The first command initialises the library, as clDistInit does. MPI calls with MPI_CL_MEM do not.
 void hidden_multiple(const bare_device &d, bool with_init) {
     int provided = MPI_THREAD_SINGLE;
     init_behind_the_back(MPI_THREAD_MULTIPLE, &provided);
@@ -165,7 +165,7 @@ void hidden_multiple(const bare_device &d, bool with_init) {
         expect("clDistInit", clDistInit(MPI_COMM_WORLD), CL_SUCCESS);
         expect_commands_work(d);
     } else {
-        // Two threads may call it first at the same time.
+        // Two threads may enqueue the first command at the same time.
         std::thread other([&] {
             expect("a send of another thread",
                    clEnqueueSendBuffer(d.queue, d.buffer, CL_FALSE, 0, 8, MPI_PROC_NULL, 1,
@@ -186,8 +186,7 @@ void hidden_multiple(const bare_device &d, bool with_init) {
     expect_commands_refused(d, CL_MPI_NOT_INITIALIZED);
 }
 
-/// Rank 1 enqueues its first command only after rank 0 has reported that it waits for the other
-/// ranks.
+/// Rank 1 enqueues its first command only after rank 0 has printed that it waits for other ranks.
 void hidden_late(const bare_device &d) {
     int provided = MPI_THREAD_SINGLE;
     int rank = 0;
@@ -215,7 +214,7 @@ void hidden_late(const bare_device &d) {
     MPI_Finalize();
 }
 
-/// Calls MPI_Init_thread as programs do. The library raises the level and returns it in `provided`.
+/// Calls MPI_Init_thread as programs do. The library raises the level and reports it in `provided`.
 void init_thread(const bare_device &d, int level) {
     int provided = MPI_THREAD_SINGLE;
     MPI_Init_thread(nullptr, nullptr, level, &provided);

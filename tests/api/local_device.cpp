@@ -22,8 +22,8 @@ cl_device_id first_device(cl_platform_id platform, cl_device_type type) {
     return clGetDeviceIDs(platform, type, 1, &device, nullptr) == CL_SUCCESS ? device : nullptr;
 }
 
-/// A type that the platform (or, if nullptr, any platform) has no device of. Skips the case if
-/// there is no such type.
+/// A type of which the platform (if nullptr, every platform) has no device. Skips the case if there
+/// is no such type.
 cl_device_type type_without_device(cl_platform_id platform) {
     for (const cl_device_type type : std::initializer_list<cl_device_type>{
              CL_DEVICE_TYPE_CUSTOM, CL_DEVICE_TYPE_ACCELERATOR, CL_DEVICE_TYPE_GPU}) {
@@ -46,7 +46,7 @@ struct call {
     bool device = true;
 };
 
-/// The call fails with `code` and does not change the device.
+/// Checks that the call fails with `code` and does not change the device.
 void expect(const call &c, cl_int code) {
     static int mark = 0;
     const auto untouched = reinterpret_cast<cl_device_id>(&mark);

@@ -1,5 +1,4 @@
-/// Argument errors of the commands for MPI files. Errors before MPI_Init are tested in
-/// initialisation.cpp.
+/// Argument errors of commands for MPI files. initialisation.cpp tests errors before MPI_Init.
 
 #include <functional>
 
@@ -37,8 +36,7 @@ cl_int issue(command which, const call &c, cl_event *event) {
                     event);
 }
 
-/// A file of 4096 bytes, a queue and a buffer. Each check runs with every command, and the file
-/// must not change.
+/// A file of 4096 bytes, a queue and a buffer. The checked commands must not change the file.
 struct file_bench {
     explicit file_bench(const mpi_view &mpi, int mode = MPI_MODE_CREATE | MPI_MODE_RDWR)
         : folder(mpi), queue(cl.in_order_queue()), buffer(cl.filled(buffer_size, 1)) {

@@ -1,5 +1,4 @@
-/// Rectangular commands in one process: errors of their regions, and messages of a process to
-/// itself.
+/// Rectangular commands in one process: errors of regions, and messages of a process to itself.
 
 #include <algorithm>
 #include <limits>
@@ -10,7 +9,7 @@ using namespace cldist_test;
 
 namespace {
 
-/// Both commands refuse the region and do not change the event.
+/// Checks that both commands refuse the region and do not change the event.
 void refuse(const mpi_view &mpi, const box &where, std::size_t buffer_size) {
     const opencl cl;
     const queue_handle queue = cl.in_order_queue();

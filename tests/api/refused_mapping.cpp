@@ -61,8 +61,7 @@ MPI_CASE("an unavailable forced path fails the call, and the automatic choice us
             CL_OK(clFinish(queue));
         }
     }
-    // The failed calls have sent nothing and left nothing behind: the next messages match each
-    // other.
+    // The failed calls have sent and received nothing: the next messages match each other.
     const buffer_handle out = cl.filled(size, 1);
     const buffer_handle in = cl.filled(size, 2);
     expect_received(

@@ -1,5 +1,5 @@
-/// One case per error code of the calls between MPI requests and events. Errors before MPI_Init are
-/// tested in initialisation.cpp.
+/// Errors of the calls that convert between MPI requests and events, one case per error code.
+/// initialisation.cpp tests errors before MPI_Init.
 
 #include "transfers.hpp"
 
@@ -7,7 +7,7 @@ using namespace cldist_test;
 
 namespace {
 
-/// A request with a unique handle. Its destructor waits for it.
+/// A request with a unique handle. The destructor waits for it.
 struct some_request {
     some_request() { MPI_Irecv(nullptr, 0, MPI_BYTE, MPI_PROC_NULL, 0, MPI_COMM_SELF, &handle); }
     ~some_request() { MPI_Wait(&handle, MPI_STATUS_IGNORE); }

@@ -1,7 +1,7 @@
-/// Two threads enqueue on one in-order queue: both use library commands, or one uses OpenCL
-/// commands. There, a library command consists of two native commands. This program defines its own
-/// clEnqueueBarrierWithWaitList, which enqueues the second one. It lets the other thread run first.
-/// A signal ends the program if it hangs.
+/// Two threads enqueue on one in-order queue: both enqueue library commands, or one enqueues OpenCL
+/// commands. A library command puts two native commands into the queue. The second one is a
+/// barrier, for which the library calls this program's own clEnqueueBarrierWithWaitList; it lets
+/// the other thread run first. SIGALRM ends the program if it hangs.
 
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -28,7 +28,7 @@ void let_the_other_go_first() {
     for (int i = 0; yields && i < 3; ++i) ::sched_yield();
 }
 
-/// The other thread calls this between the two halves of the next command.
+/// Called once in another thread, between the two native commands of the next library command.
 std::function<void()> between;
 
 }  // namespace
@@ -54,7 +54,7 @@ namespace {
 
 constexpr std::size_t size = 4096;
 
-/// Checks the contents of both halves of the buffer after all commands in the queue.
+/// Checks that each half of the buffer contains the given byte after all commands in the queue.
 void expect_halves(const bare_device &d, unsigned char first, unsigned char second) {
     std::vector<unsigned char> found(2 * size);
     expect("the last read",
@@ -66,8 +66,8 @@ void expect_halves(const bare_device &d, unsigned char first, unsigned char seco
            size);
 }
 
-/// A library command writes zeros to the first half. Between its two native commands another thread
-/// calls `plain`, which fills the second half.
+/// A library command reads zeros from a file into the first half of the buffer. Between its two
+/// native commands another thread calls `plain`, after which the second half must contain `byte`.
 template <typename Plain>
 void plain_call_between(const bare_device &d, int zero, unsigned char byte, Plain &&plain) {
     const std::vector<unsigned char> ones(2 * size, 1);
@@ -79,7 +79,7 @@ void plain_call_between(const bare_device &d, int zero, unsigned char byte, Plai
     cl_event gate = clCreateUserEvent(d.context, &code);
     cl_event read = nullptr;
     between = plain;
-    // The gate is open, because the other thread's call may wait for everything in the queue.
+    // Opens the gate, because the other thread's call may wait for everything in the queue.
     clSetUserEventStatus(gate, CL_COMPLETE);
     expect("the command",
            clEnqueueWriteBufferFromFile(d.queue, d.buffer, CL_FALSE, 0, size, zero, 0, 1, &gate,
@@ -117,7 +117,7 @@ void plain_calls_between(const bare_device &d, int zero) {
 int main() {
     ::alarm(30);
     const bare_device d(2 * size);
-    // NVIDIA's driver needs more time per command the more commands are in the queue.
+    // The more commands are in the queue, the longer NVIDIA's driver takes for each.
     const int commands = d.is_cpu() ? 2000 : 200;
     const int zero = ::open("/dev/zero", O_RDONLY);
     const auto read = [&](cl_bool blocking) {
@@ -135,7 +135,7 @@ int main() {
     }
     yields = false;
     expect("clFinish", clFinish(d.queue), CL_SUCCESS);
-    // On other devices the second native command may be a copy.
+    // On other devices the second native command may be a copy instead of a barrier.
     if (d.is_cpu()) plain_calls_between(d, zero);
     ::close(zero);
     d.release();
