@@ -49,9 +49,8 @@ public:
               returned_ = true;
           }) {}
 
-    /// Returns when the call sleeps or has returned. If the call does not wait where it should, it
-    /// has returned by then. The wait of some drivers never sleeps (NVIDIA's), so there is a time
-    /// limit.
+    /// Returns when the call sleeps or has returned, so a call that wrongly does not wait has
+    /// returned. The time limit is for drivers whose waiting threads never sleep (NVIDIA's).
     void let_it_go_as_far_as_it_goes() const {
         const auto latest = std::chrono::steady_clock::now() + std::chrono::milliseconds(500);
         for (int asleep = 0; asleep < 20 && !returned_ && std::chrono::steady_clock::now() < latest;
@@ -116,7 +115,7 @@ MPI_CASE("a file command whose wait list fails accesses nothing", 1) {
     }
 }
 
-// PoCL 3.1 aborts if a command fails while the command before it is about to end.
+// PoCL 3.1 aborts if a command fails while the command before it in the queue is about to end.
 MPI_CASE("commands that fail immediately fail a thousand times in a row", 1) {
     const opencl cl;
     const buffer_handle buffer = cl.filled(64, 1);
@@ -438,7 +437,7 @@ MPI_CASE("file commands do not delay messages that wait for events", 1) {
         return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     };
     expect_moved(read_file(b.queue, b.buffer, 0, 100'000, b.fd, 0), 100'000);
-    // The progress threads of messages and files are both running. A start that is found only by
-    // polling takes 20 ms.
+    // The progress threads of messages and of files are both running. A start that is noticed only
+    // by polling takes 20 ms.
     CHECK(seconds() / count < 0.010);
 }

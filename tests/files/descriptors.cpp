@@ -73,7 +73,7 @@ MPI_CASE("writes to a file opened with O_APPEND go to its end, whatever the offs
             const bytes appended = pattern(2, size);
             wanted.insert(wanted.end(), appended.begin(), appended.end());
             expect_same(file.content(), wanted);
-            // Reads still use the offset.
+            // Reads still use their offset.
             const buffer_handle target = cl.filled(size, 3);
             expect_moved(read_file(queue, target, 0, size, fd, old_size), size);
             cl.expect(target, 0, size, 2);

@@ -30,7 +30,7 @@ struct error_bench {
         return c;
     }
 
-    /// The call fails with `code`, accesses neither file nor buffer, and does not change *event.
+    /// Checks that the call fails with `code` and accesses neither the file, the buffer nor *event.
     void expect(command which, const file_call &c, cl_int code) const {
         static int mark = 0;
         const auto untouched = reinterpret_cast<cl_event>(&mark);
@@ -193,7 +193,7 @@ void no_file(command which) {
     }
 }
 
-/// For each pair of wrong arguments, the code is that of the first check.
+/// Checks all pairs of wrong arguments: the code must be that of the check that comes first.
 void order_of_checks(command which) {
     const error_bench bench;
     const opencl other(opencl::of::its_own);
@@ -260,7 +260,7 @@ void order_of_checks(command which) {
 
 }  // namespace
 
-/// The same defect for each command.
+/// One case for each command.
 #define FILE_COMMAND_CASES(sentence, check)                                          \
     MPI_CASE("a stream write " sentence, 1) { check(command::stream_write); }        \
     MPI_CASE("a stream read " sentence, 1) { check(command::stream_read); }          \

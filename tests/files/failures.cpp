@@ -1,4 +1,4 @@
-/// The errors of a command whose file fails or ends early, and the bytes that it leaves unchanged.
+/// Commands whose file fails or ends early: their errors, and the bytes that must not change.
 
 #include <csignal>
 #include <limits>
@@ -24,13 +24,13 @@ struct wanted {
 enum class form { non_blocking, blocking_with_event, blocking };
 constexpr form all_forms[] = {form::non_blocking, form::blocking_with_event, form::blocking};
 
-/// A buffer range between two guards, and a command on the range.
+/// A buffer range of `size` bytes between two guards. Commands under test use the range.
 struct failure_bench {
     explicit failure_bench(std::size_t size_in)
         : size(size_in), queue(cl.in_order_queue()), buffer(cl.filled(size + 2 * guard, 5)) {}
 
-    /// Checks that the command fails as wanted. A read must change only the bytes that were moved,
-    /// which are pattern(2) from byte `from` on.
+    /// Checks that the command fails as wanted. A read must change only the bytes that it moved,
+    /// which must be pattern(2) from byte `from` on.
     void expect(command which, form how, file_call c, const wanted &w, std::size_t from = 0) const {
         CAPTURE(static_cast<int>(how));
         c.queue = queue;
@@ -63,7 +63,7 @@ struct failure_bench {
         cl.fill(buffer, 0, size + 2 * guard, 5);
     }
 
-    /// The expected contents of a file after `moved` bytes of the range.
+    /// The first `moved` bytes of the range, which a write must have written to the file.
     [[nodiscard]] bytes range(std::size_t moved) const {
         const bytes all = pattern(5, guard + moved);
         return {all.begin() + guard, all.end()};
@@ -88,7 +88,7 @@ file_call on(int fd, off_t at) {
     return c;
 }
 
-/// The result of fwrite for the same bytes, which the command must repeat.
+/// The result of fwrite for the same bytes. The command must have the same result.
 wanted as_fwrite(std::FILE *twin, const bytes &data) {
     errno = 0;
     const std::size_t moved = std::fwrite(data.data(), 1, data.size(), twin);
@@ -103,7 +103,7 @@ public:
     explicit file_size_limit(rlim_t bytes_allowed) {
         REQUIRE(::getrlimit(RLIMIT_FSIZE, &before_) == 0);
         const rlimit limit{bytes_allowed, before_.rlim_max};
-        // A thread that exceeds the limit gets this signal, in the library or in the program.
+        // A write beyond the limit raises this signal in its thread, which may be the library's.
         handler_ = std::signal(SIGXFSZ, SIG_IGN);
         REQUIRE(::setrlimit(RLIMIT_FSIZE, &limit) == 0);
     }
@@ -345,7 +345,7 @@ MPI_CASE(
     const descriptor name_only(file.path(), O_PATH);
     const std::string fifo_path = new_path();
     REQUIRE(::mkfifo(fifo_path.c_str(), 0600) == 0);
-    // No process has the other end open, so opening the FIFO again would wait.
+    // The FIFO has no writer, so the library would block if it opened the FIFO again.
     const descriptor fifo(fifo_path, O_RDONLY | O_NONBLOCK);
     int closed = ::dup(folder);
     ::close(closed);
@@ -421,7 +421,7 @@ MPI_CASE(
         REQUIRE(::pthread_sigmask(SIG_SETMASK, nullptr, &mask) == 0);
         CHECK(::sigismember(&pending, SIGPIPE) == 0);
         CHECK(::sigismember(&mask, SIGPIPE) == 0);
-        // The stream's own buffered bytes belong to the program.
+        // Closing the stream writes its buffered bytes, which raises SIGPIPE in the program.
         std::signal(SIGPIPE, SIG_IGN);
         opened.close();
         std::signal(SIGPIPE, SIG_DFL);
@@ -491,7 +491,7 @@ MPI_CASE("commands that wait for a failed command fail and do not access their f
     enqueue();
     CL_OK(clSetUserEventStatus(gate, CL_COMPLETE));
     expect_file_failure(failing, CL_END_OF_FILE, 0, 500);
-    enqueue();  // the event has already failed
+    enqueue();  // now with an event that has already failed
     for (const event_handle &event : waiting) {
         expect_file_failure(event, CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST, 0, 0);
     }

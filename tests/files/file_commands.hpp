@@ -120,7 +120,7 @@ inline void expect_file_failure(cl_event event, cl_int code, int error, std::siz
     CHECK(transfer_info<std::size_t>(event, CL_TRANSFER_BYTES) == bytes_moved);
 }
 
-/// A folder that is removed after the process's last case.
+/// A folder that is removed when the process ends.
 inline const std::filesystem::path &test_folder() {
     struct folder {
         folder() {
@@ -145,7 +145,6 @@ inline std::string new_path() {
     return test_folder() / ("file" + std::to_string(number++));
 }
 
-/// The contents of a file.
 inline bytes content_of(const std::string &path) {
     std::FILE *file = std::fopen(path.c_str(), "rb");
     REQUIRE(file != nullptr);
@@ -185,7 +184,7 @@ private:
     std::string path_;
 };
 
-/// An open stream.
+/// Owns an open stream.
 class stream {
 public:
     stream(const std::string &path, const char *mode) : stream(std::fopen(path.c_str(), mode)) {}
@@ -211,7 +210,7 @@ private:
     std::FILE *file_;
 };
 
-/// An open descriptor.
+/// Owns an open descriptor.
 class descriptor {
 public:
     descriptor(const std::string &path, int flags)
@@ -228,7 +227,7 @@ public:
             ::close(std::exchange(fd_, -1));
         }
     }
-    /// Passes the descriptor to a new owner, who closes it.
+    /// Passes the descriptor to a new owner, which must close it.
     int give() { return std::exchange(fd_, -1); }
 
 private:
@@ -252,7 +251,7 @@ inline bytes first_of(const bytes &content, std::size_t size) {
     return {content.begin(), content.begin() + static_cast<std::ptrdiff_t>(size)};
 }
 
-/// Compares two contents without printing them.
+/// Compares the bytes, and prints only where they first differ.
 inline void expect_same(const bytes &found, const bytes &wanted) {
     CHECK(found.size() == wanted.size());
     const auto [one, other] =

@@ -116,8 +116,8 @@ MPI_CASE(
         const temporary_file file;
         {
             const stream opened(file.path(), "wb");
-            // Calls the writes from last to first. Each waits for a gate that its predecessor
-            // opens.
+            // Enqueues the writes from last to first, each with a gate, and opens the gates from
+            // first to last.
             std::vector<event_handle> gates;
             std::vector<event_handle> events(count);
             for (std::size_t i = 0; i < count; ++i) {
@@ -129,7 +129,7 @@ MPI_CASE(
             }
             for (std::size_t i = 0; i < count; ++i) {
                 CL_OK(clSetUserEventStatus(gates[i], CL_COMPLETE));
-                // The next gate may open once this write has its turn, before it is complete.
+                // A write has its place in the order as soon as it starts.
                 await_start(events[i]);
             }
             for (const event_handle &event : events) {
@@ -400,7 +400,7 @@ MPI_CASE(
                                        : read_file(queues[i], f.buffer, f.done, size, f.in_fd, at);
                 event_handle put;
                 file_call c{queues[i], f.buffer, f.done, size, f.out, f.out_fd, at};
-                // If the queue does not order the writes of a stream, events do.
+                // The queue may be out-of-order, so the wait list orders the writes.
                 const cl_event after[] = {got, f.put};
                 c.number = f.put != nullptr ? 2 : 1;
                 c.events = after;
@@ -437,7 +437,7 @@ MPI_CASE("ten thousand commands in flight on one stream, and on one descriptor, 
             {
                 const stream opened(file.path(), writes_file(which) ? "wb" : "rb");
                 const descriptor fd(file.path(), O_RDWR);
-                // The stream's lock, or an event, delays the commands until all are in flight.
+                // The stream's lock, or a user event, delays the commands until all are in flight.
                 const event_handle gate = cl.user_event();
                 const cl_event wait = gate;
                 ::flockfile(opened);

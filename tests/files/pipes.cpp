@@ -31,8 +31,7 @@ channel a_socket() {
 channel a_fifo() {
     const std::string path = new_path();
     REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
-    // Opening only one end would wait for the other. A stream opened for both directions avoids
-    // that.
+    // Opening one end waits until the other end is open, except for a stream in both directions.
     stream both(path, "r+b");
     stream reading(path, "rb");
     stream writing(path, "wb");
@@ -62,7 +61,7 @@ MPI_CASE("commands of one process serve both ends of a pipe, of a FIFO and of a 
                 if (!reader_first) {
                     got = read_stream(queues[1], target, 0, size, c.reading);
                 }
-                // Closing the writer's stream sends its buffered bytes.
+                // The writer's stream may buffer the last bytes until it is closed.
                 expect_moved(put, size);
                 c.writing.close();
                 expect_moved(got, size);

@@ -1,5 +1,5 @@
-/// Commands leave a stream as fread and fwrite do. Each step runs as a command on one stream and as
-/// a call on a second stream, its twin. Then both are compared.
+/// Commands leave a stream in the same state as fread and fwrite. Each step runs as a command on
+/// one stream and as a call on a second stream, its twin. Then both are compared.
 
 #include <algorithm>
 #include <random>
@@ -69,7 +69,7 @@ public:
         CHECK(std::ftell(stream_) == std::ftell(twin_));
         CHECK((std::feof(stream_) != 0) == (std::feof(twin_) != 0));
         CHECK((std::ferror(stream_) != 0) == (std::ferror(twin_) != 0));
-        // Does not flush: both streams must have the same bytes in their buffers.
+        // Compares without a flush, so both streams must also have buffered the same bytes.
         expect_same(file_.content(), twin_file_.content());
     }
 

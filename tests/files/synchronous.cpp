@@ -1,6 +1,6 @@
 /// File writes use descriptors that are as synchronous as the program's. This program defines its
-/// own pwrite, which the library calls instead of the system's; it checks the flags of each
-/// descriptor. With CLDIST_DIRECT_IO=on the library opens the file a second time.
+/// own pwrite, which the library calls instead of the system's, and which records the descriptors'
+/// flags. With CLDIST_DIRECT_IO=on the library opens the file a second time.
 
 #include <fcntl.h>
 #include <sys/syscall.h>
@@ -22,7 +22,7 @@ std::atomic<int> had_by_any = 0;
 
 }  // namespace
 
-// The functions have other names here, because headers redirect pwrite to pwrite64.
+// In C++ the functions have different names, because headers redirect pwrite to pwrite64.
 extern "C" ssize_t looking_pwrite(int, const void *, std::size_t, off_t) __asm__("pwrite");
 extern "C" ssize_t looking_pwrite64(int, const void *, std::size_t, off_t) __asm__("pwrite64");
 

@@ -41,7 +41,7 @@ struct pipe_streams {
     std::FILE *writing;
 };
 
-/// A read of a pipe that gets no data until the stall is reported. The test needs the pause.
+/// A read of a pipe that gets its data 3 s later, after the stall is reported.
 void stalled_read(const bare_device &d, cl_bool blocking) {
     const pipe_streams pipe;
     const std::jthread writer([&] {
@@ -79,8 +79,8 @@ void exit_with_write(const bare_device &d, const char *path) {
     say("main ends");
 }
 
-/// main returns while a read waits for a pipe without data. Then C flushes all streams, and some C
-/// libraries lock them for that.
+/// main returns while a read waits for a pipe without data. The library must release the stream's
+/// lock, because exit() flushes all streams, and some C libraries lock them for that.
 void exit_with_read(const bare_device &d) {
     const pipe_streams pipe;
     static std::FILE *stream = pipe.reading;
@@ -96,8 +96,8 @@ void exit_with_read(const bare_device &d) {
     say("main ends");
 }
 
-/// MPI is finalised while a read waits for a pipe, and a write waits for the read. The pipe gets
-/// its data afterwards.
+/// MPI is finalised while a read waits for a pipe and a write waits for the read. The pipe gets its
+/// data afterwards, and both commands succeed.
 void finalize(const bare_device &d, const char *path) {
     const pipe_streams pipe;
     std::FILE *file = std::fopen(path, "wb");
