@@ -60,8 +60,8 @@ struct selection {
     std::function<hid(const extent &dimensions)> make;
 };
 
-// Blocks of size `block` in each dimension, `stride` apart, from index 1 on where the dimension is
-// large enough.
+// Blocks of `block` elements in each dimension, at a distance of `stride`. They begin at index 1,
+// or at 0 if the dimension is not longer than a block.
 hid blocks(const extent &dimensions, hsize_t stride, hsize_t block,
            H5S_seloper_t how = H5S_SELECT_SET, hid_t with = H5S_ALL) {
     hid made(with == H5S_ALL
@@ -150,7 +150,7 @@ struct bench {
         write_selected(theirs, type, H5S_ALL, before);
     }
 
-    // The bytes around the command's range must not change.
+    // Checks a command's data against H5Dread's, and that the bytes around its range do not change.
     void check_reading(hid_t type, hid_t selection) const {
         const bytes wanted = selected(ours, type, selection);
         const buffer_handle buffer = cl.filled(before + wanted.size() + behind, 7);
@@ -192,7 +192,7 @@ struct full {
     float c;
 };
 
-/// A compound type with the members `names` of `full`.
+/// A compound type with the members of `full` whose names are the letters of `names`.
 hid compound(const std::string &names) {
     hid type(H5Tcreate(H5T_COMPOUND, sizeof(full)));
     for (const char name : names) {
@@ -291,7 +291,7 @@ MPI_CASE("an unwritten dataset contains its fill values", 1) {
     b.check_reading(H5T_NATIVE_INT, H5S_ALL);
 }
 
-// Such data is read without HDF5.
+// The library reads such data without HDF5.
 MPI_CASE(
     "large contiguous data includes the last bytes written with HDF5, even those still in HDF5's "
     "buffers",
@@ -310,7 +310,7 @@ MPI_CASE(
         const std::size_t size = rows * columns * sizeof(int);
         const buffer_handle buffer = cl.filled(size, 3);
         expect_complete(to_dataset(queue, buffer, 0, {dataset, H5T_NATIVE_INT}));
-        // HDF5 buffers small pieces for a while.
+        // HDF5 keeps small pieces in its buffers for a while.
         hid row = space({rows, columns});
         const hsize_t start[] = {2000, 10};
         const hsize_t count[] = {1, 5};
@@ -321,7 +321,7 @@ MPI_CASE(
         expect_complete(from_dataset(queue, target, 0, {dataset, H5T_NATIVE_INT}));
         const bool same = cl.read(target, 0, size) == content(dataset);
         CHECK(same);
-        // Rows in the middle.
+        // Reads rows in the middle.
         hid middle = space({rows, columns});
         const hsize_t first[] = {1000, 0};
         const hsize_t some[] = {2000, columns};

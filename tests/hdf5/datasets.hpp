@@ -36,8 +36,7 @@ private:
     hid_t id = -1;
 };
 
-/// A name for a file of this process. The destructor removes the file; the constructor does not
-/// create it.
+/// A new file name. The constructor does not create the file; the destructor removes it.
 class temporary_file {
 public:
     temporary_file();
@@ -105,7 +104,7 @@ inline event_handle from_dataset(cl_command_queue queue, cl_mem buffer, std::siz
     return event;
 }
 
-/// Holds clDistLockHDF5 during its life, for HDF5 calls while commands are in flight.
+/// Holds cldist's lock of HDF5 during its life, for HDF5 calls while commands are in flight.
 class hdf5_lock {
 public:
     hdf5_lock() { CL_OK(clDistLockHDF5()); }

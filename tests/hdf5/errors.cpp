@@ -53,8 +53,7 @@ struct bench {
                         c.dataset.selection, c.dataset.list, c.number, c.events, event);
     }
 
-    /// Checks that the call returns `code` in both directions, blocking and non-blocking, without
-    /// side effects.
+    /// Checks that reads and writes, blocking or not, fail with `code` without side effects.
     void refuse(const call &bad, cl_int code,
                 std::initializer_list<bool> ways = {false, true}) const {
         for (const bool writes : ways) {
@@ -136,7 +135,7 @@ hid filtered(hid_t file, const char *name) {
     return made;
 }
 
-/// Inverts a byte in the middle of the chunk that begins with this row.
+/// Inverts a byte in the middle of the stored chunk that begins with `row`.
 void damage(const temporary_file &kept, hsize_t row) {
     haddr_t address = HADDR_UNDEF;
     hsize_t bytes_there = 0;
@@ -346,7 +345,7 @@ MPI_CASE("a damaged chunk is an error with HDF5's message, and other chunks can 
     CHECK(message.find("filter") != std::string::npos);
     CHECK(message.find('\n') == std::string::npos);
     b.cl.expect(good, 0, size, 2);
-    // Intact chunks before and after the damaged one.
+    // The chunks before and after the damaged one can still be read.
     for (const hsize_t first : {0, 110}) {
         const hid some = part(first, 90);
         const event_handle event = from_dataset(other, good, 0, {dataset, H5T_NATIVE_INT, some});
@@ -422,7 +421,7 @@ MPI_CASE("a command whose wait list fails accesses nothing and releases the file
 
 MPI_CASE("a missing filter is an error of the command", 1) {
     const bench b;
-    // The data is written with a filter of this case, which is unregistered before the read.
+    // Writes the data with a filter that is unregistered before the read.
     constexpr H5Z_filter_t number = 300;
     const H5Z_class2_t filter{H5Z_CLASS_T_VERS,
                               number,

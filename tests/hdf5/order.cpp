@@ -109,7 +109,7 @@ MPI_CASE("commands on two files and on several queues all complete", 1) {
         CAPTURE(queues.kind);
         const bench one;
         const bench two;
-        // All of one context.
+        // The buffers and queues belong to one context, `cl`.
         std::vector<buffer_handle> buffers;
         std::vector<event_handle> events;
         for (std::size_t i = 0; i < 4; ++i) {
@@ -123,7 +123,7 @@ MPI_CASE("commands on two files and on several queues all complete", 1) {
         for (const event_handle &event : events) {
             expect_complete(event);
         }
-        // Two commands wrote each dataset; one of them was the last.
+        // Two commands wrote each dataset, in an unknown order.
         for (std::size_t i = 0; i < 2; ++i) {
             const bytes found = content((i == 0 ? one : two).dataset);
             CHECK((found == pattern(20 + i, size) || found == pattern(22 + i, size)));
@@ -162,14 +162,14 @@ MPI_CASE("ids may be closed immediately, and the file is closed when the event i
             hid list(H5Pcreate(H5P_DATASET_XFER));
             written = to_dataset(queue, data, 0, {dataset, type, part, list}, {gate});
             const hdf5_lock lock;
-            H5_OK(H5Sselect_none(part));  // the command has a copy
+            H5_OK(H5Sselect_none(part));  // the command has its own copy
             for (hid *id : {&list, &type, &part, &dataset, &file}) {
                 id->close();
             }
         }
         CL_OK(clSetUserEventStatus(gate, CL_COMPLETE));
         expect_complete(written);
-        // HDF5 can't truncate an open file.
+        // In the next round, HDF5 could not truncate a file that is still open.
         CHECK(H5Fget_obj_count(static_cast<hid_t>(H5F_OBJ_ALL), H5F_OBJ_ALL) == 0);
         const hid file = kept.open(H5F_ACC_RDONLY);
         const hid dataset(H5Dopen2(file, "x", H5P_DEFAULT));
@@ -189,7 +189,7 @@ MPI_CASE("the program and commands in flight share HDF5 by its lock", 1) {
         threads.emplace_back([&, n] {
             for (int round = 0; round < 200; ++round) {
                 clDistLockHDF5();
-                clDistLockHDF5();  // the lock may be taken twice
+                clDistLockHDF5();  // the lock is recursive
                 const std::string name = "d" + std::to_string(n) + "-" + std::to_string(round);
                 const hsize_t dimension = 500;
                 const hid_t whole = H5Screate_simple(1, &dimension, nullptr);
@@ -244,7 +244,7 @@ MPI_CASE(
     b.cl.expect(second, 0, size, 5);
     hbool_t safe = false;
     H5_OK(H5is_library_threadsafe(&safe));
-    // Afterwards the thread holds the lock as often as before: twice, for the two destructors.
+    // After the command the thread holds the lock again as often as before: twice.
     CHECK(clDistUnlockHDF5() == CL_SUCCESS);
     CHECK(clDistUnlockHDF5() == CL_SUCCESS);
     CHECK(clDistUnlockHDF5() == (safe ? CL_SUCCESS : CL_INVALID_OPERATION));

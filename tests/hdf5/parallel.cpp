@@ -1,4 +1,4 @@
-/// One file of several processes, with collective and independent transfer lists.
+/// Files that several processes share, with collective and independent transfer lists.
 
 #include "datasets.hpp"
 
@@ -48,7 +48,7 @@ extent whole_extent(const mpi_view &mpi) {
     return {rows_each * static_cast<hsize_t>(mpi.size), columns};
 }
 
-/// Every size-th row, beginning at the rank's number.
+/// Every n-th row of n processes, from the row `rank` on.
 hid own_rows(const mpi_view &mpi) {
     hid made = space(whole_extent(mpi));
     const hsize_t start[] = {static_cast<hsize_t>(mpi.rank), 0};
@@ -59,7 +59,7 @@ hid own_rows(const mpi_view &mpi) {
     return made;
 }
 
-/// The rows of a dataset that all processes write, rank r with pattern(first_seed + r).
+/// The contents of a dataset in which each rank's own_rows() are pattern(first_seed + rank).
 bytes woven(const mpi_view &mpi, std::uint64_t first_seed) {
     bytes all;
     std::vector<bytes> parts;
@@ -77,7 +77,7 @@ bytes woven(const mpi_view &mpi, std::uint64_t first_seed) {
 
 hid chunks_of_all(const mpi_view &mpi, bool deflated) {
     hid creation(H5Pcreate(H5P_DATASET_CREATE));
-    // each chunk has rows of all processes
+    // Each chunk contains rows of all processes.
     const hsize_t chunk[] = {static_cast<hsize_t>(mpi.size), 1000};
     H5_OK(H5Pset_chunk(creation, 2, chunk));
     if (deflated) {
@@ -162,7 +162,7 @@ MPI_CASE(
     const event_handle written = to_dataset(queue, data, 0, {dataset, H5T_NATIVE_INT, mine, list});
     if (mpi.rank == 0) {
         await_start(written);
-        // Messages continue, too.
+        // Messages complete while the file command waits for the other processes.
         const queue_handle other = cl.in_order_queue();
         const buffer_handle small = cl.filled(1000, 1);
         event_handle received;
@@ -225,8 +225,8 @@ MPI_CASE(
         expect_complete(to_dataset(queue, zeros, 0, {dataset, H5T_NATIVE_INT, mine, list}));
     }
     const bool fails = mpi.rank == 0;
-    // If commands fail immediately, the next ones are enqueued before the progress thread has seen
-    // the failures.
+    // After a command that fails immediately, the next one is enqueued before the progress thread
+    // has seen the failure.
     const queue_handle queues[] = {cl.in_order_queue(), cl.in_order_queue()};
     event_handle event;
     for (unsigned n = 0; n < 20; ++n) {
@@ -247,8 +247,7 @@ MPI_CASE(
     if (!fails) {
         cl.expect(zeros, 0, size_each, seed_of(mpi, 60));
     }
-    // Failed events may complete early. This event completes after the failed commands have
-    // released HDF5.
+    // Events of failed commands may complete early. Wait until the last command has released HDF5.
     await_part(event);
     expect_complete(
         from_dataset(cl.in_order_queue(), zeros, 0, {dataset, H5T_NATIVE_INT, mine, list}));
@@ -271,7 +270,7 @@ MPI_CASE(
     constexpr std::uint64_t rounds = 10;
     std::vector<buffer_handle> buffers;
     std::vector<event_handle> events;
-    std::vector<hid> files;  // closing is collective: a process first waits for its commands
+    std::vector<hid> files;  // closed after the commands have ended, because closing is collective
     {
         std::vector<hid> datasets;
         for (const common_file *common : {&one, &two}) {
