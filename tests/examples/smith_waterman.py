@@ -19,7 +19,7 @@ MYG = ("MGLSDGEWQLVLNVWGKVEADIPGHGQEVLIRLFKGHPETLEKFDKFKHLKSEDEMKASEDLKKHGATVLTA
        "LQSKHPGDFGADAQGAMNKALELFRKDMASNYKELGFQG")
 ALL = "ARNDCQEGHILKMFPSTWYVBZX*VYWTSPFMKLIHGEQCDNRA" * 3
 
-# Name -> score against the alpha chain of haemoglobin, with the costs of gaps.
+# By the costs of gaps: name -> score against the alpha chain of haemoglobin.
 SCORES = {(10, 1): {"HBB": 291, "MYG": 126, "ALL": 21},
           (5, 2): {"HBB": 305, "MYG": 144, "ALL": 25}}
 
@@ -67,7 +67,7 @@ class Program:
         return database
 
     def scores(self, what, database, *options):
-        """Name -> score. The program checks every run itself."""
+        """Returns name -> score. The program also checks each run itself."""
         result = self.folder / "result.json"
         status, output, errors = self.run("search", "--top", 1000, "--json", result, *options, database)
         expect(f"{what}: all scores are right", status == 0, output + errors)
@@ -87,7 +87,7 @@ def check_files(program):
     status, _, errors = program.run("pack", program.folder / "missing.fasta", program.folder / "missing.db")
     expect("a missing FASTA file is refused", status == 2 and "missing.fasta: No such file" in errors, errors)
 
-    # The same proteins in different spellings of the file.
+    # The same proteins in different formats of the file.
     plain = f">HBB\n{HBB}\n>MYG\n{MYG}\n>ALL\n{ALL}\n"
     expected = SCORES[10, 1]
     for what, text in {

@@ -1,5 +1,5 @@
-// A preloaded library. It adds 1 to the first float of everything that a program reads from
-// buffers, and to the second float, which contains the exponent if the data is of type double.
+// A preloaded library. It adds 1 to the first float of all data that a program reads from buffers,
+// and to the second float, which contains the exponent if the data has type double.
 
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -1,4 +1,4 @@
-// The records that a central host sends to the processes that repeat its calls.
+// The records that a central host sends to the workers, which repeat its calls.
 #include "fuzz.hpp"
 
 #include "cluster/api/call_arguments.hpp"
@@ -29,7 +29,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size) {
     try {
         while (!reader.empty()) {
             ArgumentMemory memory;
-            // All data that a call reads through its arguments must exist.
+            // Reads all data that the arguments point to, which must be valid memory.
             ComparedValues(take_call(*calls_by_number.at(reader.number() - 1), reader, memory));
         }
     } catch (const std::out_of_range &) {

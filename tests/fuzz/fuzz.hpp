@@ -1,5 +1,5 @@
-/// Shared by the targets of clang's libFuzzer. Each target includes the source that it tests, so
-/// that the source is instrumented.
+/// Shared by the targets of clang's libFuzzer. Each target includes the sources that it tests, so
+/// that they are instrumented.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// The parts of a program's source that the platform itself parses, its build options, the reports
-// of a device's compiler, and the result of the derivation.
+// All text that the platform parses itself: a program's source and build options, the reports of a
+// device's compiler, and descriptions of kernels.
 #include "fuzz.hpp"
 
 #include "cluster/split/adapted_source.cpp"
@@ -9,7 +9,7 @@
 
 int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size) {
     using namespace cldist;
-    // The input contains options, a file to include, and the source.
+    // The input contains options, a file to include, and the source, separated by form feeds.
     const std::string_view all(reinterpret_cast<const char *>(data), size);
     const std::size_t first = std::min(all.find('\f'), all.size());
     const std::size_t second = std::min(all.find('\f', first + 1), all.size());
@@ -23,7 +23,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size) {
     });
     const cluster::SourceFacts facts = cluster::facts_of(whole, options);
     const std::string adapted = cluster::adapted_source(whole, facts.hides_names);
-    // The adapted text can be parsed again.
+    // The adapted text must be valid input, too.
     static_cast<void>(cluster::facts_of(adapted, options));
     try {
         const cluster::Conditionals conditionals(whole, options);

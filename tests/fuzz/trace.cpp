@@ -10,7 +10,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size) {
     using namespace cldist::tool;
     try {
         RankTrace trace = parse_trace(std::string(reinterpret_cast<const char *>(data), size));
-        // The same order as in the tool.
+        // The same steps in the same order as in the tool.
         static_cast<void>(commands_of(trace));
         correct(trace, choose_clock(trace, nullptr).correction);
         static_cast<void>(format_table(summarise({commands_of(trace)})));

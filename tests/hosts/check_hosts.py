@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs a program that makes many kinds of system queries with `cldist run`. Checks that all processes get the same answers.
+"""Runs programs that query the system with `cldist run`. Checks that all processes get the same answers.
 
     check_hosts.py CLDIST openmpi|mpich FOLDER PROGRAM OPENCL_PROGRAM MPI_PROGRAM [OPTION]...
 
@@ -41,7 +41,7 @@ def run(ranks, program, *options, **variables):
 
 
 def run_all(ranks, program, *options, **variables):
-    """The same with the separate standard output of each process, because mpirun would mix their lines."""
+    """Like run(), but stdout is each process's own output, one after another: mpirun would mix their lines."""
     OUTPUTS.mkdir(parents=True, exist_ok=True)
     shell = 'exec "$@" > "$0/${OMPI_COMM_WORLD_RANK:-$PMI_RANK}"'
     done = run(ranks, ["sh", "-c", shell, OUTPUTS, *program], "--all-output", *options, **variables)
@@ -51,7 +51,7 @@ def run_all(ranks, program, *options, **variables):
 
 
 def differing(done, ranks):
-    """The lines that not every process has printed equally often."""
+    """The lines that the processes have not all printed equally often."""
     counts = collections.Counter(done.stdout.splitlines())
     return sorted(line for line, count in counts.items() if count % ranks != 0)
 
@@ -96,8 +96,8 @@ def check_choice():
 
 
 def check_differing():
-    # Rank 1 opens another file than rank 0. Both files exist, because a failing process would end
-    # the other before its report.
+    # Rank 1 opens a different file from rank 0. Both files exist, because a failing process would
+    # end the other one before its report.
     OUTPUTS.mkdir(parents=True, exist_ok=True)
     for rank in range(2):
         (OUTPUTS / str(rank)).write_text(f"{rank}\n")
@@ -140,7 +140,7 @@ def check_mpi():
 
 
 def check_choices_without_run():
-    """mpirun alone with the platform: system calls are not made equal."""
+    """Without deterministic system calls, the report of differing calls recommends them."""
     done = run(2, [OPENCL, FOLDER, "differ"], CLDIST_HOST_WRAP="off")
     expect(done.returncode == 1 and "CLDIST_HOST_WRAP is off. With `cldist run -n N PROGRAM`" in done.stderr,
            "without rank 0's answers the report of different calls mentions them", done.stderr)
@@ -159,7 +159,7 @@ def check_children():
     expect(done.returncode == 0 and done.stdout.splitlines() == ["devices 1", "end", "system 0", "end"]
            and done.stderr.count("only rank 0 runs this program; " + apart) == 1,
            "system() of a program that uses OpenCL", done.stdout, done.stderr)
-    # subprocess closes all files, so MPICH's connection is closed in the child only.
+    # subprocess closes all descriptors in the child, including MPICH's connection.
     subprocesses = ("import os, subprocess, sys\nsubprocess.run(sys.argv[1:], check=True)\n"
                     "os.execv(sys.argv[1], sys.argv[1:])")
     for what, program, with_mpich in (
@@ -194,7 +194,7 @@ print("end")
 
 
 def check_sequence():
-    """A shell runs two programs. Rank 0 starts the second one while rank 1 still runs the first one."""
+    """A shell runs two programs. Rank 0 starts the second while rank 1 still runs the first."""
     rank = 'int(os.environ.get("OMPI_COMM_WORLD_RANK", os.environ.get("PMI_RANK")))'
     program = f"""
 import os, random, sys, time

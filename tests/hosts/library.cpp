@@ -1,4 +1,4 @@
-// A library of the program that generates its seed while it is loaded.
+// A library that draws random numbers while the program loads it.
 #include <sys/random.h>
 
 #include <ctime>

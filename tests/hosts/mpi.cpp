@@ -23,7 +23,7 @@ int main(int argc, char **argv) {
     }
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    // Rank 0 waits for the time that rank 1 sends.
+    // Rank 0 waits in MPI for rank 1, so rank 1's clock query must not wait for rank 0.
     std::time_t now = 0;
     if (rank == 0)
         MPI_Recv(&now, sizeof now, MPI_BYTE, 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);

@@ -1,5 +1,5 @@
-// A program that does more than OpenCL: callbacks query the time, and children use OpenCL, too.
-// Under `cldist run`, each line that the main thread prints must be the same in all processes. The
+// An OpenCL program whose callbacks query the system and whose children use OpenCL, too. Under
+// `cldist run`, each line that the main thread prints must be the same in all processes. The
 // program does not depend on cldist.
 #include <CL/cl.h>
 #include <fcntl.h>
@@ -75,7 +75,7 @@ void work(const Devices &devices) {
     }
 }
 
-// In each process another thread calls it, or at another time.
+// Queries the system in a callback, which each process runs in another thread or at another time.
 void ask_for_all(const std::string &caller) {
     timespec now{};
     unsigned number = 0;
@@ -90,7 +90,7 @@ void ask_for_all(const std::string &caller) {
 void CL_CALLBACK at_end(cl_mem, void *) { ask_for_all("memory"); }
 void CL_CALLBACK at_event(cl_event, cl_int, void *) { ask_for_all("event"); }
 
-// Queries of the main thread, between its OpenCL calls.
+// Queries the system in the main thread, between its OpenCL calls.
 void print_all(int round) {
     timespec now{};
     unsigned number = 0;
@@ -156,7 +156,7 @@ void child() {
     work(all);
 }
 
-// A forked child that uses inherited objects gets an error, and ends.
+// A forked child that uses inherited objects gets an error, and can end.
 void inherited() {
     const Devices all;
     work(all);

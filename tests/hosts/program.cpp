@@ -1,5 +1,5 @@
-// Queries of the system, and use of files. Under `cldist run`, each line that it prints must be the
-// same in all processes. Plain C and C++; the program does not depend on cldist.
+// Queries the system and uses files. Under `cldist run`, each line that the program prints must be
+// the same in all processes. The program does not depend on cldist.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -38,7 +38,7 @@ void print(const std::string &line) {
     if (write(STDOUT_FILENO, whole.data(), whole.size()) < 0) std::abort();
 }
 
-// With braces, the arguments are evaluated in order.
+// A line of output. Construct it with braces, which evaluate the arguments in order.
 struct Text {
     template <typename... Parts>
     explicit Text(Parts... parts) {
@@ -57,7 +57,8 @@ std::string contents(const std::string &path) {
     return all.str();
 }
 
-// A statically linked std::random_device uses the processor directly, and can't be intercepted.
+// Whether libstdc++ is linked statically. Its std::random_device then uses an instruction of the
+// processor, which can't be intercepted.
 bool has_own_random_device() {
     void *const library = dlopen("libstdc++.so.6", RTLD_LAZY | RTLD_NOLOAD);
     if (library != nullptr) dlclose(library);
@@ -140,7 +141,7 @@ void files() {
     std::fflush(stderr);
     print(Text{"errors", contents(folder + "/errors")});
     for (const char *const made : {"/reopened", "/errors"}) std::remove((folder + made).c_str());
-    // A counter in a file. Other processes could read it before or after an increment.
+    // Increments a counter in a file. Other processes could read it before or after.
     for (int i = 0; i < 20; ++i) {
         int count = 0;
         std::ifstream(folder + "/count") >> count;
@@ -204,7 +205,7 @@ void threads() {
             const std::string path = folder + "/thread" + std::to_string(i);
             std::ofstream(path) << number;
             lines[i] = Text{"thread", i, number, now.tv_sec > 0, contents(path)}.line;
-            // Its destructor runs at the very end of the thread.
+            // The destructor runs at the very end of the thread.
             thread_local struct AtEnd {
                 std::string path;
                 ~AtEnd() { std::ofstream(path, std::ios::app) << "end"; }
@@ -223,7 +224,7 @@ bool is_first_rank() {
     return true;
 }
 
-// Threads take tasks by chance: in each process another thread executes a task.
+// Threads share tasks: in each process a different thread may execute a task.
 void pool() {
     constexpr std::size_t tasks = 24;
     std::vector<std::string> lines(tasks);
@@ -250,8 +251,7 @@ void pool() {
     for (const std::string &line : lines) print(line);
 }
 
-// The main thread polls the clock until an event, which takes longer in some processes than in
-// others.
+// The main thread polls the clock until another thread stops it, at different times per process.
 void polling() {
     for (int round = 0; round < 10; ++round) {
         std::atomic<bool> stop = false;
@@ -278,7 +278,7 @@ void polling() {
 
 void loaded() { print(Text{"seed", seed_of_library()}); }
 
-// A thread reads the clock a random number of times, in later ranks more often than in rank 0.
+// A thread reads the clock an unpredictable number of times, least often in rank 0.
 void chance() {
     for (int round = 0; round < 5; ++round) {
         std::atomic<bool> stop = false;
@@ -298,8 +298,8 @@ void chance() {
 
 std::atomic<long> asked_by_handler = 0;
 
-// Signals arrive at any time. A handler's queries are answered without the other processes, which
-// may not get the signal.
+// A signal handler's queries are answered without the other processes, which may get the signal at
+// another time or not at all.
 void signals() {
     struct sigaction action {};
     action.sa_handler = [](int) { asked_by_handler = asked_by_handler + (getpid() != 0 ? 1 : 0); };

@@ -52,7 +52,7 @@ def run(*command, **options):
 
 
 def needed(program):
-    """The libraries that the program lists, in their order."""
+    """The libraries that the program is linked with, in their order."""
     return re.findall(r"\(NEEDED\).*\[(.*)\]", run("readelf", "-d", program))
 
 
@@ -92,7 +92,7 @@ def main():
             run("meson", "setup", folder / "out", folder, env=environment)
             run("ninja", "-C", folder / "out")
             place = folder / "out"
-            # As a subproject, cldist is configured; compiling it again takes minutes.
+            # As a subproject, cldist is only configured, because compiling it again takes minutes.
             parts = folder / "parts/subprojects"
             parts.mkdir(parents=True)
             (parts / "cldist-0.1.0").symlink_to(source)

@@ -16,7 +16,7 @@ done
 
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
-image() { # ARGUMENTS...: runs buildah with images of its own, without a daemon
+image() { # ARGUMENTS...: runs buildah with a separate image store, without a daemon
     buildah --storage-driver vfs --root "$dir/images" --runroot "$dir/run" "$@"
 }
 "$here/apt_settings.sh" "$dir"

@@ -14,7 +14,7 @@ dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 DESTDIR=$dir/root meson install -C "$build" --no-rebuild --quiet
 
-# The installation is moved to another folder, and used there.
+# The installation is moved to another folder, where the tests use it.
 pc=$(find "$dir/root" -name cldist.pc)
 [ -n "$pc" ] || fail "no cldist.pc"
 old=${pc%/lib*/pkgconfig/cldist.pc}
@@ -23,7 +23,7 @@ mv "$old" "$dir/moved"
 rm -r "$dir/root"
 pc=$(find "$dir/moved" -name cldist.pc)
 export PKG_CONFIG_PATH=${pc%/*}${PKG_CONFIG_PATH:+:$PKG_CONFIG_PATH}
-# The driver file alone contains the folder of `meson install`.
+# Only the driver file may contain the folder of `meson install`.
 found=$(grep -rlE "$prefix/(lib|bin|share|include)" --exclude-dir=doc --exclude=cldist-cluster.icd "$dir/moved" || true)
 [ -z "$found" ] || fail "these files contain the folder $prefix: $found"
 # The first library that defines an MPI function gets the program's calls.
@@ -40,7 +40,7 @@ done
 for library in "$libdir"/libcldist*.so; do
     readelf -d "$library" | grep -q 'FLAGS_1.*NODELETE' || fail "$library can be unloaded"
 done
-# Excludes symbols that only this project's libraries use.
+# The public symbols: without those that only this project's libraries use.
 exported_by() {
     nm -D --defined-only --format=posix "$libdir/$1" | awk '$2 != "A" && $1 !~ /@@CLDIST_PRIVATE_/ {print $1}' |
         sed 's/@.*//' | sort
@@ -75,14 +75,14 @@ PROFILE
 said=$("$dir/moved/bin/cldist" tune --profile "$dir/profile.toml" --plot "$dir/plot.png" 2>&1) ||
     grep -q 'needs matplotlib' <<<"$said" || fail "bin/cldist does not draw: $said"
 
-# Checks the driver that `cldist run` gives to programs. With nothing in the environment the libraries
-# find each other, and an OpenCL program finds the platform.
+# Checks the driver that `cldist run` gives to programs. The libraries must find each other, and an
+# OpenCL program the platform, without environment variables.
 bare=(env -i "PATH=$PATH" "HOME=$dir" POCL_MAX_PTHREAD_COUNT=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1)
 vendors=$("${bare[@]}" "$dir/moved/bin/cldist" run --rank -- printenv OCL_ICD_VENDORS)
 [[ $vendors == "$dir"/.cache/cldist/vendors-*/ ]] || fail "bin/cldist gives programs the drivers of $vendors"
 driver=$libdir/libcldist-cluster.so.0
 [ "$(cat "$vendors"/*)" = "$driver" ] || fail "the driver of the moved installation is $(cat "$vendors"/*)"
-# Without a home folder it uses another one.
+# Without a home folder, it uses another folder.
 vendors=$("${bare[@]}" HOME=/dev/null "$dir/moved/bin/cldist" run --rank -- printenv OCL_ICD_VENDORS)
 [ "$(cat "$vendors"/*)" = "$driver" ] || fail "without a home folder bin/cldist gives programs the drivers of $vendors"
 [[ $vendors != /tmp/cldist-* ]] || rm -r "$vendors"
@@ -107,7 +107,7 @@ DESTDIR=$dir/runtime meson install -C "$build" --no-rebuild --quiet --tags runti
 diff <(cd "$dir/moved" && find . ! -type d ! -path './include/*' ! -path '*/pkgconfig/*' ! -path '*/cmake/*' ! -path './share/doc/*' ! -path './share/man/*' | sort) \
     <(cd "$dir/runtime$prefix" && find . ! -type d ! -path './share/doc/*' | sort) | grep '^<' | grep -v '/libcldist[a-z0-9-]*\.so$' &&
     fail "the tag runtime leaves out what is listed above (<)"
-# An installation that is where it was installed has its own driver file.
+# An installation that has not been moved uses its own driver file.
 vendors=$dir/runtime$prefix/share/cldist/vendors/
 echo "$dir/runtime$prefix${driver#"$dir/moved"}" >"$vendors/cldist-cluster.icd"
 found=$("${bare[@]}" "$dir/runtime$prefix/bin/cldist" run --rank -- printenv OCL_ICD_VENDORS)

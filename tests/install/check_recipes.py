@@ -8,7 +8,7 @@ cldist.def      its sections and commands; it installs the packages of Container
 package.py      its syntax, version, Meson options and lists of dependencies
 cldist.wrap     its version and its dependencies
 
-Where apt-get knows the packages of Debian, those that the recipes install must exist. --print-last-run prints the commands of
+If apt-get knows the packages of Debian, those that the recipes install must exist. --print-last-run prints the commands of
 the last stage of Containerfile, for check_packages.sh.
 """
 
@@ -31,7 +31,7 @@ def instructions_of(text):
 
 
 def installed_by(commands):
-    """What `apt-get install` gets: packages and files."""
+    """The packages and files that the commands pass to `apt-get install`."""
     found = re.search(r"apt-get install ((?:[^&;|\n\\]|\\\n)*)", commands)
     return sorted(word for word in found[1].replace("\\\n", " ").split() if not word.startswith("-")) if found else []
 

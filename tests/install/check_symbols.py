@@ -3,7 +3,7 @@
 
 Usage: check_symbols.py LIST ANY_MPI LIBRARY...
 
-ANY_MPI is yes if the MPI library is not Open MPI 4, for which the list is made: then calls of MPI are not compared.
+The list is made for Open MPI 4. ANY_MPI is yes for other MPI libraries: then MPI's functions are not compared.
 """
 
 import pathlib
@@ -12,7 +12,7 @@ import sys
 
 
 def listed(path):
-    """{soname: {symbol@version}}, without what is optional."""
+    """{soname: {symbol@version}}, without optional symbols."""
     found = {}
     for line in pathlib.Path(path).read_text().splitlines():
         if line.startswith(" ("):

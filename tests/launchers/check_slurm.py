@@ -18,7 +18,7 @@ CLDIST, MPI, HIMENO, VECTORS = os.path.abspath(sys.argv[1]), *sys.argv[2:5]
 UNWANTED = "OCL_ICD_|OPENCL_VENDOR|HWLOC_COMPONENTS|CLDIST_|OMPI_MCA_|PRTE_MCA_|SLURM_|PMI|PBS_"
 OVER = "--mpi=pmix" if MPI == "openmpi" else "--mpi=pmi2"
 LIBRARY = [HIMENO, "--size", "XS", "--iterations", "9", "--variant", "chained-k", "--check"]
-# As the documents give it.
+# The environment that the documents give for srun.
 PLATFORM = ["env", f"OCL_ICD_VENDORS={Path(CLDIST).parent}/vendors/", "HWLOC_COMPONENTS=-opencl"]
 complaints = []
 
@@ -51,7 +51,7 @@ def check_platform():
 
 
 def check_cldist_run():
-    # Open MPI and MPICH then start their own processes through srun.
+    # In an allocation, Open MPI and MPICH start their own processes through srun.
     status, out, _ = run("salloc", "-N2", "--ntasks-per-node=2", CLDIST, "run", VECTORS, "--devices", 4)
     expect(status == 0 and is_correct(out, 4), "cldist run starts a process for each task of the allocation")
     status, out, _ = run("salloc", "-N2", "--ntasks-per-node=2", CLDIST, "devices")

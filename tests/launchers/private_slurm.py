@@ -1,6 +1,6 @@
-"""A Slurm cluster of two hosts for a test: own configuration, key, ports and daemons.
+"""A Slurm cluster of two hosts for a test, with its own configuration, key, ports and daemons.
 
-The hosts n1 and n2 are network namespaces on this machine, and the cluster's processes have their own process numbers.
+The hosts n1 and n2 are network namespaces on this machine, and the cluster's processes have their own PID namespace.
 They end with the test.
 """
 
@@ -53,7 +53,7 @@ def skip(reason):
 
 
 def enter():
-    """Runs the rest of the script in namespaces of its own, as the host n1."""
+    """Runs the rest of the script in new namespaces, as the host n1."""
     if os.environ.get("PRIVATE_SLURM") is not None and os.getppid() == 1:
         return
     if os.geteuid() != 0:
@@ -66,7 +66,7 @@ def enter():
     if subprocess.run([*separate, "ip", "link", "add", "v1", "type", "veth", "peer", "name", "v2"], check=False,
                       capture_output=True).returncode != 0:
         skip("this system does not allow network namespaces")
-    # The first process of the namespace waits for all processes that lose their parents.
+    # The first process of a PID namespace must reap all orphans.
     wait = """
 import os, sys
 child = os.fork()

@@ -1,6 +1,6 @@
 #!/bin/bash
-# `cldist run` with one process on each of two hosts: rank 0's answers reach the other host over
-# TCP.
+# Deterministic system calls with one process on each of two hosts: rank 0's answers reach the other
+# host over TCP.
 #
 #   answers.sh PROJECT_ROOT CHECK CLDIST FOLDER PROGRAM
 set -u

@@ -1,6 +1,5 @@
 #!/bin/bash
-# A program on the first of two hosts, and a worker on the second host that executes its OpenCL
-# calls.
+# Runs a program on the first of two hosts. A worker on the second host executes its OpenCL calls.
 #
 #   central.sh PROJECT_ROOT CLDIST PROGRAM [ARGUMENTS...]
 set -u

@@ -1,7 +1,6 @@
 #!/bin/bash
-# Cuts the link between two hosts in the middle of two large messages. Repairs it after the stall is
-# reported on this side, because the other side's report also needs the link. Then the messages must
-# arrive completely.
+# Cuts the link between two hosts during two large messages. Repairs it after the stall is reported
+# on this side, because the other side's report needs the link. Then both messages must arrive.
 #
 #   cut.sh PROJECT_ROOT PROGRAM
 set -u

@@ -1,6 +1,6 @@
 #!/bin/bash
-# An OpenCL program on two hosts under an installed `cldist run`. The environment contains only what
-# mpirun needs.
+# Runs an OpenCL program on two hosts with an installed `cldist run`. The environment contains only
+# the variables that mpirun needs.
 #
 #   installed.sh PROJECT_ROOT BUILD_FOLDER PROGRAM
 set -u

@@ -27,7 +27,7 @@ make_lab() { # PROJECT_ROOT NETLAB-UP-OPTIONS...: sets netlab, on_both_hosts
     trap 'timeout 60 "$netlab" down >/dev/null 2>&1' EXIT
     trap 'exit 130' INT TERM
 
-    # Many containers do not allow network namespaces. Then the test is skipped.
+    # Many containers do not allow network namespaces.
     if ! output=$(timeout 120 "$netlab" up 2 --no-check "$@" 2>&1); then
         echo "$output"
         skip "netlab could not make its hosts"
@@ -44,8 +44,7 @@ make_lab() { # PROJECT_ROOT NETLAB-UP-OPTIONS...: sets netlab, on_both_hosts
     done
 }
 
-# For a job in the background: $job is its process number, $log its output file in the folder
-# $folder.
+# For a job in the background: $job is its process ID, $log its output file in $folder.
 fail() {
     "$netlab" heal 1 >/dev/null 2>&1
     cat "$log"

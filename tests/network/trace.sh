@@ -1,7 +1,6 @@
 #!/bin/bash
 # `cldist trace` and `cldist doctor` with one process on each of two hosts. The hosts are namespaces
-# of one kernel and share one clock. So the measured offset must be zero within the reported
-# uncertainty.
+# of one kernel with one clock, so the measured offset must be zero within its uncertainty.
 #
 #   trace.sh PROJECT_ROOT FOLDER CLDIST PROGRAM [ARGUMENTS...]
 set -u

@@ -14,7 +14,7 @@ def pytest_runtest_logreport(report):
 
 
 def pytest_unconfigure(config):
-    """A process that fails ends the job, so that the others do not wait for it."""
+    """Ends the job if a test has failed in this process, so that the other processes do not wait for it."""
     if failed and ("OMPI_COMM_WORLD_SIZE" in os.environ or "PMI_SIZE" in os.environ):
         from mpi4py import MPI
 

@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# Runs a Python program with an interpreter that has what it needs, or skips it by name.
+# Runs a Python program with an interpreter that has the required modules. If there is none, skips
+# the test NAME.
 #
 #   run_python.sh NAME SANITIZERS MPI MODULES PROGRAM [ARGUMENTS...] -- [MPIRUN [ARGUMENTS...]]
 #
-# All programs need numpy and pyopencl. MODULES are others, separated by spaces. Under mpirun, a program also needs mpi4py that
-# is built with MPI, openmpi or mpich. MPI4PY_PATH may be a folder that contains such an mpi4py:
+# All programs need numpy and pyopencl. MODULES are more modules, separated by spaces. Under mpirun, a
+# program also needs mpi4py that is built with MPI (openmpi or mpich). MPI4PY_PATH may be a folder
+# that contains such an mpi4py:
 #   pip install --no-binary mpi4py --target FOLDER mpi4py     with the environment variable MPICC=mpicc.mpich
 set -u
 
@@ -38,7 +40,7 @@ if [[ $modules = *mpi4py* ]]; then
     vendor=$("$python" -c 'import mpi4py; mpi4py.rc.initialize = False; from mpi4py import MPI; print(MPI.get_vendor()[0])')
     wanted=$([ "$mpi" = mpich ] && echo MPICH || echo "Open MPI")
     [ "$vendor" = "$wanted" ] || skip "the mpi4py of $python is built with ${vendor:-no MPI that it can load}, not with $wanted"
-    # With -m mpi4py, a process that fails ends the others. pytest does so in conftest.py.
+    # With -m mpi4py, a process that fails ends the job. For pytest, conftest.py does that.
     [ "${program[0]}" = -m ] || program=(-m mpi4py "${program[@]}")
 fi
 exec "$@" "$python" "${program[@]}"

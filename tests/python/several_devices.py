@@ -1,4 +1,4 @@
-"""A program for several devices of one platform, with pyopencl and without MPI: cldist run shows it those of all processes."""
+"""A program for several devices of one platform, without MPI. `cldist run` shows it the devices of all processes."""
 
 import numpy as np
 import pyopencl as cl
@@ -8,7 +8,7 @@ assert len(devices) == 4, devices
 context = cl.Context(devices)
 add = cl.Program(context, "kernel void add(global int *x, int n) { x[get_global_id(0)] += n; }").build().add
 queues = [cl.CommandQueue(context, device) for device in devices]
-random = np.random.default_rng().integers(0, 1000, 1000, np.int32)  # without a seed, yet the same in all processes
+random = np.random.default_rng().integers(0, 1000, 1000, np.int32)  # not seeded, but equal in all processes
 buffer = cl.Buffer(context, cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR, hostbuf=random)
 events = []
 for number, queue in enumerate(queues):

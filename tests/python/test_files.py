@@ -37,7 +37,7 @@ def test_an_array_is_written_and_read_at_an_offset_of_a_file(queue, tmp_path):
     array = numbers(queue, 100000, 3)
     with open(tmp_path / "file", "wb") as file:
         event = cldist.write_file(queue, array, file, 100)
-    cldist.wait(event)  # the file of Python is closed
+    cldist.wait(event)  # Python has already closed the file
     assert cldist.transfer_info(event).bytes == 400000
     assert np.array_equal(np.fromfile(tmp_path / "file", np.float32, offset=100), array.get())
     copy = cla.zeros(queue, 99999, np.float32)

@@ -140,7 +140,7 @@ def test_what_is_in_flight_is_kept_alive(queue, context):
         messages.flush()
         del array
         gc.collect()
-        again = cla.Array(queue, 1000, np.float32, allocator=pool)  # would get the pooled memory
+        again = cla.Array(queue, 1000, np.float32, allocator=pool)  # would reuse memory that was returned to the pool
         again.fill(8)
         queue.finish()
         gate.set_status(cl.command_execution_status.COMPLETE)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks what a shell offers for words of `cldist`.
+"""Checks the completions that a shell offers for `cldist`.
 
 Usage: check_completion.py SHELL FOLDER
 
@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 
-# The words of a command line, and some of what the shell offers for the last one.
+# The words of a command line, and some completions that the shell must offer for the last word.
 LINES = {
     ("cldist", "d"): ["doctor", "devices"],
     ("cldist", "run", "--host-m"): ["--host-mode"],
@@ -25,7 +25,7 @@ BASH = """source "$1/cldist"; shift
 COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)); _cldist; printf '%s\\n' "${COMPREPLY[@]}" """
 FISH = """source $argv[1]/cldist.fish
 complete -C (string join " " -- $argv[2..]) | string replace -r "\\t.*" "" """
-# A zsh that completes needs a terminal.
+# zsh completes only in a terminal.
 ZSH = """zmodload zsh/zpty; folder=$1; shift
 zpty shell zsh -f -i
 zpty -w shell "PS1=; fpath=($folder \\$fpath); autoload -U compinit; compinit -u -d $folder/dump"
@@ -55,7 +55,7 @@ def main():
     for words, expected in LINES.items():
         found, errors = offered(shell, str(pathlib.Path(folder).resolve()), words)
         if shell == "zsh" and words[-1] in ("--host-m", "/bin/tru"):
-            continue  # zsh inserts the only possibility, and lists nothing
+            continue  # zsh inserts the only completion instead of listing it
         missing = [word for word in expected if word not in found]
         if missing:
             failures += 1

@@ -25,7 +25,7 @@ def run(command, **environment):
 
 
 def check(findings, topics):
-    """The errors in a list of findings."""
+    """Yields the errors in a list of findings."""
     found = [finding["topic"] for finding in findings]
     for topic in topics:
         if topic not in found:
@@ -54,7 +54,7 @@ def main():
     if problems != answer["problems"] or (as_json.returncode == 1) != (problems > 0) or as_json.returncode not in (0, 1):
         complaints.append(f"exit status {as_json.returncode} with {problems} problems, told {answer['problems']}")
 
-    # The same findings as lines, and with a certain problem.
+    # The findings as lines, with one problem: an unknown setting.
     wrong = run([*command, "doctor"], CLDIST_DEPHT="3")
     print(wrong.stdout)
     *lines, last = [line for line in wrong.stdout.splitlines() if line]

@@ -56,7 +56,8 @@ def main():
         for way in "_exit", "quick_exit", "exec", "children":
             check_end(mode, way)
     check_interrupt("central")
-    # Without an agreement, about every second run ends with different calls.
+    # Repeated, because about every second run would end with differing calls if the processes did
+    # not agree on the time of the signal.
     for _ in range(5):
         check_interrupt("replicated")
     for way in "interrupted-asleep", "interrupted-in-thread":

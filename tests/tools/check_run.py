@@ -158,7 +158,7 @@ def check_signals():
         expect(not any(map(alive, pids)), f"no program remains after {name}")
         expect("cldist run:" not in err, f"no rank has failed after {name}")
 
-    # SIGUSR1 arrives once, and ends nothing.
+    # SIGUSR1 arrives once in each rank, and ends nothing.
     program = """
 import os, signal, sys, time
 got = []
@@ -226,7 +226,7 @@ os.write(1, b"got %d\\n" % len(got))
 
 
 def check_terminals():
-    """Standard output of the program is a terminal only if that of cldist run is one."""
+    """The program's standard output is a terminal only if that of `cldist run` is one."""
     program = "import os; os.write(1, b'%d%d' % (os.isatty(1), os.isatty(2)))"
     for ranks in 1, 2:
         done = run("-n", ranks, sys.executable, "-c", program)
@@ -281,15 +281,15 @@ def check_killed_mpirun():
 
 
 def check_rank():
-    """One rank, without mpirun."""
+    """`cldist run --rank`: one rank, without mpirun."""
     wrapper = command("--rank", "--", "sh", "-c", "echo $$; exec sleep 50")
     with subprocess.Popen(wrapper, env=environment(), stdout=subprocess.PIPE, text=True) as rank:
         pid = int(rank.stdout.readline())
         rank.send_signal(signal.SIGKILL)
         rank.wait(timeout=SECONDS)
         wait_for(lambda: not alive(pid), "the program of a killed rank to die")
-    # Sends the signal only to this process, and not from its parent, which here is in the place of
-    # mpirun.
+    # The signal goes only to this process. A shell sends it, because this script, the parent, takes
+    # the place of mpirun.
     with subprocess.Popen(wrapper, env=environment(), stdout=subprocess.PIPE, text=True) as rank:
         pid = int(rank.stdout.readline())
         subprocess.run(["sh", "-c", f"kill -TERM {rank.pid}"], check=True)

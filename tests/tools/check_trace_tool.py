@@ -24,7 +24,7 @@ def tool(cldist, *arguments):
 
 
 def counted(traces):
-    """The expected table: kind -> (count, bytes)."""
+    """Returns the expected table: kind -> (count, bytes)."""
     kinds = collections.defaultdict(lambda: [0, 0])
     for trace in traces:
         for event in trace["traceEvents"]:
@@ -69,7 +69,7 @@ def check_merged(path, traces):
 
 
 def check_format(path):
-    """The rules by which Perfetto imports Chrome's JSON format."""
+    """Checks the rules by which Perfetto imports Chrome's JSON format. Yields the errors."""
     trace = json.loads(path.read_text(encoding="utf-8"))
     if trace.get("displayTimeUnit") not in ("ms", "ns"):
         yield "displayTimeUnit is neither ms nor ns"

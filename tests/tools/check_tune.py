@@ -105,7 +105,7 @@ def check_full_error(cldist, folder):
 
 
 def check_load(cldist, folder):
-    """Next to busy loops it warns, and reports what it does not save."""
+    """On a busy machine, `cldist tune` warns, and reports the routes that it does not save."""
     profile = folder / "loaded" / "profile.toml"
     loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2 * (os.cpu_count() or 1))]
     try:
@@ -125,7 +125,7 @@ def check_load(cldist, folder):
 
 
 def check_no_matplotlib(cldist, folder):
-    """The Python without matplotlib is reported."""
+    """An error message names the Python interpreter that lacks matplotlib."""
     python = folder / "bin" / "python3"
     python.parent.mkdir()
     python.write_text(f'#!/bin/sh\nexec {sys.executable} -S -I "$@"\n')
@@ -136,7 +136,7 @@ def check_no_matplotlib(cldist, folder):
 
 
 def check_use(cldist, program, folder, profile):
-    """A program uses the profile, or reports in one line why not, and works."""
+    """A program uses the profile, or reports in one line why it does not, and works in both cases."""
     def complaints_of(what, expected, **environment):
         done = run(program, folder, **environment)
         lines = [line for line in done.stderr.splitlines() if "profile" in line]

@@ -119,7 +119,7 @@ def check_colours(program):
 
 
 def check_full_output(program):
-    """If standard output can't be written, that is reported, and the command fails."""
+    """A command that can't write to standard output reports that and fails."""
     for arguments, status in (["config"], 1), (["--version"], 1), (["tune", "--explain"], 1), (["tune", "--help"], 1):
         with open("/dev/full", "w", encoding="utf-8") as full:
             run = subprocess.run([program, *arguments], stdout=full, stderr=subprocess.PIPE, text=True, check=False, timeout=60)
