@@ -1,5 +1,5 @@
 /// The library never changes the program's error handlers. This program defines its own
-/// PMPI_Comm_set_errhandler, which the library calls instead of MPI's. So the test sees which
+/// PMPI_Comm_set_errhandler, which the library calls instead of MPI's, so the test sees which
 /// handlers the library changes.
 
 #include <dlfcn.h>

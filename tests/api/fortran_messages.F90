@@ -113,7 +113,6 @@ program fortran_messages
     call expect("clGetTransferInfo", clGetTransferInfo(received, CL_TRANSFER_BYTES, c_sizeof(moved), c_loc(moved)), CL_SUCCESS)
     if (moved /= bytes) call fail("the size is wrong")
 
-    ! MPI requests and events.
     call expect("a request of an event", clCreateMPIRequestFromEvent(summed, request), CL_SUCCESS)
     call MPI_Wait(request, MPI_STATUS_IGNORE, ierror)
     sent = 4
@@ -149,7 +148,6 @@ program fortran_messages
         if (any(values /= 5)) call fail("the message of MPI_Send is wrong")
     end if
 
-    ! Errors have names and causes.
     error = clEnqueueSendBuffer(queue, buffer, CL_TRUE, nothing, bytes, ranks, 7, comm, 0)
     call expect("a wrong rank", error, CL_INVALID_RANK)
     if (clDistErrorName(error) /= "CL_INVALID_RANK") call fail("the name of the error is wrong")

@@ -16,7 +16,7 @@ std::vector<cl_platform_id> all_platforms() {
     return platforms;
 }
 
-/// The first device of the type, or nullptr.
+/// The platform's first device of the type, or nullptr.
 cl_device_id first_device(cl_platform_id platform, cl_device_type type) {
     cl_device_id device = nullptr;
     return clGetDeviceIDs(platform, type, 1, &device, nullptr) == CL_SUCCESS ? device : nullptr;

@@ -132,7 +132,7 @@ MPI_CASE("a size that is not a multiple of the etype's is CL_INVALID_VALUE", 1) 
 
 MPI_CASE("a view with a data representation other than native is CL_INVALID_OPERATION", 1) {
     const file_bench bench(mpi);
-    // Some MPI libraries support no other representation.
+    // Some MPI libraries support only the native representation.
     if (MPI_File_set_view(*bench.file, 0, MPI_BYTE, MPI_BYTE, "external32", MPI_INFO_NULL) !=
         MPI_SUCCESS) {
         skip_case("this MPI library supports only the native data representation");

@@ -23,7 +23,7 @@ ALL = "ARNDCQEGHILKMFPSTWYVBZX*VYWTSPFMKLIHGEQCDNRA" * 3
 SCORES = {(10, 1): {"HBB": 291, "MYG": 126, "ALL": 21},
           (5, 2): {"HBB": 305, "MYG": 144, "ALL": 25}}
 
-# The contents of a wrong FASTA file, and the error message.
+# Contents of invalid FASTA files, and a regular expression for the error message.
 REFUSED = {
     "a digit among residues": (b">a\nMKV\nM1V\n", r":3: '1' is not the letter of a residue"),
     "a gap among residues": (b">a\nMK-V\n", r":2: '-' is not the letter of a residue"),

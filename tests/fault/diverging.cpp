@@ -53,7 +53,7 @@ void say_when(const char *what) {
 
 void sleep(double seconds) { std::this_thread::sleep_for(Seconds(seconds)); }
 
-/// Blocks in an MPI call, like a wait for another process's event.
+/// Blocks in an MPI call, like a program that waits for another process.
 void block_for_ever() {
     int nothing = 0;
     MPI_Recv(&nothing, 1, MPI_INT, 0, 99, MPI_COMM_SELF, MPI_STATUS_IGNORE);

@@ -18,7 +18,7 @@ constexpr int rounds = 20;
 constexpr std::size_t small = 1000;
 constexpr std::size_t large = 300000;
 
-/// The byte of a message. It is different for each message.
+/// The byte that fills a message; messages differ by it.
 unsigned char filling(bool spawned, int rank, int tag, int round) {
     return static_cast<unsigned char>(1 + (spawned ? 101 : 0) + 37 * rank + 11 * tag + round);
 }

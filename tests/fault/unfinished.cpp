@@ -20,7 +20,7 @@ using namespace cldist_test;
 
 namespace {
 
-/// Rank 1 waits for a message until the stall is reported. Then rank 0 sends it.
+/// Rank 1 waits for a message. Rank 0 sends it only after the stall is reported.
 void stalled_receive(const bare_device &d, int rank) {
     if (rank == 1) {
         cl_event event = nullptr;
@@ -32,7 +32,7 @@ void stalled_receive(const bare_device &d, int rank) {
         expect("the receive's status", status_told(event), CL_COMPLETE);
         clReleaseEvent(event);
     } else if (rank == 0) {
-        // Sleeps until the other process has found that nothing moves. The test needs this pause.
+        // Sleeps until rank 1 has reported the stall.
         ::sleep(4);
         expect("the send",
                clEnqueueSendBuffer(d.queue, d.buffer, CL_TRUE, 0, 4321, 1, 77, MPI_COMM_WORLD, 0,
@@ -122,7 +122,7 @@ void finalize_unmatched(const bare_device &d, int rank) {
     }
     std::fprintf(stderr, "rank %d returned from MPI_Finalize\n", rank);
     std::fflush(stderr);
-    // Does not release the handles: the gate is never set, and the platform may wait for its queue.
+    // Does not release the handles: the gate is never set, so the release of a queue may hang.
 }
 
 /// Rank 1 waits for a collective. Rank 0 joins it only after the stall is reported.
@@ -495,14 +495,12 @@ void stall_tags(const bare_device &d, int rank) {
         });
 }
 
-/// Both processes send before they receive.
 void stall_both_send(const bare_device &d, int rank) {
     stall(
         d, [&] { send_to_other(d.queue, d, rank, 1 << 19, 9, MPI_COMM_WORLD); },
         [&] { recv_from_other(d.other_queue, d, rank, 1 << 19, 9, MPI_COMM_WORLD); });
 }
 
-/// Both processes receive before they send.
 void stall_both_receive(const bare_device &d, int rank) {
     stall(
         d, [&] { recv_from_other(d.queue, d, rank, 1 << 19, 9, MPI_COMM_WORLD); },

@@ -11,7 +11,7 @@ using namespace cldist_test;
 
 namespace {
 
-/// A file, a buffer and a queue.
+/// A file with a stream and a descriptor, a buffer and a queue.
 struct bench {
     bench()
         : queue(cl.in_order_queue()),

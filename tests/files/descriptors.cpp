@@ -163,7 +163,7 @@ MPI_CASE("offsets over 4 GiB in a file are exact", 1) {
     }
     const buffer_handle buffer = cl.filled(size, 1);
     const buffer_handle target = cl.filled(size, 2);
-    // Near each power of two at which a narrow integer would overflow.
+    // Near the powers of two at which narrower integers would overflow.
     for (const off_t at : {off_t{0x7fff'0000}, off_t{0xffff'0000}, off_t{0x1'0000'0001}, far}) {
         CAPTURE(at);
         expect_moved(write_file(queue, buffer, 0, size, fd, at), size);
@@ -173,7 +173,7 @@ MPI_CASE("offsets over 4 GiB in a file are exact", 1) {
         cl.fill(target, 0, size, 2);
         expect_moved(read_file(queue, target, 0, size, fd, at), size);
         cl.expect(target, 0, size, 1);
-        // Creates a new hole.
+        // Empties the file, which becomes one hole again.
         REQUIRE(::ftruncate(fd, 0) == 0);
         REQUIRE(::ftruncate(fd, far + static_cast<off_t>(size)) == 0);
     }

@@ -1,5 +1,4 @@
-/// Argument errors of the commands for files: their codes and their order. A refused command does
-/// not access the file.
+/// Argument errors of file commands: codes and order. A refused command does not access the file.
 
 #include <functional>
 #include <limits>

@@ -14,7 +14,6 @@ namespace {
 
 constexpr std::size_t guard = 4096;
 
-/// The expected result of a command.
 struct wanted {
     cl_int code;
     int error;  ///< errno, if the code is CL_FILE_ERROR

@@ -1,4 +1,4 @@
-/// Short forms of the commands for files, and files for tests.
+/// Short forms of file commands, and owned files, streams and descriptors.
 #pragma once
 
 #include <cerrno>
@@ -30,7 +30,7 @@ inline bool uses_stream(command which) {
     return which == command::stream_write || which == command::stream_read;
 }
 
-/// The arguments of a call.
+/// The arguments of a call; `stream` or `fd` and `at` are used.
 struct file_call {
     cl_command_queue queue = nullptr;
     cl_mem buffer = nullptr;
@@ -113,7 +113,7 @@ inline void expect_moved(cl_event event, std::size_t size) {
     CHECK(transfer_info<int>(event, CL_TRANSFER_ERRNO) == 0);
 }
 
-/// Waits for a file command that must fail.
+/// Waits for a file command that must fail with these values; `error` is errno.
 inline void expect_file_failure(cl_event event, cl_int code, int error, std::size_t bytes_moved) {
     expect_failure(event, code);
     CHECK(transfer_info<int>(event, CL_TRANSFER_ERRNO) == error);
@@ -246,7 +246,6 @@ struct pipe_ends {
     std::unique_ptr<descriptor> writing;
 };
 
-/// The first `size` bytes of `content`.
 inline bytes first_of(const bytes &content, std::size_t size) {
     return {content.begin(), content.begin() + static_cast<std::ptrdiff_t>(size)};
 }

@@ -64,7 +64,7 @@ MPI_CASE(
             const stream opened(file.path(), "wb");
             std::vector<event_handle> events;
             for (std::size_t i = 0; i < count; ++i) {
-                // Blocking writes keep the order, too.
+                // Some writes block; they keep the order, too.
                 file_call c{};
                 c.queue = queues[0];
                 c.buffer = buffer;

@@ -123,7 +123,7 @@ private:
     std::FILE *file;
 };
 
-/// A dataset in 20 chunks of 10 rows, deflated and with checksums.
+/// A dataset in 20 chunks of 10 rows, compressed (deflate) and with checksums.
 hid filtered(hid_t file, const char *name) {
     const hid creation(H5Pcreate(H5P_DATASET_CREATE));
     const hsize_t chunk[] = {10, columns};

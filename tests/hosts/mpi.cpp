@@ -1,4 +1,4 @@
-// A program that uses MPI and OpenCL, and whose processes behave differently.
+// A program that uses MPI and OpenCL, and whose ranks behave differently.
 #include <CL/cl.h>
 #include <mpi.h>
 #include <sys/wait.h>

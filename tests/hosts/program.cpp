@@ -32,7 +32,7 @@ namespace {
 
 std::string folder;  // for output files
 
-// Prints with one call, because other processes print, too.
+// Prints a line with one system call, because other processes print, too.
 void print(const std::string &line) {
     const std::string whole = line + "\n";
     if (write(STDOUT_FILENO, whole.data(), whole.size()) < 0) std::abort();

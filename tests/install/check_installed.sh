@@ -45,7 +45,7 @@ exported_by() {
     nm -D --defined-only --format=posix "$libdir/$1" | awk '$2 != "A" && $1 !~ /@@CLDIST_PRIVATE_/ {print $1}' |
         sed 's/@.*//' | sort
 }
-# Libraries that are loaded into any program must export only their wrappers and their interface.
+# Libraries that are loaded into any program must export only their wrappers and interface.
 [ "$(exported_by libcldist-cluster.so | tr '\n' ' ')" = "clGetExtensionFunctionAddress clIcdGetPlatformIDsKHR " ] ||
     fail "libcldist-cluster exports $(exported_by libcldist-cluster.so)"
 if [ -e "$libdir/libcldist-analysis.so" ]; then
@@ -63,7 +63,7 @@ fi
 
 # Without LD_LIBRARY_PATH: the command must find its libraries.
 env -u LD_LIBRARY_PATH "$dir/moved/bin/cldist" doctor --help >/dev/null || fail "bin/cldist does not run"
-# Checks the script that draws plots.
+# Checks that `cldist tune --plot` finds the script that draws plots.
 cat >"$dir/profile.toml" <<'PROFILE'
 version = 1
 system = { host = "a", device = "b", driver = "c", mpi = "d" }

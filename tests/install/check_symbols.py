@@ -28,7 +28,8 @@ def exported(library):
     lines = subprocess.run(["nm", "-D", "--defined-only", "--with-symbol-versions", library], capture_output=True, text=True,
                            check=True).stdout.splitlines()
     names = {line.split()[-1].replace("@@", "@") for line in lines}
-    # Symbols that only this project's libraries use have the version of one release. nm prints a version as a symbol.
+    # Skips symbols that only this project's libraries use; their version changes with each release. nm prints
+    # versions as symbols, too.
     return {name if "@" in name else f"{name}@{name}" for name in names if "CLDIST_PRIVATE_" not in name}
 
 

@@ -83,7 +83,7 @@ struct operator_of {
     MPI_Op op;
 };
 
-/// The operators that MPI allows for integers and for floating-point numbers.
+/// The operators that MPI allows for T, an integer or floating-point type.
 template <typename T>
 std::vector<operator_of> operators() {
     std::vector<operator_of> all{
@@ -259,7 +259,7 @@ bytes joined(int ranks, const std::function<bytes(int)> &part) {
     return all;
 }
 
-/// All collectives that move equal sizes, in place and not in place.
+/// All collectives that move parts of equal size, in place and not in place.
 void move_evenly(issuer &issue, MPI_Datatype type, std::size_t element, std::size_t count,
                  std::size_t from, std::size_t to) {
     const mpi_view &mpi = issue.mpi;
@@ -1205,7 +1205,7 @@ MPI_CASE("wrong arguments of collectives return their error codes without waitin
     a.op = MPI_OP_NULL;
     expect(a, CL_INVALID_MPI_OP);
 
-    // With two wrong arguments, the code is that of the first check.
+    // With two wrong arguments, the code must be that of the first check.
     a = good;
     a.out = in;
     a.to = 4;
@@ -1264,7 +1264,8 @@ MPI_CASE("wrong arguments of collectives return their error codes without waitin
     CHECK(gatherv(counts, places) == CL_SUCCESS);
     CHECK(clEnqueueReduceScatterBufferMPI(queue, in, CL_FALSE, 0, out, 0, nullptr, MPI_INT, MPI_SUM,
                                           comm, 0, nullptr, nullptr) == CL_INVALID_VALUE);
-    // MPI has no bitwise operators for floating-point numbers. The command finds that when it runs.
+    // MPI has no bitwise operators for floating-point numbers, which only the running command
+    // detects.
     event_handle event;
     CL_OK(clEnqueueAllreduceBufferMPI(queue, in, CL_FALSE, 0, out, 0, 4, MPI_FLOAT, MPI_BAND, comm,
                                       0, nullptr, event.out()));

@@ -45,7 +45,7 @@ MPI_CASE(
     const queue_handle queue = cl.in_order_queue();
     constexpr std::size_t size = 5 * MiB;
     const buffer_handle mine = exportable(cl, size + 100);
-    // Each process may have different settings.
+    // The processes may have different settings.
     const int here = forced("direct") ? 1 : 0;
     int there = 0;
     MPI_Sendrecv(&here, 1, MPI_INT, 1 - mpi.rank, 0, &there, 1, MPI_INT, 1 - mpi.rank, 0, mpi.comm,

@@ -1,4 +1,3 @@
-/// Commands between buffers and MPI files.
 
 #include <fstream>
 #include <iterator>
@@ -140,7 +139,7 @@ MPI_CASE("ranks of a collective file command may have ranges of different sizes,
         expect_moved(read_file(calls::collective, queue, buffer, 1, size, file, at(start)), size);
         cl.expect(buffer, 0, 1, 77);
         cl.expect(buffer, 1, size, of(mpi.rank), 1);
-        // All ranks have empty ranges.
+        // Collective commands with empty ranges in all ranks.
         expect_moved(write_file(calls::collective, queue, buffer, 0, 0, file, 0), 0);
         expect_moved(read_file(calls::collective, queue, buffer, 0, 0, file, 0), 0);
         CHECK(std::filesystem::file_size(path) == 700003 * of(mpi.size) * of(mpi.size - 1) / 2);
@@ -369,7 +368,7 @@ MPI_CASE("commands after a failed one in an in-order queue still match those of 
         if (mpi.rank == 0 && i == 1) {
             expect_failure(events[i], CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST);
         } else if (mpi.rank == 0) {
-            // After a failed command, some platforms continue the queue and others do not.
+            // After a failed command, only some platforms execute the rest of the queue.
             static_cast<void>(wait_for(events[i]));
         } else {
             expect_moved(events[i], size);

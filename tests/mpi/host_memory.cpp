@@ -100,7 +100,7 @@ std::string name_of(way w) {
     return names.at(static_cast<std::size_t>(w));
 }
 
-/// Sends and receives messages of pattern(seed, size) with any call.
+/// Sends and receives messages of pattern(seed, size) with any kind of call.
 struct mover {
     explicit mover(const mpi_view &mpi_in) : mpi(mpi_in), queue(cl.in_order_queue()) {}
 

@@ -1,4 +1,4 @@
-/// The order of commands on queues, and of messages between processes.
+/// The order of commands in queues, and of messages between processes.
 
 #include "transfers.hpp"
 

@@ -10,8 +10,8 @@ using namespace cldist_test;
 
 namespace {
 
-/// Sends one message from rank 0 to rank 1 and checks that it arrives intact at its offset, and
-/// that no byte around it changes.
+/// Sends a message from rank 0 to rank 1. Checks that it arrives intact at its offset and that no
+/// byte around it changes.
 void message_arrives(const mpi_view &mpi, const opencl &cl, std::size_t size,
                      std::size_t send_offset, std::size_t receive_offset) {
     CAPTURE(size);

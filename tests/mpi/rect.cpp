@@ -9,7 +9,7 @@ using namespace cldist_test;
 
 namespace {
 
-/// One end of a message: a region, or a contiguous range of a plain command.
+/// One end of a message: a region, or (`plain`) the contiguous range of a command without Rect.
 struct side {
     box where;
     bool plain = false;
@@ -260,8 +260,8 @@ MPI_CASE(
         const bytes theirs = pattern(static_cast<std::uint64_t>(peer), n * slice);
         for (int direction = 0; direction < 3; ++direction) {
             CAPTURE(direction);
-            // Both neighbours are the same process: its low face goes to the high halo, and its
-            // high face to the low halo.
+            // Both neighbours are the same process. Its low face goes to the high halo, its high
+            // face to the low halo.
             const event_handle low =
                 receive_rect(in, buffer, face(direction, 0), peer, 10, mpi.comm);
             const event_handle high =

@@ -15,7 +15,7 @@ folder=$(mktemp -d)
 DESTDIR=$folder meson install -C "$build" --no-rebuild --quiet || { echo "FAILED: meson install"; exit 1; }
 cldist=$(find "$folder" -path '*/bin/cldist')
 
-# netlab's own mpirun; each rank starts what `cldist run` starts on its host.
+# netlab starts mpirun. Each rank starts `cldist run --rank`, as `cldist run` does.
 output=$(env -u LD_LIBRARY_PATH "XDG_CACHE_HOME=$folder" timeout 100 "$netlab" run -n 2 --timeout 90 -- \
     "$cldist" run --rank --look --devices cpu -- "$program" --devices 2 2>&1)
 status=$?

@@ -77,7 +77,6 @@ std::size_t random_count(generator &random) {
     }
 }
 
-/// A communicator that contains this process.
 struct group {
     MPI_Comm comm = MPI_COMM_NULL;
     int rank = 0;
@@ -89,7 +88,7 @@ struct group {
     }
 };
 
-/// An operation in flight that must be waited for.
+/// An operation in flight. finish() waits for it and checks its result.
 struct pending {
     pending(MPI_Comm the_comm, std::string the_name) : comm(the_comm), name(std::move(the_name)) {}
     pending(const pending &) = delete;

@@ -258,7 +258,7 @@ private:
         result.commands.push_back(receives.back());
     }
 
-    /// Messages from all ranks to one receiver, and receives that may match any of them.
+    /// Messages from other ranks to one receiver, which have receives with wildcards.
     void make_wild() {
         if (s.ranks == 1 || random.chance(30)) {
             return;

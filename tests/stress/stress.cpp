@@ -663,7 +663,7 @@ private:
 
 // ---- main program -----------------------------------------------------------------------------
 
-/// Creates the communicators of the plan, in its order.
+/// Creates the communicators that communicators() describes, in its order.
 std::vector<MPI_Comm> make_communicators() {
     std::vector<MPI_Comm> made;
     for (const communicator &shape : communicators(the_settings.ranks)) {
@@ -693,7 +693,7 @@ std::vector<MPI_Comm> make_communicators() {
     return made;
 }
 
-/// Ends the job if nothing has moved for a long time.
+/// Ends the job if no thread makes a step for `patience`.
 void watch(const std::stop_token &stop, const std::vector<std::unique_ptr<worker>> &workers,
            const round_plan &r, std::chrono::seconds patience) {
     std::mutex mutex;
@@ -790,7 +790,7 @@ void run_all(const device &d, std::chrono::seconds patience) {
     }
 }
 
-/// Reads the options; by default the seed is random.
+/// Reads the options. Returns an error message, or nothing. By default the seed is random.
 std::optional<std::string> read_options(int argc, char **argv, std::uint64_t &patience) {
     std::uint64_t threads = static_cast<std::uint64_t>(the_settings.threads);
     std::uint64_t largest = the_settings.largest;

@@ -30,7 +30,7 @@ struct case_skipped {
     std::string reason;
 };
 
-/// The use of MPI that CLDIST_TEST_MPI selects.
+/// The values of CLDIST_TEST_MPI.
 enum class mpi_use { running, never, finalized };
 
 mpi_use wanted_mpi() {
@@ -86,7 +86,7 @@ void print_stack(int) {
     stack_printed.release();
 }
 
-/// The main thread creates this object.
+/// Prints the stack of the main thread, which must create the object.
 class stack_printer {
 public:
     stack_printer() : main_thread(pthread_self()) { std::signal(SIGUSR2, print_stack); }

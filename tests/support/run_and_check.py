@@ -5,9 +5,9 @@
                      [--seconds N] [--within N] [--env NAME=VALUE]... -- COMMAND...
 
 Each --says must match within one line. Each --once must match in exactly one line, --within N seconds after the latest
-printed "at SECONDS" (since 1970). "died of a signal" always fails the test, except if the launcher died: Open MPI 4.1's
-mpirun sometimes crashes while it forwards the output of an aborting process, or hangs after it has misread a message of
-one. Then the job runs again. A COMMAND that starts launchers prints "launchers: PID...".
+printed "at SECONDS" (since 1970). A crash of the program always fails the test, a crash of the launcher does not: Open MPI
+4.1's mpirun sometimes crashes while it forwards the output of an aborting process, or hangs after it has misread a message
+from one; then the job runs again. A COMMAND that starts launchers prints "launchers: PID...".
 """
 
 import argparse

@@ -123,8 +123,7 @@ inline void await_start(cl_event event) {
     poll_until("a transfer to start", [&] { return transfer_status(event) <= CL_RUNNING; });
 }
 
-/// Waits until this process has made its part of a collective file access. (A failing command,
-/// too.)
+/// Waits until this process has made its part of a collective file access, even a failing one.
 inline void await_part(cl_event event) {
     poll_until("a command to take part", [&] {
         const std::vector<cl_transfer_stage> stages = transfer_stages(event);

@@ -35,7 +35,7 @@ def check_end(mode, way):
 
 
 def check_interrupt(mode, way="interrupted"):
-    """The program gets SIGINT once and continues. The job's status is the program's."""
+    """The program gets SIGINT once and continues. The job's exit status is the program's."""
     with subprocess.Popen(command(mode, PROGRAM, way), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, text=True) as job:
         expect(job.stdout.readline() == "ready\n", f"{mode}: the program starts")

@@ -211,7 +211,7 @@ os.write(1, b"got %d\\n" % len(got))
     os.close(terminal)
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     expect(status == 0 and b"got 1\r\n" in shown, "Ctrl-C interrupts the program once", status, shown)
-    # A program that ignores SIGINT is killed by the third one.
+    # The third SIGINT kills a program that ignores the signal.
     program = 'trap "" INT; echo ready; sleep 50 & wait; wait; sleep 50'
     with subprocess.Popen(command("-n", 1, "sh", "-c", program), env=environment(), stdin=subprocess.DEVNULL,
                           stdout=subprocess.PIPE, text=True) as job:
@@ -357,8 +357,8 @@ def check_binding():
     if len(mine) < 2 or siblings.is_file() and siblings.read_text().strip() != "0":
         print("SKIP: binding of two ranks: needs two processors on separate cores")
         return
-    # Ranks are not bound if other programs use the cores. Each rank samples the load, and even a
-    # short load counts. So the test is repeated.
+    # `cldist run` does not bind ranks if other programs use the cores. Each rank samples the load,
+    # and even a short load counts, so the test is repeated.
     for _ in range(5):
         running = int(Path("/proc/loadavg").read_text().split()[3].split("/")[0]) - 1
         bound = [set(map(int, line.split())) for line in masks("-n", 2)]
