@@ -25,7 +25,7 @@ std::atomic<int> handled = 0;
 
 void count_error(MPI_Comm * /*comm*/, int * /*code*/, ...) { ++handled; }
 
-/// During its life, an own error handler is installed for MPI_COMM_WORLD.
+/// Installs an error handler for MPI_COMM_WORLD during its life.
 class world_handler {
 public:
     world_handler() {

@@ -29,7 +29,7 @@ struct error_bench {
         return c;
     }
 
-    /// Checks that the call fails with `code` and accesses neither the file, the buffer nor *event.
+    /// Checks that the call fails with `code`, accesses neither file nor buffer, and keeps *event.
     void expect(command which, const file_call &c, cl_int code) const {
         static int mark = 0;
         const auto untouched = reinterpret_cast<cl_event>(&mark);

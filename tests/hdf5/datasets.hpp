@@ -78,7 +78,7 @@ void write_selected(hid_t dataset, hid_t type, hid_t selection, const bytes &dat
 /// All elements in the dataset's own type, as bytes.
 bytes content(hid_t dataset);
 
-/// What a command accesses: the dataset, the type in the buffer, and the transfer list.
+/// The arguments of a command that concern HDF5. `type` is the type of the elements in the buffer.
 struct dataset_access {
     hid_t dataset;
     hid_t type;

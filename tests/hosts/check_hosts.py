@@ -159,7 +159,7 @@ def check_children():
     expect(done.returncode == 0 and done.stdout.splitlines() == ["devices 1", "end", "system 0", "end"]
            and done.stderr.count("only rank 0 runs this program; " + apart) == 1,
            "system() of a program that uses OpenCL", done.stdout, done.stderr)
-    # subprocess closes all descriptors in the child, including MPICH's connection.
+    # subprocess closes all descriptors in the child, so MPICH's connection is closed only there.
     subprocesses = ("import os, subprocess, sys\nsubprocess.run(sys.argv[1:], check=True)\n"
                     "os.execv(sys.argv[1], sys.argv[1:])")
     for what, program, with_mpich in (

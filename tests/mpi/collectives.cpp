@@ -1264,8 +1264,7 @@ MPI_CASE("wrong arguments of collectives return their error codes without waitin
     CHECK(gatherv(counts, places) == CL_SUCCESS);
     CHECK(clEnqueueReduceScatterBufferMPI(queue, in, CL_FALSE, 0, out, 0, nullptr, MPI_INT, MPI_SUM,
                                           comm, 0, nullptr, nullptr) == CL_INVALID_VALUE);
-    // MPI has no bitwise operators for floating-point numbers, which only the running command
-    // detects.
+    // MPI has no bitwise operators for floating-point numbers. The running command detects that.
     event_handle event;
     CL_OK(clEnqueueAllreduceBufferMPI(queue, in, CL_FALSE, 0, out, 0, 4, MPI_FLOAT, MPI_BAND, comm,
                                       0, nullptr, event.out()));

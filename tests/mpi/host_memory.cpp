@@ -581,8 +581,7 @@ MPI_CASE("messages of one tag keep their order through requests, blocking calls 
         const auto at = static_cast<std::size_t>(i);
         const std::size_t size = data[at].size();
         if (mpi.rank == 0) {
-            // Every third send blocks until its receive has started if the message is large. The
-            // receives start in the same order.
+            // Every third send blocks; if its message is large, until its receive has started.
             if (i % 3 == 1) {
                 MPI_OK(MPI_Send(data[at].data(), count_of(size), MPI_CL_MEM, 1, 5, mpi.comm));
             } else {
