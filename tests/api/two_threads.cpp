@@ -1,8 +1,7 @@
 /// Two threads enqueue on one in-order queue: both enqueue library commands, or one enqueues OpenCL
-/// commands. A library command puts two native commands into the queue, of which the second is a
-/// barrier on CPU devices. The library enqueues it with this program's own
-/// clEnqueueBarrierWithWaitList, which lets the other thread run first. SIGALRM ends the program if
-/// it hangs.
+/// commands. A library command puts two native commands into the queue. On CPU devices the second
+/// is a barrier. The library enqueues it with this program's own clEnqueueBarrierWithWaitList,
+/// which lets the other thread run first. SIGALRM ends the program if it hangs.
 
 #include <dlfcn.h>
 #include <fcntl.h>

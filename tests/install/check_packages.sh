@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # Installs the Debian packages of a folder into a clean system, which mmdebstrap makes in a temporary folder and removes
 # again. Compiles and runs programs there as an ordinary user, runs the demonstration, and removes the packages. The packages
-# are installed by the commands of packaging/Containerfile. Usage: check_packages.sh SOURCE_FOLDER BUILD_FOLDER [--build]
-# --build first builds the packages with `./dev package`, which fails if lintian reports anything that debian/ does not
-# override. Afterwards it builds the image of packaging/Containerfile from the packages, if buildah is installed.
-# BUILD_FOLDER contains the programs of the demonstration. The exit status is 77 if a tool is missing or no clean system can
-# be made.
+# are installed by the commands of packaging/Containerfile.
+# Usage: check_packages.sh SOURCE_FOLDER BUILD_FOLDER [--build]
+# --build first builds the packages with `./dev package`, which fails on any report of lintian that has no override.
+# Afterwards it builds the image of packaging/Containerfile from the packages, if buildah is installed.
+# BUILD_FOLDER contains the programs of the demonstration.
+# The exit status is 77 if a tool is missing or no clean system can be made.
 set -euo pipefail
 skip() { echo "SKIP: test of the packages: $*"; exit 77; }
 

@@ -1,7 +1,8 @@
 /// OpenCL objects of the tests: a device, queues, buffers with known bytes, waits with a limit.
 ///
-/// Environment: CLDIST_TEST_DEVICE: "cpu" or "gpu". By default a GPU, or a CPU device if there is
-/// no GPU. The ranks of a host use its devices of that type round robin.
+/// Environment:
+///   CLDIST_TEST_DEVICE   "cpu" or "gpu". By default a GPU, or a CPU device if there is no GPU. The
+///                        ranks of a host use its devices of that type round robin.
 #pragma once
 
 #include <chrono>
