@@ -510,12 +510,25 @@ int received(const char *call, const void *memory, Count count, MPI_Datatype dat
 
 // ---- A Sendrecv of two kinds
 
-// Runs the library's part while MPI's part is in flight.
-template <typename Own>
-int beside(MPI_Request plain, MPI_Status *status, Own &&own) {
-    const int own_code = own();
-    const int code = PMPI_Wait(&plain, status);
-    return own_code != MPI_SUCCESS ? own_code : code;
+// Runs the library's part while MPI's part is in flight. `post` starts MPI's part. It is called
+// after the check of the library's part, because a message that was sent cannot be cancelled.
+template <typename Post>
+int host_sendrecv_beside(const char *call, const HostMessage &own, MPI_Comm comm,
+                         MPI_Status *status, Post &&post) {
+    int code = MPI_ERR_OTHER;  // MPI's part is not in flight
+    MPI_Request plain = MPI_REQUEST_NULL;
+    const bool sends = own.direction == Direction::send;
+    const int failure = at_mpi_boundary(call, comm, [&] {
+        const std::shared_ptr<Runtime> runtime = runtime_for_messages();
+        Operations operations;
+        operations.push_back(make_operation(*runtime, own, comm, caller_driver()));
+        code = post(&plain);
+        if (code != MPI_SUCCESS) return;
+        const Status outcome = run(std::move(operations), sends ? MPI_STATUS_IGNORE : status);
+        if (!outcome.ok()) throw Error(outcome);
+    });
+    if (code == MPI_SUCCESS) code = PMPI_Wait(&plain, sends ? status : MPI_STATUS_IGNORE);
+    return failure != MPI_SUCCESS ? failure : code;
 }
 
 }  // namespace

@@ -18,11 +18,24 @@ int class_of(int code) {
     return error_class;
 }
 
-enum class call { send, ssend, isend, issend, recv, irecv, sendrecv_send, sendrecv_recv };
-constexpr std::array calls{call::send, call::ssend, call::isend,         call::issend,
-                           call::recv, call::irecv, call::sendrecv_send, call::sendrecv_recv};
+/// The other side of a `mixed_` call has the datatype MPI_BYTE.
+enum class call {
+    send,
+    ssend,
+    isend,
+    issend,
+    sendrecv_send,
+    mixed_send,
+    recv,
+    irecv,
+    sendrecv_recv,
+    mixed_recv
+};
+constexpr std::array calls{call::send,          call::ssend,      call::isend, call::issend,
+                           call::sendrecv_send, call::mixed_send, call::recv,  call::irecv,
+                           call::sendrecv_recv, call::mixed_recv};
 
-bool sends(call which) { return which <= call::issend || which == call::sendrecv_send; }
+bool sends(call which) { return which <= call::mixed_send; }
 
 /// The arguments of a call. Initially all are valid.
 struct arguments {
@@ -52,6 +65,12 @@ int issue(call which, const arguments &a) {
                                 7, a.comm, MPI_STATUS_IGNORE);
         case call::sendrecv_recv:
             return MPI_Sendrecv(other, 8, MPI_CL_MEM, 0, 7, a.data, a.count, MPI_CL_MEM, a.peer,
+                                a.tag, a.comm, MPI_STATUS_IGNORE);
+        case call::mixed_send:
+            return MPI_Sendrecv(a.data, a.count, MPI_CL_MEM, a.peer, a.tag, other, 8, MPI_BYTE, 0,
+                                7, a.comm, MPI_STATUS_IGNORE);
+        case call::mixed_recv:
+            return MPI_Sendrecv(other, 8, MPI_BYTE, 0, 7, a.data, a.count, MPI_CL_MEM, a.peer,
                                 a.tag, a.comm, MPI_STATUS_IGNORE);
     }
     return MPI_SUCCESS;
@@ -111,6 +130,19 @@ MPI_CASE("with MPI_CL_MEM, a tag out of range is an MPI_ERR_TAG", 1) {
 MPI_CASE("with MPI_CL_MEM, MPI_COMM_NULL is an MPI_ERR_COMM", 1) {
     expect_error(
         mpi, MPI_ERR_COMM, [](arguments &a) { a.comm = MPI_COMM_NULL; }, any);
+}
+MPI_CASE("an MPI_Sendrecv with MPI_CL_MEM on one side sends nothing if the other side is wrong",
+         1) {
+    MPI_OK(MPI_Comm_set_errhandler(mpi.comm, MPI_ERRORS_RETURN));
+    unsigned char out[8] = {};
+    unsigned char in[8] = {};
+    CHECK(class_of(MPI_Sendrecv(out, 8, MPI_CL_MEM, 0, 7, in, 8, MPI_BYTE, mpi.size, 7, mpi.comm,
+                                MPI_STATUS_IGNORE)) == MPI_ERR_RANK);
+    CHECK(class_of(MPI_Sendrecv(out, 8, MPI_BYTE, mpi.size, 7, in, 8, MPI_CL_MEM, 0, 7, mpi.comm,
+                                MPI_STATUS_IGNORE)) == MPI_ERR_RANK);
+    int found = 1;
+    MPI_OK(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, mpi.comm, &found, MPI_STATUS_IGNORE));
+    CHECK(found == 0);
 }
 
 namespace {
