@@ -488,7 +488,9 @@ void ProgressThread::watch() {
         std::string text =
             fmt::format("no progress for {} s (CLDIST_STALL_SECONDS); pending:", stall_seconds_);
         for (const std::string &line : lines) text += "\n  " + line;
+        lock.unlock();  // a write to standard error may block
         log_error("{}", text);
+        lock.lock();
     }
 }
 

@@ -1,10 +1,16 @@
 #include "events/progress_thread.hpp"
 
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <deque>
+#include <future>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -233,6 +239,34 @@ TEST_CASE(
     f.progress_thread.stop(abandoned);
     CHECK(f.progress_thread.wait_idle(1));
     CHECK(pending_records().list().empty());
+}
+
+TEST_CASE("commands are accepted while the report of a stall waits for its reader") {
+    std::array<int, 2> pipe_ends{};
+    REQUIRE(pipe2(pipe_ends.data(), O_NONBLOCK) == 0);
+    const auto [from, to] = pipe_ends;
+    const std::array<char, 4096> filling{};
+    while (write(to, filling.data(), filling.size()) > 0) {
+    }
+    fcntl(to, F_SETFL, 0);  // the next write blocks
+    const int standard_error = dup(STDERR_FILENO);
+    dup2(to, STDERR_FILENO);
+    Journal journal;
+    ProgressThread progress_thread(nullptr, 0.05);
+    progress_thread.submit(command(journal, 1, 0), {});
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    const auto submitted =
+        std::async(std::launch::async, [&] { progress_thread.submit(command(journal, 2, 1), {}); });
+    CHECK(submitted.wait_for(std::chrono::seconds(5)) == std::future_status::ready);
+    std::string report;
+    std::array<char, 4096> read_now;
+    while (report.find("no progress for") == std::string::npos) {
+        const ssize_t bytes = read(from, read_now.data(), read_now.size());
+        if (bytes > 0) report.append(read_now.data(), static_cast<std::size_t>(bytes));
+    }
+    dup2(standard_error, STDERR_FILENO);
+    for (const int end : {from, to, standard_error}) close(end);
+    progress_thread.stop(abandoned);
 }
 
 TEST_CASE("a command with two operations ends when both have ended, with the first error") {
