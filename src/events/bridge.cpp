@@ -305,11 +305,13 @@ Bridge::Bridge(cl_event start) {
     start_.gate = start_.last = start;
 }
 
-Bridge::~Bridge() {
+Bridge::~Bridge() { end_now(); }
+
+void Bridge::end_now() {
     complete(CL_TRANSFER_ABANDONED);
     if (failure_ == CL_SUCCESS) return;
     if (!copying_) copy_back();
-    set_user_event(result_.get(), failure_);
+    set_user_event(result_.get(), std::exchange(failure_, CL_SUCCESS));
 }
 
 void Bridge::complete(cl_int code) {

@@ -131,6 +131,9 @@ public:
     /// Advances the end after complete(), and returns true if it is visible to the user. Call it
     /// until it returns true.
     [[nodiscard]] bool ended();
+    /// Makes the end visible if nobody calls ended() any more. Abandons a command that is not
+    /// complete.
+    void end_now();
     /// Returns true if the platform has completed all commands of the bridge. The events may then
     /// be released.
     [[nodiscard]] bool settled() const;

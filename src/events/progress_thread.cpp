@@ -522,7 +522,9 @@ void ProgressThread::abandon_all(const std::optional<Status> &status) {
     for (auto &command : all) {
         if (status) {
             command->abandon(*status);
-            left_behind.remains.push_back({{}, command->take_failed_bridge(), {}, now_ns(), true});
+            auto bridge = command->take_failed_bridge();
+            if (bridge != nullptr) bridge->end_now();
+            left_behind.remains.push_back({{}, std::move(bridge), {}, now_ns(), true});
         }
         // Its destructor would end its event, and transfers in flight use its memory.
         if (!status || command->bytes_in_flight())
