@@ -1,6 +1,7 @@
 // The entry points of CL/cl_ext_collective.h. They check arguments and enqueue a schedule's steps.
 
 #include <algorithm>
+#include <cstdint>
 #include <new>
 #include <optional>
 #include <span>
@@ -361,6 +362,45 @@ void run(Kind kind, const OneToMany &a, const Events &events) {
          events});
 }
 
+/// A copy of one block. `size` is at least 1.
+struct Block {
+    std::size_t queue;
+    Memory to;
+    std::size_t from_queue;
+    Memory from;
+    std::size_t size;
+};
+
+// Throws if a destination overlaps a source or another destination.
+void refuse_overlaps(std::span<const Block> blocks) {
+    struct Range {
+        std::uintptr_t whole;
+        std::size_t begin;
+        std::size_t end;
+        bool written;
+    };
+    std::vector<Range> ranges;
+    for (const Block &block : blocks)
+        for (const Memory *memory : {&block.from, &block.to}) {
+            const std::size_t begin = memory->offset_in_whole();
+            ranges.push_back({reinterpret_cast<std::uintptr_t>(memory->whole), begin,
+                              begin + block.size, memory == &block.to});
+        }
+    std::sort(ranges.begin(), ranges.end(), [](const Range &a, const Range &b) {
+        return std::pair(a.whole, a.begin) < std::pair(b.whole, b.begin);
+    });
+    // The largest ends of the ranges before the current one, in the same memory.
+    std::size_t end = 0;
+    std::size_t end_of_written = 0;
+    std::uintptr_t whole = 0;
+    for (const Range &range : ranges) {
+        if (std::exchange(whole, range.whole) != range.whole) end = end_of_written = 0;
+        if (range.begin < (range.written ? end : end_of_written)) refuse_overlap();
+        end = std::max(end, range.end);
+        if (range.written) end_of_written = std::max(end_of_written, range.end);
+    }
+}
+
 /// An all-to-all with a size for each block.
 void run_uneven(const ManyToMany &a, const size_t *sizes, const Events &events) {
     const std::size_t n = a.n;
@@ -376,13 +416,6 @@ void run_uneven(const ManyToMany &a, const size_t *sizes, const Events &events) 
         throw Error(CL_INVALID_VALUE, "a list of sizes or offsets is NULL");
     check_objects(call);
     check_events(events);
-    struct Block {
-        std::size_t queue;
-        Memory to;
-        std::size_t from_queue;
-        Memory from;
-        std::size_t size;
-    };
     std::vector<Block> blocks;
     std::size_t all = 0;
     // In each step, each destination reads from a different source.
@@ -402,13 +435,7 @@ void run_uneven(const ManyToMany &a, const size_t *sizes, const Events &events) 
         check_range(block.from, block.size, 1);
         check_range(block.to, block.size, 1);
     }
-    for (const Block &block : blocks)
-        for (const Block &other : blocks) {
-            const bool same = &block == &other;
-            if (overlap(block.to, block.size, other.from, other.size) ||
-                (!same && overlap(block.to, block.size, other.to, other.size)))
-                refuse_overlap();
-        }
+    refuse_overlaps(blocks);
     const bool on_cluster = !places_of(call.queues, CL_DEVICE_RANK_DIST).empty();
     Runner runner(call.queues, events.waits(), on_cluster, !on_cluster && all <= small,
                   events.event != nullptr);

@@ -1,7 +1,9 @@
 /// Collectives of several devices of one context, on the native and on the cluster platform.
 
+#include <chrono>
 #include <functional>
 #include <limits>
+#include <numeric>
 #include <type_traits>
 
 #include <CL/cl_ext_collective.h>
@@ -566,6 +568,55 @@ TEST_CASE("an all-to-all may have a different size for each block") {
         }
         out.expect(j, wanted);
     }
+}
+
+TEST_CASE(
+    "an all-to-all with sizes refuses destinations that overlap other ranges, and only these") {
+    setup cl;
+    constexpr std::size_t n = 2;
+    const std::vector<cl_command_queue> queues(n, cl.queues[0]);
+    const buffers all(
+        cl, 0, 0, [&](std::size_t i) { return numbers(i, 400); }, 2);
+    const std::vector<cl_mem> one(n, all.list[0]);
+    const std::vector<cl_mem> other(n, all.list[1]);
+    const std::vector<std::size_t> sizes{10, 0, 10, 10};
+    const auto copy = [&](const std::vector<cl_mem> &to, const std::vector<std::size_t> &from_at,
+                          const std::vector<std::size_t> &to_at) {
+        return clEnqueueAlltoAllVBuffer(queues.data(), n, one.data(), to.data(), from_at.data(),
+                                        to_at.data(), sizes.data(), 0, nullptr, nullptr);
+    };
+    // Ranges may touch, sources may overlap each other, and a block of size 0 overlaps nothing.
+    CL_OK(copy(one, {0, 25, 5, 0}, {20, 25, 30, 40}));
+    CL_OK(copy(other, {0, 0, 0, 0}, {0, 5, 10, 20}));
+    // Destinations overlap each other.
+    CHECK(copy(other, {0, 0, 0, 0}, {0, 50, 9, 20}) == CL_MEM_COPY_OVERLAP);
+    CHECK(copy(other, {0, 0, 0, 0}, {9, 50, 0, 20}) == CL_MEM_COPY_OVERLAP);
+    CHECK(copy(other, {0, 0, 0, 0}, {0, 50, 20, 20}) == CL_MEM_COPY_OVERLAP);
+    // A destination overlaps its own source, or another block's source.
+    CHECK(copy(one, {0, 0, 0, 0}, {0, 50, 30, 40}) == CL_MEM_COPY_OVERLAP);
+    CHECK(copy(one, {0, 0, 5, 0}, {14, 50, 30, 40}) == CL_MEM_COPY_OVERLAP);
+    CHECK(copy(one, {19, 0, 50, 0}, {100, 50, 10, 40}) == CL_MEM_COPY_OVERLAP);
+    CL_OK(clFinish(cl.queues[0]));
+}
+
+TEST_CASE("an all-to-all of many blocks finds an overlap within seconds") {
+    setup cl;
+    constexpr std::size_t n = 300;
+    const std::vector<cl_command_queue> queues(n, cl.queues[0]);
+    const buffers one(
+        cl, 0, 0, [&](std::size_t) { return bytes(n * n + 1, 1); }, 1);
+    const std::vector<cl_mem> list(n, one.list[0]);
+    const std::vector<std::size_t> sizes(n * n, 1);
+    const std::vector<std::size_t> from(n * n, 0);
+    std::vector<std::size_t> to(n * n);
+    std::iota(to.begin(), to.end(), std::size_t{1});
+    // The check of all pairs would find this overlap last.
+    to[(n - 2) * n + n - 1] = 0;
+    const auto begin = std::chrono::steady_clock::now();
+    CHECK(clEnqueueAlltoAllVBuffer(queues.data(), n, list.data(), list.data(), from.data(),
+                                   to.data(), sizes.data(), 0, nullptr,
+                                   nullptr) == CL_MEM_COPY_OVERLAP);
+    CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(5));
 }
 
 TEST_CASE("a collective keeps the order of every in-order queue in its list") {
