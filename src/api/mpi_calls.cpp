@@ -12,14 +12,12 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "api/arguments.hpp"
-#include "api/boundary.hpp"
+#include "api/mpi_boundary.hpp"
 #include "api/peer.hpp"
-#include "base/backoff.hpp"
 #include "base/error_code.hpp"
 #include "base/log.hpp"
 #include "mpi_interop/byte_type.hpp"
@@ -28,46 +26,10 @@
 #include "mpi_interop/probed_messages.hpp"
 #include "mpi_interop/requested_operation.hpp"
 #include "mpi_interop/wire.hpp"
-#include "mpi_interop/wire_choice.hpp"
 
 using namespace cldist;
 
-#define CLDIST_COLD [[gnu::cold, gnu::noinline]]
-
 namespace {
-
-// ---- Errors
-
-// Calls the error handler that MPI would call.
-int raise(const char *call, MPI_Comm comm, const Status &status) {
-    const int code = mpi_code_of(status);
-    log_warning("{}: {}: {}", call, status.message, code_text(status.code));
-    if (in_forked_child()) return code;
-    int initialized = 0;
-    int finalized = 0;
-    PMPI_Initialized(&initialized);
-    PMPI_Finalized(&finalized);
-    if (initialized != 0 && finalized == 0)
-        PMPI_Comm_call_errhandler(status.code == CL_INVALID_COMMUNICATOR ? MPI_COMM_WORLD : comm,
-                                  code);
-    return code;
-}
-
-// Runs the body of an MPI call. Its errors become codes only here.
-template <typename Body>
-int at_mpi_boundary(const char *call, MPI_Comm comm, Body &&body) noexcept {
-    try {
-        refuse_forked_child();
-        body();
-        return MPI_SUCCESS;
-    } catch (const Error &error) {
-        return raise(call, comm, error.status());
-    } catch (const std::bad_alloc &) {
-        return raise(call, comm, Status::failure(CL_OUT_OF_HOST_MEMORY, "no memory"));
-    } catch (...) {
-        return raise(call, comm, Status::failure(CL_OUT_OF_RESOURCES, "no resources"));
-    }
-}
 
 Error wrong_argument(int mpi_error, std::string message) {
     Status status = Status::failure(CL_MPI_ERROR, std::move(message));
@@ -206,84 +168,6 @@ CLDIST_COLD int host_sendrecv(const char *call, const HostMemory &out, const Pee
     return at_mpi_boundary(call, comm, [&] {
         run(comm, status, HostMessage{Direction::send, out, to},
             HostMessage{Direction::recv, in, from});
-    });
-}
-
-// ---- Probing
-
-/// The arguments of a probe.
-struct ProbeArguments {
-    const char *call;
-    int source;
-    int tag;
-    MPI_Comm comm;
-    bool wait;     ///< MPI_Probe or MPI_Mprobe; false for MPI_Iprobe and MPI_Improbe
-    bool matched;  ///< MPI_Mprobe or MPI_Improbe: the message is matched
-};
-
-// Returns false for a communicator without receives of commands, because they can't use it.
-bool is_usable(MPI_Comm comm) {
-    try {
-        return Runtime::current_in_mpi_call()->communicators().find(comm) != nullptr;
-    } catch (const Error &) {
-        return false;
-    }
-}
-
-// Returns true if MPI alone determines the result of a probe. The message of a matching probe
-// (`taking`) may have a marked status.
-bool quiet(int source, MPI_Comm comm, bool taking = false) {
-    return (message_order().quiet() && !(taking && probed_messages().any_to_note())) ||
-           source == MPI_PROC_NULL || !is_usable(comm);
-}
-
-std::optional<MatchedMessage> find(const ProbeArguments &probe, const MessagePattern &pattern) {
-    Backoff backoff(caller_patience);
-    for (;;) {
-        auto found = probe.matched ? message_order().take(pattern) : message_order().look(pattern);
-        if (found || !probe.wait) return found;
-        backoff.rest(false);
-    }
-}
-
-// Sets `handle` to MPI's handle of the message or to a substitute.
-void hand_out(MPI_Comm comm, MatchedMessage &message, MPI_Message *handle) {
-    const bool plain = wire_of(comm) == Wire::plain;
-    const bool substituted = !plain && probed_messages().to_substitute(message.bytes);
-    *handle = substituted ? probed_messages().substitute(comm, message) : message.message;
-    probed_messages().note_handle(*handle, plain);
-}
-
-// Probes while the library has pending receives or messages that were put back. Messages for
-// pending receives are hidden. MPI reports invalid arguments.
-CLDIST_COLD int probe_beside_receives(const ProbeArguments &probe, int *flag, MPI_Message *handle,
-                                      MPI_Status *status) {
-    int code = MPI_SUCCESS;
-    const int failure = at_mpi_boundary(probe.call, probe.comm, [&] {
-        const std::shared_ptr<const Communicator> comm =
-            Runtime::current_in_mpi_call()->communicators().find(probe.comm);
-        auto found = find(probe, {comm, probe.source, probe.tag});
-        *flag = found ? 1 : 0;
-        if (!found) return;
-        code = found->error;
-        if (code != MPI_SUCCESS) return;
-        MPI_Status own;
-        MPI_Status &written = status == MPI_STATUS_IGNORE ? own : *status;
-        set_status(written, found->source, found->tag, static_cast<MPI_Count>(found->bytes));
-        if (probe.matched) hand_out(probe.comm, *found, handle);
-        probed_messages().mark(probe.comm, written, found->content);
-    });
-    return failure == MPI_SUCCESS ? code : failure;
-}
-
-// The message that MPI_Mprobe matched may be a header, but MPI_Get_count must report the payload.
-CLDIST_COLD int after_mprobe(const char *call, MPI_Comm comm, MPI_Message *handle,
-                             MPI_Status &status) {
-    return at_mpi_boundary(call, comm, [&] {
-        MatchedMessage message{*handle,          status.MPI_SOURCE, status.MPI_TAG,
-                               bytes_of(status), MPI_SUCCESS,       {}};
-        hand_out(comm, message, handle);
-        probed_messages().mark(comm, status, message.content);
     });
 }
 
@@ -534,51 +418,6 @@ int host_sendrecv_beside(const char *call, const HostMessage &own, MPI_Comm comm
 }  // namespace
 
 extern "C" {
-
-int MPI_Probe(int source, int tag, MPI_Comm comm, MPI_Status *status) {
-    if (!quiet(source, comm)) {
-        int flag = 0;
-        return probe_beside_receives({"MPI_Probe", source, tag, comm, true, false}, &flag, nullptr,
-                                     status);
-    }
-    const int code = PMPI_Probe(source, tag, comm, status);
-    if (code == MPI_SUCCESS && status != MPI_STATUS_IGNORE) probed_messages().mark(comm, *status);
-    return code;
-}
-
-int MPI_Iprobe(int source, int tag, MPI_Comm comm, int *flag, MPI_Status *status) {
-    if (!quiet(source, comm))
-        return probe_beside_receives({"MPI_Iprobe", source, tag, comm, false, false}, flag, nullptr,
-                                     status);
-    const int code = PMPI_Iprobe(source, tag, comm, flag, status);
-    if (code == MPI_SUCCESS && *flag != 0 && status != MPI_STATUS_IGNORE)
-        probed_messages().mark(comm, *status);
-    return code;
-}
-
-int MPI_Mprobe(int source, int tag, MPI_Comm comm, MPI_Message *message, MPI_Status *status) {
-    if (!quiet(source, comm, true)) {
-        int flag = 0;
-        return probe_beside_receives({"MPI_Mprobe", source, tag, comm, true, true}, &flag, message,
-                                     status);
-    }
-    MPI_Status own;
-    MPI_Status *written = status == MPI_STATUS_IGNORE ? &own : status;
-    const int code = PMPI_Mprobe(source, tag, comm, message, written);
-    return code == MPI_SUCCESS ? after_mprobe("MPI_Mprobe", comm, message, *written) : code;
-}
-
-int MPI_Improbe(int source, int tag, MPI_Comm comm, int *flag, MPI_Message *message,
-                MPI_Status *status) {
-    if (!quiet(source, comm, true))
-        return probe_beside_receives({"MPI_Improbe", source, tag, comm, false, true}, flag, message,
-                                     status);
-    MPI_Status own;
-    MPI_Status *written = status == MPI_STATUS_IGNORE ? &own : status;
-    const int code = PMPI_Improbe(source, tag, comm, flag, message, written);
-    return code == MPI_SUCCESS && *flag != 0 ? after_mprobe("MPI_Improbe", comm, message, *written)
-                                             : code;
-}
 
 #ifdef MPICH_VERSION
 // Other MPI libraries end this library when they delete the attributes of MPI_COMM_SELF. MPICH

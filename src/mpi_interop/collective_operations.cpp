@@ -17,14 +17,12 @@
 #include "events/failure.hpp"
 #include "mpi_interop/collective_check.hpp"
 #include "mpi_interop/collective_exchange.hpp"
+#include "mpi_interop/collective_records.hpp"
 #include "mpi_interop/mpi_status.hpp"
 
 namespace cldist {
 
 namespace {
-
-// Returns false if MPI_Reduce_local may end the program, because MPI forbids the combination.
-bool combines_here(MPI_Datatype type, MPI_Op op) { return combinable(type, op).has_value(); }
 
 // Bytes per block and number of blocks in flight of the kinds that in_blocks() accepts. All
 // processes must use the same blocks, so the size depends on no setting or device.
@@ -34,46 +32,6 @@ constexpr std::size_t depth = 4;
 bool in_blocks(CollectiveKind kind) {
     return kind == CollectiveKind::bcast || kind == CollectiveKind::reduce ||
            kind == CollectiveKind::allreduce;
-}
-
-// Small collectives use one exchange: each process sends all others a record with its data and its
-// status. Larger ones need a second exchange for the status. All processes must decide alike.
-struct Records {
-    static constexpr std::size_t head = 64;  // an Agreement, padded to keep data aligned
-    std::size_t size;                        // bytes of one record
-};
-std::optional<Records> records_of(const Collective &what, std::size_t processes) {
-    constexpr std::size_t most = std::size_t{8} << 10U;
-    // The limit for kinds in which each process needs the data of all processes.
-    constexpr std::size_t most_for_all = std::size_t{256} << 10U;
-    constexpr std::size_t few = 8;
-    std::size_t given = what.bytes;
-    bool for_all = false;
-    switch (what.kind) {
-        case CollectiveKind::bcast:
-        case CollectiveKind::gather: break;
-        case CollectiveKind::scatter:
-        case CollectiveKind::alltoall:
-            if (given > most) return {};
-            given *= processes;
-            break;
-        case CollectiveKind::allgather: for_all = true; break;
-        case CollectiveKind::reduce:
-        case CollectiveKind::allreduce:
-        case CollectiveKind::reduce_scatter:
-            if (!combines_here(what.type, what.op)) return {};
-            for_all = what.kind != CollectiveKind::reduce && processes <= few;
-            break;
-        case CollectiveKind::barrier:
-        case CollectiveKind::gatherv:
-        case CollectiveKind::scatterv:
-        case CollectiveKind::allgatherv:
-        case CollectiveKind::alltoallv: return {};
-    }
-    if (given > most_for_all) return {};
-    const std::size_t size = Records::head + (given + 63) / 64 * 64;
-    if (size * processes > (for_all ? most_for_all : most)) return {};
-    return Records{size};
 }
 
 // Zeroed host memory. The system allocates only pages that are touched.
@@ -313,7 +271,7 @@ private:
     // If MPI does not allow the operator for the datatype, MPI_Reduce_local ends the program. This
     // call reports the error instead.
     void check_operator() {
-        if (what_.op == MPI_OP_NULL || combines_here(what_.type, what_.op)) return;
+        if (what_.op == MPI_OP_NULL || combinable(what_.type, what_.op)) return;
         const Zeros from(what_.element);
         const Zeros to(what_.element);
         static std::mutex one_at_a_time;
@@ -426,7 +384,7 @@ private:
     bool exchanged(Slot &slot) {
         if (!slot.exchange.poll()) return false;
         if (!slot.exchange.status().ok()) fail(slot.exchange.status());
-        if (records_) take_records(slot);
+        if (records_) end_records(slot);
         return true;
     }
 
@@ -448,7 +406,7 @@ private:
         return true;
     }
 
-    void take_records(const Slot &slot) {
+    void end_records(const Slot &slot) {
         if (!status().ok()) return;
         const int size = line_->size();
         failure_ = agreement();
@@ -458,42 +416,8 @@ private:
             failure_ = std::max(failure_, theirs);
         }
         if (!take_agreement()) return;
-        if (recv_.range.size == 0) return;
-        const auto me = static_cast<std::size_t>(line_->rank());
-        switch (what_.kind) {
-            case CollectiveKind::bcast:
-                std::memcpy(slot.out, record_of(what_.root), what_.bytes);
-                return;
-            case CollectiveKind::scatter:
-                std::memcpy(slot.out, record_of(what_.root) + me * what_.bytes, what_.bytes);
-                return;
-            case CollectiveKind::gather:
-            case CollectiveKind::allgather:
-            case CollectiveKind::alltoall: {
-                const std::size_t at =
-                    what_.kind == CollectiveKind::alltoall ? me * what_.bytes : 0;
-                for (int rank = 0; rank < size; ++rank)
-                    std::memcpy(slot.out + static_cast<std::size_t>(rank) * what_.bytes,
-                                record_of(rank) + at, what_.bytes);
-                return;
-            }
-            case CollectiveKind::reduce:
-            case CollectiveKind::allreduce:
-            case CollectiveKind::reduce_scatter: break;
-            case CollectiveKind::barrier:
-            case CollectiveKind::gatherv:
-            case CollectiveKind::scatterv:
-            case CollectiveKind::allgatherv:
-            case CollectiveKind::alltoallv: return;  // have no records
-        }
-        // In the order of the ranks, so that all processes get the same bits.
-        const auto count = static_cast<int>(what_.bytes / what_.element);
-        for (int rank = 1; rank < size; ++rank)
-            PMPI_Reduce_local(record_of(rank), record_of(0), count, what_.type, what_.op);
-        std::size_t before = 0;
-        for (std::size_t i = 0; what_.kind == CollectiveKind::reduce_scatter && i < me; ++i)
-            before += what_.counts[i];
-        std::memcpy(slot.out, record_of(0) + before * what_.element, recv_.range.size);
+        if (recv_.range.size != 0)
+            take_records(what_, me(), *records_, record_of(0), {slot.out, recv_.range.size});
     }
 
     // Posts the block's messages. Returns false if too many exchanges are in flight.
