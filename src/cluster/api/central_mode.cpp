@@ -1,6 +1,7 @@
 // The program runs only in rank 0, the host. The other processes execute its calls, report the ends
 // of commands, and wait for nothing (docs/dev/decisions/0035).
 #include <algorithm>
+#include <utility>
 
 #include "cluster/api/checks.hpp"
 #include "cluster/api/enqueueing.hpp"
@@ -118,9 +119,9 @@ public:
     void note_build() const override { World::get().note_build(); }
 
 private:
-    /// Gets the command's state from the event's process, unless the host knows that it has ended.
+    /// Gets the command's state from the event's process, which sends it if this call is recorded.
     static void ask_if_needed(EventObject &event) {
-        if (!must_ask(event)) return;
+        if (!std::exchange(event.asked, false)) return;
         World &world = World::get();
         const Ref<EventObject> held(&event);
         const CallHash call = world.calls().last();
@@ -243,11 +244,6 @@ private:
 };
 
 }  // namespace
-
-bool must_ask(const EventObject &event) {
-    const bool is_over = event.known_here() && event.status_here() <= CL_COMPLETE;
-    return !event.is_user() && owner_of(event) != 0 && !is_over;
-}
 
 const HostMode &central_mode() {
     static const CentralMode mode;

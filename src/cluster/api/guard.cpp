@@ -19,6 +19,12 @@ bool is_compared(const CallArguments &arguments) {
     return event == nullptr || event->creator == std::this_thread::get_id();
 }
 
+/// In a central host: whether only another process knows the state of an event's command.
+bool must_ask(const EventObject &event) {
+    const bool is_over = event.known_here() && event.status_here() <= CL_COMPLETE;
+    return !event.is_user() && owner_of(event) != 0 && !is_over;
+}
+
 /// In a central host: whether the call concerns other processes. Waits and queries that this
 /// process can answer alone do not.
 bool concerns_others(const CallArguments &arguments) {
@@ -30,10 +36,11 @@ bool concerns_others(const CallArguments &arguments) {
     }
     const bool asks_times = &call == &calls::clGetEventProfilingInfo;
     if (asks_times || &call == &calls::clGetEventInfo) {
-        const EventObject *const event = EventObject::from(arguments.as<cl_event>(0));
-        return event != nullptr &&
-               (asks_times || arguments.words[1] == CL_EVENT_COMMAND_EXECUTION_STATUS) &&
-               must_ask(*event);
+        EventObject *const event = EventObject::from(arguments.as<cl_event>(0));
+        if (event == nullptr) return false;
+        event->asked = (asks_times || arguments.words[1] == CL_EVENT_COMMAND_EXECUTION_STATUS) &&
+                       must_ask(*event);
+        return event->asked;
     }
     if (&call != &calls::clWaitForEvents) return true;
     const cl_event *const list = arguments.as<const cl_event *>(1);

@@ -43,9 +43,6 @@ void record(const CallArguments &arguments);
 /// for other processes unless record_aside() has recorded it.
 void begin_call(const CallArguments &arguments, bool recorded_aside = false);
 
-/// In a central host: whether only another process knows the state of an event's command.
-bool must_ask(const EventObject &event);
-
 template <typename T, typename Handle>
 Homes homes_of(Handle h) {
     T *const object = T::from(h);

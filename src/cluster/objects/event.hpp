@@ -126,6 +126,9 @@ public:
     [[nodiscard]] bool fails_with(const EventObject &part) const {
         return !told_by_result || is_work(part);
     }
+    /// In a central host: the current query is recorded for the event's process, which sends its
+    /// answer even if the end becomes known here meanwhile.
+    bool asked = false;
     /// Native user events that represent it in spaces where it has no native event.
     std::vector<std::pair<Space *, Event>> stand_ins;
 
