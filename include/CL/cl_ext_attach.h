@@ -46,6 +46,9 @@ extern "C" {
  *  When it has ended, all bytes that it may have written (those of any kernel argument that is not
  *  read-only) are copied back to `device`.
  *
+ *  If bytes cannot move to `device`, for example for lack of memory, the next command that uses the
+ *  buffer there fails.
+ *
  *  @retval CL_SUCCESS The buffer is bound.
  *  @retval CL_INVALID_MEM_OBJECT `buffer` is not a valid buffer or is a sub-buffer. Bind the parent
  *          buffer instead.

@@ -2,6 +2,7 @@
 // memory must fail in all processes, and all other commands must succeed. The program is plain
 // OpenCL. Its own clCreateBuffer, which replaces the loader's, refuses the memory.
 #include <CL/cl.h>
+#include <CL/cl_ext_attach.h>
 #include <CL/cl_ext_collective.h>
 #include <dlfcn.h>
 
@@ -159,9 +160,28 @@ int main() {
     write(other);
     expect(is_read(last, other), "the read of another buffer", code);
     expect(is_read(first, refused), "the read where the bytes are", code);
-    // If one process lacks the memory for a new buffer with contents, the call fails everywhere.
     const char *rank = std::getenv("OMPI_COMM_WORLD_RANK");
     if (rank == nullptr) rank = std::getenv("PMI_RANK");  // MPICH
+    // Bytes that move to a buffer's device, when the buffer is bound and after a write elsewhere.
+    const cl_mem bound = clCreateBuffer(context, CL_MEM_READ_WRITE, size, nullptr, &code);
+    write(bound);
+    refuses = true;
+    code = clAttachBufferToDevice(bound, devices.back());
+    refuses = false;
+    expect(code == CL_SUCCESS, "clAttachBufferToDevice", code);
+    is_read(last, bound);
+    expect(code == CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST, "the read where it is bound",
+           code);
+    const cl_mem written = clCreateBuffer(context, CL_MEM_READ_WRITE, size, nullptr, &code);
+    code = clAttachBufferToDevice(written, devices.back());
+    expect(code == CL_SUCCESS, "clAttachBufferToDevice", code);
+    refuses = rank != nullptr && std::atoi(rank) == static_cast<int>(count) - 1;
+    write(written);
+    refuses = false;
+    is_read(last, written);
+    expect(code == CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST, "the read of a lost write", code);
+    for (const cl_mem buffer : {bound, written}) clReleaseMemObject(buffer);
+    // If one process lacks the memory for a new buffer with contents, the call fails everywhere.
     const bool is_one = rank != nullptr && std::strcmp(rank, "1") == 0;
     refuses_platform = is_one;
     std::vector<char> contents(size, 'y');

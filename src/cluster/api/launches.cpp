@@ -142,13 +142,9 @@ struct OwnPart {
     const SplitLaunch::PartOfLaunch *part;
 };
 
-/// `lacking` are the memories that will lack bytes which their parts read.
-Enqueued part_of_launch(QueueObject &lane, cl_command_type type, std::span<const Access> accesses,
-                        std::span<const MemoryId> lacking) {
+Enqueued part_of_launch(QueueObject &lane, cl_command_type type, std::span<const Access> accesses) {
     Enqueued command{lane, type, accesses, {}};
     command.is_part = true;
-    command.lacks_input =
-        std::find(lacking.begin(), lacking.end(), lane.device->memory) != lacking.end();
     return command;
 }
 
@@ -165,14 +161,13 @@ void try_parts(Joint &joint, const KernelObject &kernel, const SplitLaunch &spli
         all.push_back({part.memory, reads.back()});
     }
     KnownParts of_this_launch;
-    const std::vector<MemoryId> lacking =
-        executor().begin_parts(all, split.buffers, of_this_launch, behind);
+    executor().begin_parts(all, split.buffers, of_this_launch, behind);
     std::vector<Event> ready(parts.size());
     for (std::size_t i = 0; i < parts.size(); ++i) {
         QueueObject &lane = *parts[i].lane;
         const std::vector<Access> accesses = reads_of(parts[i].part->accesses);
-        joint.run(part_of_launch(lane, CL_COMMAND_MARKER, accesses, lacking), [&](Enqueued &,
-                                                                                  const Waits &w) {
+        joint.run(part_of_launch(lane, CL_COMMAND_MARKER, accesses), [&](Enqueued &,
+                                                                         const Waits &w) {
             const cl_int code = enqueue_marker_behind(lane, {w.count, w.events, ready[i].out()});
             if (code == CL_SUCCESS && w.event != nullptr)
                 *w.event = Event::share(ready[i].get()).give();
@@ -273,13 +268,12 @@ void enqueue_parts(Enqueued &&whole, KernelObject &kernel, const splitting::Laun
     // From here on the lock is kept: the schedule must know of all parts before it decides another
     // thread's command.
     KnownParts of_this_launch;
-    const std::vector<MemoryId> lacking = executor().begin_parts(
-        split.all, split.buffers, behind.any() ? of_this_launch : split.known, behind);
+    executor().begin_parts(split.all, split.buffers, behind.any() ? of_this_launch : split.known,
+                           behind);
     for (const OwnPart &each : own) {
         QueueObject &lane = *each.lane;
         const SplitLaunch::PartOfLaunch &part = *each.part;
-        joint.run(part_of_launch(lane, whole.type, part.accesses, lacking), [&](Enqueued &,
-                                                                                const Waits &w) {
+        joint.run(part_of_launch(lane, whole.type, part.accesses), [&](Enqueued &, const Waits &w) {
             const auto launch_part = [&](const Waits &own_waits) {
                 return traced(kernel, own_waits, [&](const Waits &waits) {
                     return launch_natively(lane, kernel, split, part.range, with_local, waits);

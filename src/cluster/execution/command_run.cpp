@@ -34,11 +34,9 @@ void CommandRun::prepare() {
     QueueObject &queue = command_.queue;
     queue.used.store(true, std::memory_order_relaxed);
     if (command_.type == CL_COMMAND_BARRIER && !queue.in_order()) queue.has_barrier = true;
-    fails_ = command_.lacks_input ||
-             std::any_of(command_.wait_list.begin(), command_.wait_list.end(),
-                         [](const EventObject *event) {
-                             return event->known_here() && event->status_here() < 0;
-                         });
+    fails_ = std::any_of(
+        command_.wait_list.begin(), command_.wait_list.end(),
+        [](const EventObject *event) { return event->known_here() && event->status_here() < 0; });
     if (!executor_.decides_nothing(*queue.context)) {
         decide();
         if (executor_.supply().is_used() && command_.source)
@@ -159,9 +157,11 @@ void CommandRun::decide() {
         ends.send(event_of(completion.command), completion.message);
     for (const Completion &completion : decisions_->completions_awaited)
         ends.receive(event_of(completion.command), completion.message);
-    for (const Transfer &transfer : decisions_->transfers)
-        if (!executor_.transfers().start(transfer)) fails_ = true;
+    for (const Transfer &transfer : decisions_->transfers) executor_.transfers().start(transfer);
     if (!native_) return;
+    for (const Access &access : command.accesses)
+        if (executor_.objects()[access.buffer].forget_lacking(command.queue.device->memory))
+            fails_ = true;
     if (command.queue.in_order() && command.queue.context->is_careful())
         executor_.steps().add_waits_in(command.queue, *command.queue.space, waits_.events());
     executor_.steps().add_waits(decisions_->after, *command.queue.space, waits_.events());

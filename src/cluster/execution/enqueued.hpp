@@ -58,8 +58,6 @@ struct Enqueued {
     /// Whether this is a sub-range of an aggregate queue's command, on a lane. Then the schedule
     /// already knows which bytes it needs (begin_parts()).
     bool is_part = false;
-    /// The command fails, because bytes that it reads did not arrive.
-    bool lacks_input = false;
     /// The wait list of the whole command; `wait_list` contains its events for this lane.
     std::span<EventObject *const> whole_wait_list{};
     /// Ends when earlier results, which the command must wait for, are in the program's memory; may

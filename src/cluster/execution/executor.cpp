@@ -89,15 +89,12 @@ void Executor::count(QueueObject &queue, bool native) {
     if (native) throttle_.count(queue);
 }
 
-std::vector<MemoryId> Executor::begin_parts(std::span<const CommandPart> parts,
-                                            std::span<const BufferId> buffers, KnownParts &known,
-                                            const OpenUserEvents &behind) {
+void Executor::begin_parts(std::span<const CommandPart> parts, std::span<const BufferId> buffers,
+                           KnownParts &known, const OpenUserEvents &behind) {
     forget_ended();
-    std::vector<MemoryId> lacking;
     for (const Transfer &transfer :
          schedule_.begin_parts(parts, buffers, known, behind.any(), behind.name()))
-        if (!transfers_.start(transfer)) lacking.push_back(transfer.target);
-    return lacking;
+        transfers_.start(transfer);
 }
 
 // The command has no result, so the event promises only what the queue's earlier commands promise.

@@ -54,11 +54,9 @@ public:
     EventObject *event_of_left_out(QueueObject &queue, cl_command_type type);
     void note_aside() { ++commands_.aside; }
     /// Starts the transfers for the sub-ranges of a split launch (Schedule::begin_parts()). The
-    /// caller must keep the lock until it has run this process's sub-ranges. Returns the memories
-    /// that will lack bytes which their sub-ranges read, because a transfer could not start.
-    std::vector<MemoryId> begin_parts(std::span<const CommandPart> parts,
-                                      std::span<const BufferId> buffers, KnownParts &known,
-                                      const OpenUserEvents &behind);
+    /// caller must keep the lock until it has run this process's sub-ranges.
+    void begin_parts(std::span<const CommandPart> parts, std::span<const BufferId> buffers,
+                     KnownParts &known, const OpenUserEvents &behind);
     /// Removes steps that have ended, once every few calls.
     void forget_ended();
 

@@ -38,9 +38,11 @@ Link Transfers::link(const Transfer &transfer, Direction direction) const {
 
 // If this process cannot begin a transfer, for example for lack of memory, the transfer fails at
 // both ends: the peer must not wait for it.
-bool Transfers::start(const Transfer &transfer) {
+void Transfers::start(const Transfer &transfer) {
     MemObject &object = objects_[transfer.buffer];
     try {
+        if (object.forget_lacking(transfer.source))
+            throw Error(CL_OUT_OF_RESOURCES, "an earlier transfer to their device failed");
         if (transfer.kind == Transfer::Kind::copy)
             start_copy(transfer, object);
         else if (object.is_image() || !transfer.pieces.empty())
@@ -52,15 +54,14 @@ bool Transfers::start(const Transfer &transfer) {
                   error.status().message, code_text(error.status().code));
         const bool sends = transfer.kind == Transfer::Kind::send;
         const Direction direction = sends ? Direction::send : Direction::recv;
-        if (transfer.kind == Transfer::Kind::copy) return false;
+        if (!sends) object.lacking.push_back(transfer.target);
+        if (transfer.kind == Transfer::Kind::copy) return;
         DeviceRange nothing{nullptr, {}, 0, transfer.end - transfer.begin, nullptr, {}};
         transport_.progress_thread().submit(
             command_of(transport_.transfer(std::move(nothing), direction, transfer.message,
                                            link(transfer, direction))),
             error.status());
-        return sends;
     }
-    return true;
 }
 
 Transfers::ChannelEnd Transfers::make_end(const Transfer &transfer, MemObject &object,

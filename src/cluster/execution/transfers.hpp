@@ -29,8 +29,8 @@ public:
           steps_(steps),
           ends_(ends) {}
 
-    /// Returns false if the bytes will not arrive here. The command that needs them must fail then.
-    bool start(const Transfer &transfer);
+    /// If the bytes will not arrive in a memory of this process, adds it to MemObject::lacking.
+    void start(const Transfer &transfer);
 
 private:
     /// One end of a message that has not started.

@@ -149,6 +149,9 @@ public:
         return memory != nullptr && at != mappings.rend() ? &*at : nullptr;
     }
 
+    /// For a root: removes the memory from `lacking`. Returns whether it was there.
+    bool forget_lacking(MemoryId memory) { return std::erase(lacking, memory) != 0; }
+
     const Ref<ContextObject> context;
     const cl_mem_flags flags;
     const std::size_t size;  ///< bytes; those of an image without gaps, unless made from a buffer
@@ -159,6 +162,9 @@ public:
     std::size_t origin = 0;          ///< offset in the root, in bytes
     BufferId id = 0;                 ///< for a root
     MemoryKeeper *keeper = nullptr;  ///< for a root
+    /// For a root: memories of this process that lack bytes, because a transfer to them could not
+    /// start. The next command or transfer that uses the object there fails.
+    std::vector<MemoryId> lacking;
     // For an image:
     cl_image_format format{};
     cl_image_desc desc{};
