@@ -120,6 +120,13 @@ kernel void counts(global int *count) { atomic_inc(count); }
 kernel void set_all(global int *to, int value) { to[get_global_id(0)] = value; }
 // The devices write each other's halves.
 kernel void set_mirrored(global int *to, int value) { to[get_global_size(0) - 1 - get_global_id(0)] = value; }
+
+// Each device counts the elements of its copy that differ from `value`.
+kernel void count_others(global int *to, const global int *from, int count, int value) {
+    int others = 0;
+    for (int i = 0; i < count; ++i) others += from[i] != value;
+    to[get_global_id(0)] = others;
+}
 )";
 
 template <typename... Arguments>
@@ -356,6 +363,16 @@ META(is_buffer_range_read_columns) {
 }
 META(is_buffer_range_written_columns) {
     return param == 0 ? column_blocks(params, first[0], subrange[0], start, next_start)
+                      : nothing(next_start);
+}
+
+META(is_buffer_range_read_count_others) {
+    return param == 1 ? elements(0, static_cast<std::size_t>(value<cl_int>(params, 2)), 4, start,
+                                 next_start)
+                      : nothing(next_start);
+}
+META(is_buffer_range_written_count_others) {
+    return param == 0 ? elements(first[0], first[0] + subrange[0], 4, start, next_start)
                       : nothing(next_start);
 }
 
@@ -1061,6 +1078,66 @@ TEST_CASE(
     for (const auto &[at_least, values] : reads) {
         CHECK(values.front() >= at_least);
         check_same(values, ints(count, values.front()));
+    }
+}
+
+TEST_CASE("reads and writes use the program's memory in the order of a queue, or of their events") {
+    const fixture cl;
+    const kernel_handle slow = cl.kernel("uneven");
+    const kernel_handle set = cl.kernel("set_all");
+    const kernel_handle count_others = cl.kernel("count_others");
+    const std::size_t count = 4096;
+    const std::size_t size = count * sizeof(cl_int);
+    const buffer_handle busy = cl.filled(ints(count, 1));
+    const buffer_handle data = cl.filled(ints(count, 0));
+    const buffer_handle copy = cl.filled(ints(count, 0));
+    const buffer_handle others = cl.filled(ints(64, -1));
+    ints memory(count, 0);
+    const queue_handle out_of_order = cl.out_of_order(0);
+    for (const bool in_order : {true, false}) {
+        const cl_command_queue queue = in_order ? cl.queues[0] : out_of_order;
+        event_handle last;
+        const auto run = [&](auto function, auto... arguments) {
+            event_handle event;
+            const cl_event wait = last.get();
+            const bool waits = !in_order && wait != nullptr;
+            CL_OK(function(queue, arguments..., waits ? 1 : 0, waits ? &wait : nullptr,
+                           in_order ? nullptr : event.out()));
+            last = std::move(event);
+        };
+        const auto launch = [&](cl_kernel kernel, std::size_t items, std::size_t group) {
+            run(clEnqueueNDRangeKernel, kernel, 1, nullptr, &items, &group);
+        };
+        // Then occupies the device that has the first work-item, or the last one.
+        const auto set_data = [&](cl_int value, bool first) {
+            set_args(set, data.get(), value);
+            launch(set, count, 64);
+            set_args(slow, busy.get(), static_cast<cl_int>(first ? 0 : count - 1), 100'000'000);
+            launch(slow, first ? 1 : count, 1);
+        };
+        const auto read = [&] {
+            run(clEnqueueReadBuffer, data.get(), CL_FALSE, 0, size, memory.data());
+        };
+        const auto write = [&] {
+            run(clEnqueueWriteBuffer, copy.get(), CL_FALSE, 0, size, memory.data());
+        };
+        const auto check = [&](cl_int copied, cl_int left) {
+            set_args(count_others, others.get(), copy.get(), static_cast<cl_int>(count), copied);
+            launch(count_others, 64, 1);
+            CL_OK(clFinish(queue));
+            check_same(memory, ints(count, left));
+            check_same(cl.read(others, 64), ints(64, 0));
+        };
+        for (const bool first : {true, false}) {
+            set_data(1, first);
+            read();
+            write();
+            check(1, 1);
+            set_data(2, first);
+            write();
+            read();
+            check(1, 2);
+        }
     }
 }
 

@@ -253,6 +253,7 @@ void enqueue_write_buffer(Handling handling, cl_command_queue queue_handle, cl_m
             whole, joint, accesses.front(), true,
             [&](QueueObject &lane, Enqueued &command) {
                 command.kept = mapped_memory().keeper_of(ptr);
+                command.source = plain_region(ptr, size);
                 executor().memory().stage(command, ptr, size);
                 return [&](Enqueued &enqueued, const Waits &w) {
                     const NativeRange range{buffer.root().native(*lane.space),

@@ -59,12 +59,14 @@ void CommandRun::wait_for_promises() {
     ProgramMemory &memory = executor_.memory();
     Space &space = *command_.queue.space;
     const bool reads_result = command_.result.size > 0;
-    // An earlier result must not overwrite this command's result in the same memory.
-    const bool uses_host_memory =
-        command_.reads_host_memory || (memory.copies_possible() && reads_result) ||
-        memory.landings().is_expected(command_.result.memory()) || is_read_here();
-    if (uses_host_memory && executor_.promises()) {
-        command_.incoming = before().incoming;
+    const bool is_on_lane = command_.queue.whole != nullptr;
+    // An earlier result must not overwrite this command's result in the same memory. The lanes of
+    // a read fill different memory, so they don't wait for each other.
+    const bool uses_host_memory = command_.reads_host_memory ||
+                                  (memory.copies_possible() && reads_result && !is_on_lane) ||
+                                  memory.is_used(command_.result.memory());
+    if (uses_host_memory && executor_.promises(*command_.queue.context)) {
+        command_.incoming = is_on_lane && reads_result ? before().landed : before().incoming;
         if (command_.staging == nullptr) waits_.add(command_.incoming, space);
     }
     // Commands of another process that this command waits for may have ended, because the program
@@ -103,15 +105,17 @@ bool CommandRun::adds_nothing() const {
                         [](const EventObject *event) { return is_open(event->promise); });
 }
 
-bool CommandRun::is_read_here() const {
-    return !executor_.alone() && command_.is_part && command_.result.size > 0;
+bool CommandRun::uses_host_memory_on_lane() const {
+    return command_.queue.whole != nullptr && !command_.blocking &&
+           (command_.reads_host_memory || command_.result.size > 0) &&
+           executor_.promises(*command_.queue.context);
 }
 
 bool CommandRun::needs_event(bool event_wanted) const {
     const bool copied = command_.staging != nullptr || command_.in_blocks ||
                         command_.brought != nullptr || command_.kept != nullptr ||
                         executor_.memory().is_followed(command_) ||
-                        executor_.memory().is_filled(command_) || is_read_here();
+                        executor_.memory().is_filled(command_) || uses_host_memory_on_lane();
     return event_wanted || copied ||
            (decisions_ != nullptr &&
             (!command_.queue.in_order() || !decisions_->result.to.empty() ||
@@ -188,7 +192,8 @@ Ref<EventObject> CommandRun::finish(bool event_wanted) {
             executor_.transfers().start(transfer);
     Promise own = results_here(failed != nullptr);
     if (!event_wanted && !passes_result) {
-        if (executor_.promises() && !(adds_nothing() && is_nothing(own))) promise(own);
+        if (executor_.promises(*queue.context) && !(adds_nothing() && is_nothing(own)))
+            promise(own);
         return {};
     }
 
@@ -210,7 +215,7 @@ Ref<EventObject> CommandRun::finish(bool event_wanted) {
         own.landed = pass_result(*event);
         if (arrives) own.incoming = own.landed;
     }
-    if (executor_.promises()) event->promise = promise(own);
+    if (executor_.promises(*queue.context)) event->promise = promise(own);
     return held;
 }
 
@@ -266,10 +271,10 @@ Promise CommandRun::results_here(bool failed) {
     } else if (executor_.memory().is_filled(command_)) {
         executor_.memory().note_filled(command_, native_event_.get());
     }
-    if (!lands() && is_read_here()) {
-        own.landed = own.incoming = std::make_shared<Ending>();
-        executor_.memory().landings().add(command_.result.memory(),
-                                          [landed = own.landed] { return landed->over(); });
+    if (!lands() && uses_host_memory_on_lane()) {
+        own.landed = std::make_shared<Ending>();
+        if (!command_.reads_host_memory) own.incoming = own.landed;
+        executor_.memory().note_use(command_, own.landed);
         executor_.ends().end_with(native_event_.get(), own.landed);
     }
     return own;
@@ -302,11 +307,10 @@ std::shared_ptr<Ending> CommandRun::pass_result(EventObject &event) {
     const std::shared_ptr<Ending> failed = event.ending;
     event.end_as(std::make_shared<Ending>());
     const bool by_caller = command.blocking && failed == nullptr && executor_.mode().has_program();
-    // An earlier result for the same memory may not have arrived yet. It must arrive first.
+    // An earlier result for the same memory may not have arrived yet. It must arrive first. A lane
+    // may not have read the memory yet.
     const bool overlaps =
-        (lands() || relay.from) &&
-        executor_.memory().landings().add(command.result.memory(),
-                                          [landed = event.ending] { return landed->over(); });
+        (lands() || relay.from) && executor_.memory().note_use(command, event.ending);
     // The result must not arrive before this process's program has set the earlier user events.
     // Other processes may have set theirs already.
     const std::shared_ptr<Ending> after =

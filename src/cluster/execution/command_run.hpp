@@ -62,9 +62,9 @@ private:
         return native_ && command_.result.size > 0 &&
                (command_.staging != nullptr || command_.result.arrived != nullptr);
     }
-    /// Whether this process reads bytes that all devices have from its own device. Results of other
-    /// processes may reach the same memory before or after.
-    [[nodiscard]] bool is_read_here() const;
+    /// Whether a lane uses the program's memory after the call. Other lanes and results of other
+    /// processes may use the same memory before or after.
+    [[nodiscard]] bool uses_host_memory_on_lane() const;
     /// Whether the command adds nothing to the promises of its queue, apart from its own result.
     [[nodiscard]] bool adds_nothing() const;
 

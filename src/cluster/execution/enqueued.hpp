@@ -41,8 +41,8 @@ struct Enqueued {
     Result result{};        ///< has no bytes if the command has no result
     bool blocking = false;  ///< the caller will call wait_for_result()
     bool reads_host_memory = false;
-    /// The program's memory that the command reads, if it must be sent to the device's process. A
-    /// process without the program ignores `begin`.
+    /// The program's memory that the command reads; set if `reads_host_memory`. A process without
+    /// the program ignores `begin`.
     std::optional<HostRegion> source{};
     /// The same bytes without gaps in this process, present when the command begins; null if they
     /// were not sent here.

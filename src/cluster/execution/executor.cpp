@@ -102,7 +102,8 @@ EventObject *Executor::event_of_left_out(QueueObject &queue, cl_command_type typ
     auto *const event = new EventObject(*queue.context, &queue, type);
     event->scheduled = schedule_.leave_out(queue.device->memory);
     event->user_events = queue.in_order() ? queue.user_events.all : queue.user_events.before;
-    if (promises()) event->promise = queue.in_order() ? queue.promises.all : queue.promises.before;
+    if (promises(*queue.context))
+        event->promise = queue.in_order() ? queue.promises.all : queue.promises.before;
     return event;
 }
 

@@ -92,7 +92,10 @@ public:
     /// Whether there is no other process.
     [[nodiscard]] bool alone() const { return schedule_.topology().processes() == 1; }
     /// Whether the ends of commands may promise results (Promise).
-    [[nodiscard]] bool promises() const { return memory_.copies_possible() || !alone(); }
+    [[nodiscard]] bool promises(const ContextObject &context) const {
+        return memory_.copies_possible() || !alone() ||
+               (context.aggregate && context.spaces.size() > 1);
+    }
     /// Returns true if the context has one memory and there is no other process. Then no bytes
     /// move, and the program's own order of commands suffices, except between lanes.
     [[nodiscard]] bool decides_nothing(const ContextObject &context) const {

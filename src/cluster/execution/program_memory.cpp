@@ -79,6 +79,16 @@ void ProgramMemory::note_filled(const Enqueued &command, cl_event native) {
                 });
 }
 
+bool ProgramMemory::note_use(const Enqueued &command, const std::shared_ptr<Ending> &end) {
+    const auto over = [end] { return end->over(); };
+    if (command.result.size == 0) {
+        sources_.add({command.source->begin, command.source->size_with_gaps()}, over);
+        return false;
+    }
+    const std::span<const std::byte> memory = command.result.memory();
+    return landings_.add(memory, over) || sources_.is_expected(memory);
+}
+
 std::shared_ptr<std::byte[]> ProgramMemory::memory_for(QueueObject &queue, std::size_t size) {
     std::shared_ptr<std::byte[]> memory;
     if (uses_copies(queue)) memory = copies_.memory(queue, size);

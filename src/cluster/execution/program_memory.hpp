@@ -13,13 +13,13 @@
 
 namespace cldist::cluster {
 
-/// The ranges of the program's memory that results will fill.
+/// The ranges of the program's memory that results will fill, or that commands will read.
 class Landings {
 public:
-    /// Whether results will still arrive in that memory.
+    /// Whether results will still arrive in that memory, or commands will still read it.
     [[nodiscard]] bool is_expected(std::span<const std::byte> memory) const;
-    /// Adds a result. `over` returns whether it has arrived. Returns true if other expected results
-    /// overlap the range.
+    /// Adds a range. `over` returns whether its result has arrived, or it has been read. Returns
+    /// true if other expected ranges overlap it.
     bool add(std::span<const std::byte> memory, std::function<bool()> over);
 
 private:
@@ -61,8 +61,14 @@ public:
     [[nodiscard]] HostCopies &copies() { return copies_; }
     /// Whether some command may use `copies()`.
     [[nodiscard]] bool copies_possible() const { return copies_possible_; }
-    /// Results that reach the program's memory after the end of their native commands.
-    [[nodiscard]] Landings &landings() { return landings_; }
+    /// Notes the command's use of the program's memory, which ends with `end`: a result that a lane
+    /// stores or that reaches the memory after the native command, or a lane's read of the memory.
+    /// Returns true if a result must wait for earlier uses.
+    bool note_use(const Enqueued &command, const std::shared_ptr<Ending> &end);
+    /// Whether such uses of the memory are still expected.
+    [[nodiscard]] bool is_used(std::span<const std::byte> memory) const {
+        return landings_.is_expected(memory) || sources_.is_expected(memory);
+    }
 
     /// Whether later commands need to know when this native command's result has arrived.
     [[nodiscard]] bool is_followed(const Enqueued &command) const {
@@ -85,7 +91,8 @@ private:
     const bool copies_possible_;
     HostCopies copies_;
     Landings landings_;
-    Landings filled_;  ///< memory that native commands will fill (note_filled())
+    Landings sources_;  ///< memory that lanes will read
+    Landings filled_;   ///< memory that native commands will fill (note_filled())
 };
 
 }  // namespace cldist::cluster
