@@ -390,8 +390,10 @@ World::Found World::find_devices(Job &job) {
             const auto memory = static_cast<MemoryId>(found.memories.size());
             found.processes.push_back(process);
             const bool answers = agreement.speaks_for(process);
-            const auto like =
-                static_cast<MemoryId>(answers ? agreement.self() * count + p : memory);
+            // In a simulation, all processes have the same number of memories.
+            const auto like = answers && process != agreement.self()
+                                  ? static_cast<MemoryId>(agreement.self() * count + p)
+                                  : memory;
             const auto size = theirs.get<std::size_t>();
             for (std::size_t d = 0; d < size; ++d) {
                 const cl_device_id native = answers ? platforms[p][d] : nullptr;
