@@ -1141,6 +1141,19 @@ TEST_CASE("reads and writes use the program's memory in the order of a queue, or
     }
 }
 
+TEST_CASE("after a marker, the results of earlier reads have arrived") {
+    const fixture cl;
+    const std::size_t count = std::size_t{4} << 20U;
+    const buffer_handle data = cl.filled(ints(count, 1));
+    ints memory(count, 0);
+    CL_OK(clEnqueueReadBuffer(cl.queues[0], data, CL_FALSE, 0, count * sizeof(cl_int),
+                              memory.data(), 0, nullptr, nullptr));
+    event_handle marker;
+    CL_OK(clEnqueueMarkerWithWaitList(cl.queues[0], 0, nullptr, marker.out()));
+    complete(marker);
+    CHECK(memory.back() == 1);  // at once, without a comparison of all elements
+}
+
 TEST_CASE("events of split launches order commands and report their ends") {
     const fixture cl(CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE | CL_QUEUE_PROFILING_ENABLE);
     const kernel_handle kernel = cl.kernel("add_one");

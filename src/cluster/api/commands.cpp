@@ -71,8 +71,8 @@ void check_box(const MemObject &buffer, const Box &box) {
 // A command with more pieces is executed by one device.
 constexpr std::size_t most_pieces = 64;
 
-/// Each process reads the pieces that all devices hold from its own device. Other pieces are read
-/// by one lane, whose process sends them to all processes.
+/// If every process has a device, each reads the pieces that all devices hold from its own device.
+/// Other pieces are read by one lane, whose process sends them to all processes.
 void read_parts(QueueObject &queue, MemObject &buffer, Piece range, std::byte *to, bool blocking,
                 std::span<EventObject *const> waits, cl_event *event) {
     MemObject &root = buffer.root();
@@ -80,14 +80,16 @@ void read_parts(QueueObject &queue, MemObject &buffer, Piece range, std::byte *t
     struct Part {
         std::size_t begin;
         std::size_t end;
-        QueueObject *lane;  // null if all devices hold the bytes
+        QueueObject *lane;  // null if each process reads the bytes from its own device
     };
+    const bool each_has_device =
+        processes_of(queue.context->devices).size() == executor().topology().processes();
     std::vector<Part> parts;
     QueueObject *before = nullptr;
     for (const HeldPiece &piece : pieces_of(queue, root, begin, buffer.origin + range.end)) {
         // Prefers the lane of the preceding piece.
         QueueObject *lane = nullptr;
-        if (!piece.everywhere)
+        if (!piece.everywhere || !each_has_device)
             lane = before != nullptr && piece.holders.count() > 0 &&
                            piece.holders.contains(
                                executor().schedule().topology().place_of(before->device->memory))

@@ -40,6 +40,14 @@ Ref<EventObject> Joint::end(bool told_all) {
     const Place place = queue_.place_of(type_, !wait_list_.empty());
     const OpenUserEvents user_events = user_events_before(queue_, place, wait_list_);
     note_user_events(queue_, place, user_events);
+    // Parts promise what their command promises. A process without devices has no parts.
+    Promise promise;
+    if (parts_.empty()) {
+        std::vector<Promise> waits;
+        for (const EventObject *const waited : wait_list_) waits.push_back(waited->promise);
+        promise = promise_of_next(queue_.promises, place, {}, std::span<const Promise>(waits),
+                                  join_promises);
+    }
     if (!event_wanted_) return {};
     auto *const event = new EventObject(*queue_.context, &queue_, type_);
     Ref<EventObject> held(event);
@@ -50,6 +58,7 @@ Ref<EventObject> Joint::end(bool told_all) {
     // With waits, an earlier command may fail on only some lanes, which results do not report.
     event->told_by_result = event->scheduled.told_all =
         told_all && wait_list_.empty() && !user_events.any();
+    event->promise = std::move(promise);
     for (const auto &[lane, part] : parts_)
         event->promise = join_promises(event->promise, part->promise);
     for (const auto &[lane, part] : parts_) part->promise = event->promise;
