@@ -61,6 +61,7 @@ RectRegion region_of(const RangeArgument &range) {
 }
 
 void check_overlap(const RangeArgument &a, const RangeArgument &b) {
+    if (a.size == 0 || b.size == 0) return;
     const Extent x = extent_of(a);
     const Extent y = extent_of(b);
     if (x.buffer == y.buffer && x.begin < y.end && y.begin < x.end &&

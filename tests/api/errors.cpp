@@ -439,6 +439,16 @@ MPI_CASE("a send-receive checks both ranks before both tags", 1) {
     CHECK(nothing_was_sent(mpi.comm));
 }
 
+MPI_CASE("an empty range overlaps no range of a send-receive", 1) {
+    const error_bench bench(mpi);
+    for (const auto &[send_offset, send_size, recv_offset, recv_size] :
+         {std::array<std::size_t, 4>{0, 10, 5, 0}, {5, 0, 0, 10}, {5, 0, 5, 0}})
+        CHECK(clEnqueueSendrecvBuffer(bench.queue, bench.buffer, CL_TRUE, send_offset, send_size,
+                                      MPI_PROC_NULL, 1, bench.buffer, recv_offset, recv_size,
+                                      MPI_PROC_NULL, 1, mpi.comm, 0, nullptr,
+                                      nullptr) == CL_SUCCESS);
+}
+
 MPI_CASE("a send-receive whose ranges overlap is CL_INVALID_VALUE", 1) {
     const error_bench bench(mpi);
     const std::size_t alignment = std::max<std::size_t>(sub_buffer_alignment(bench.cl.device), 64);
