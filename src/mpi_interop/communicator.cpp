@@ -156,14 +156,21 @@ std::shared_ptr<const Communicator> Communicators::find(MPI_Comm comm) {
 void Communicators::add_foreign(MPI_Comm comm) {
     {
         const std::lock_guard lock(mutex_);
-        if (known_.find(comm) != known_.end()) return;
+        const auto at = known_.find(comm);
+        if (at != known_.end() && at->second->added()) return;
     }
     const std::shared_ptr<Communicator> made = make(comm);
+    made->note_added();
     // For an inter-communicator the two sides may have different results, but both must duplicate.
     int local = made->complete() ? 1 : 0;
     int all = local;
     check_mpi(PMPI_Allreduce(&local, &all, 1, MPI_INT, MPI_MIN, comm), "MPI_Allreduce");
-    if (all == 1 && local == 1) return;
+    if (all == 1 && local == 1) {
+        keep(made);
+        const std::lock_guard lock(mutex_);
+        known_.at(comm)->note_added();  // a command may have used the communicator before
+        return;
+    }
     const MPI_Comm copy = duplicate(comm);
     const MPI_Comm for_collectives = duplicate(comm);
     std::vector<int> ranks(static_cast<std::size_t>(made->peers()));
@@ -173,7 +180,10 @@ void Communicators::add_foreign(MPI_Comm comm) {
         foreign_.push_back(copy);
         foreign_collectives_.push_back(for_collectives);
     }
-    keep(made->with_blocks_on(copy, {for_collectives, self_, std::move(ranks), contexts_}));
+    const auto foreign =
+        made->with_blocks_on(copy, {for_collectives, self_, std::move(ranks), contexts_});
+    foreign->note_added();
+    keep(foreign);
 }
 
 std::shared_ptr<Communicator> Communicators::make(MPI_Comm comm) const {

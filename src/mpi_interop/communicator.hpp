@@ -70,6 +70,10 @@ public:
     /// The same, or null if there was no collective command.
     std::shared_ptr<CollectiveLine> known_collectives() const;
 
+    /// Communicators::add_foreign() has handled the communicator in all processes.
+    [[nodiscard]] bool added() const { return added_; }
+    void note_added() { added_ = true; }
+
     [[nodiscard]] bool freed() const { return freed_; }
     /// MPI is freeing the communicator.
     void note_freed() { freed_ = true; }
@@ -87,6 +91,7 @@ private:
     const std::shared_ptr<HostLinks> links_;
     const CollectiveRoutes routes_;
     std::atomic<Wire> wire_{Wire::cldist};
+    std::atomic<bool> added_{false};
     std::atomic<bool> freed_{false};
     std::atomic<bool> freed_last_{false};
     mutable std::mutex mutex_;
@@ -109,8 +114,8 @@ public:
     /// Returns the data of `comm`. Throws like check(), and if a process is outside MPI_COMM_WORLD
     /// and add_foreign() was not called.
     std::shared_ptr<const Communicator> find(MPI_Comm comm);
-    /// Duplicates a communicator that has processes outside MPI_COMM_WORLD. Does nothing for other
-    /// communicators. Collective over it. Throws an Error.
+    /// Duplicates a communicator that has processes outside MPI_COMM_WORLD. Does nothing more for
+    /// other communicators, nor when called again. Collective over it. Throws an Error.
     void add_foreign(MPI_Comm comm);
     /// Stores the choice if the communicator is known.
     void note_wire(MPI_Comm comm, Wire wire);

@@ -47,6 +47,26 @@ MPI_CASE("clDistInit after MPI_Init does nothing, even if called twice", 1) {
     const self_message message(mpi, 100, 1);
 }
 
+MPI_CASE("clDistInit is collective although a process has used the communicator before", 2) {
+    const MPI_Comm comm = mpi.comm;
+    MPI_Comm other = MPI_COMM_NULL;
+    MPI_Comm_dup(comm, &other);
+    const opencl cl;
+    const queue_handle queue = cl.in_order_queue();
+    const buffer_handle buffer = cl.buffer(8);
+    if (mpi.rank == 0)
+        CHECK(clEnqueueSendBuffer(queue, buffer, CL_TRUE, 0, 8, 1, 0, other, 0, nullptr, nullptr) ==
+              CL_SUCCESS);
+    for (int i = 0; i < 2; ++i) CHECK(clDistInit(other) == CL_SUCCESS);
+    int sum = 1;
+    MPI_Allreduce(MPI_IN_PLACE, &sum, 1, MPI_INT, MPI_SUM, other);
+    CHECK(sum == 2);
+    if (mpi.rank == 1)
+        CHECK(clEnqueueRecvBuffer(queue, buffer, CL_TRUE, 0, 8, 0, 0, other, 0, nullptr, nullptr) ==
+              CL_SUCCESS);
+    MPI_Comm_free(&other);
+}
+
 MPI_CASE("clDistInit refuses MPI_COMM_NULL and a freed communicator", 1) {
     CHECK(clDistInit(MPI_COMM_NULL) == CL_INVALID_COMMUNICATOR);
     MPI_Comm comm = MPI_COMM_NULL;
