@@ -63,7 +63,10 @@ public:
         }
     }
 
-    [[nodiscard]] bool bytes_in_flight() const override { return step_ != Step::nothing; }
+    // A kernel in the queue may still write to the receiver's landing memory.
+    [[nodiscard]] bool bytes_in_flight() const override {
+        return step_ != Step::nothing || ordered_ != nullptr;
+    }
     [[nodiscard]] bool wakes() const override {
         return has_waker() && posted_ &&
                (step_ == Step::message ||
@@ -155,7 +158,8 @@ private:
     bool step_kernel() {
         if (end_if_wait_failed()) return true;
         if (!ordered_->ended()) return false;
-        if (!is_ahead() && ordered_->failed()) {
+        // After an error message, the slot may already belong to another message.
+        if (!is_ahead() && status().ok() && ordered_->failed()) {
             ordered_->spoil();
             fail(Status::failure(CL_OUT_OF_RESOURCES,
                                  "the device has failed the kernel that sends the message"));
