@@ -229,8 +229,7 @@ std::span<const Part> MessageCall::parts_with_peer() const {
 bool wants_kernels(const RangeArgument &range) {
     return !range.strided && range.size != 0 && range.size <= DeviceLinks::most_bytes &&
            uses_kernels(config().path, range.size) &&
-           (requests_kernels(config().path) || !kernels_avoid_sub_buffers ||
-            parent_of(range.buffer) == nullptr);
+           (requests_kernels(config().path) || is_safe_in_kernels(range.buffer));
 }
 
 // Returns true if kernels can move the messages.

@@ -10,13 +10,13 @@
 #include "mpi_interop/local_socket.hpp"
 #include "mpi_interop/mpi_status.hpp"
 #include "ocl/query.hpp"
+#include "ocl/quirks.hpp"
 #include "pipeline/plan.hpp"
 
 namespace cldist {
 namespace {
 
-// NVIDIA's driver (580) submits kernels at the enqueue, and a flush takes 3 us there. So the queue
-// is flushed, and the kernel's event queried, only if the kernel has not ended after this time.
+// The kernel's event is queried only if the kernel has not ended after this time.
 constexpr std::uint64_t look_ns = 50000;
 
 // The value of TransferSlot::sent after the sender's kernel has failed.
@@ -40,6 +40,7 @@ void DeviceLinks::add(int world_rank, const LocalName &name, const LocalName &jo
 void DeviceLinks::refuse(const std::string &why) {
     refused_ = true;
     log_info("kernels move no messages: {}", why);
+    for (const auto &[rank, peer] : peers_) tell(peer, NoteKind::refused);
 }
 
 bool DeviceLinks::may_wait() {
@@ -50,6 +51,7 @@ bool DeviceLinks::may_wait() {
 bool DeviceLinks::connected(int world_rank, const std::shared_ptr<DeviceResources> &resources) {
     if (resources->is_cpu() ? !requests_kernels(config().path) : !resources->exports())
         return false;
+    if (resources->measures_advice()) return false;
     const std::lock_guard lock(mutex_);
     if (refused_ || peers_.empty()) return false;
     if (!lane_ && !open_lane(resources)) return false;
@@ -78,7 +80,8 @@ bool DeviceLinks::open_lane(const std::shared_ptr<DeviceResources> &resources) {
         lane.slots = std::make_unique<TransferSlots>(resources->context(), resources->device());
         lane.kernels = std::make_unique<SlotKernels>(resources->context(), resources->device());
         if (!resources->is_cpu() && !claim(lane)) {
-            for (const auto &[rank, peer] : peers_) tell(peer, NoteKind::shared);
+            for (auto &[rank, peer] : peers_)
+                tell(peer, NoteKind::shared, uuid_of(resources->device()));
             refuse("another process of this job uses the same GPU");
             return false;
         }
@@ -121,16 +124,16 @@ bool DeviceLinks::claim(Lane &lane) {
            bind(lane.claim.get(), reinterpret_cast<const sockaddr *>(&address), length) == 0;
 }
 
-bool DeviceLinks::tell(const Peer &peer, NoteKind kind, std::uint64_t bytes, int descriptor) {
+bool DeviceLinks::tell(const Peer &peer, NoteKind kind, const DeviceUuid &device,
+                       std::uint64_t bytes, int descriptor) {
     socklen_t length = 0;
     const sockaddr_un address = address_of(peer.name, length);
-    const DeviceUuid device = lane_ ? uuid_of(lane_->resources->device()) : DeviceUuid{};
     return send_with(socket_.get(), Note{kind, world_rank_, bytes, device}, descriptor, &address,
                      length);
 }
 
 void DeviceLinks::offer(Peer &peer) {
-    if (peer.offered || peer.refused || !lane_) return;
+    if (peer.offered || peer.refused || !lane_ || lane_->shared) return;
     try {
         const DeviceResources &resources = *lane_->resources;
         if (peer.own_landing == nullptr) {
@@ -139,11 +142,13 @@ void DeviceLinks::offer(Peer &peer) {
             peer.own_landing_address =
                 lane_->kernels->address_of(resources.write_queue(), peer.own_landing->buffer());
         }
+        const DeviceUuid device = uuid_of(resources.device());
         peer.offered =
-            tell(peer, NoteKind::slots, TransferSlots::bytes, lane_->slots->descriptor()) &&
-            (!has_arenas() ||
-             tell(peer, NoteKind::arenas, lane_->arenas->size(), lane_->arenas->descriptor())) &&
-            tell(peer, NoteKind::landing, peer.own_landing->size(), peer.own_landing->descriptor());
+            tell(peer, NoteKind::slots, device, TransferSlots::bytes, lane_->slots->descriptor()) &&
+            (!has_arenas() || tell(peer, NoteKind::arenas, device, lane_->arenas->size(),
+                                   lane_->arenas->descriptor())) &&
+            tell(peer, NoteKind::landing, device, peer.own_landing->size(),
+                 peer.own_landing->descriptor());
     } catch (const Error &error) {
         refuse(error.status().message);
     }
@@ -295,21 +300,32 @@ bool DeviceLinks::spoiled(int world_rank, const MessageHeader &header) {
 }
 
 void DeviceLinks::read_landed(int world_rank, const MessageHeader &header, std::byte *to) {
-    const std::lock_guard lock(mutex_);
-    check(clEnqueueReadBuffer(lane_->resources->read_queue(),
-                              peer_of(world_rank, header)->own_landing->buffer(), CL_TRUE,
-                              header.offset, header.size, to, 0, nullptr, nullptr),
+    std::unique_lock lock(mutex_);
+    const auto resources = lane_->resources;
+    const auto landing = peer_of(world_rank, header)->own_landing;
+    lock.unlock();
+    check(clEnqueueReadBuffer(resources->read_queue(), landing->buffer(), CL_TRUE, header.offset,
+                              header.size, to, 0, nullptr, nullptr),
           "clEnqueueReadBuffer");
+}
+
+// The landing memory in the context of `resources`. Null if its device can't use it.
+Mem DeviceLinks::landing_for(Peer &peer, const DeviceResources &resources) {
+    if (&resources == lane_->resources.get()) return Mem::share(peer.own_landing->buffer());
+    if (resources.is_cpu() != lane_->resources->is_cpu()) return {};
+    if (peer.own_landing_elsewhere == nullptr || peer.own_landing_elsewhere->closed())
+        peer.own_landing_elsewhere = ImportedMemory::keep(peer.own_landing->imported());
+    return peer.own_landing_elsewhere->buffer(resources.context(), resources.device());
 }
 
 bool DeviceLinks::copy_landed(int world_rank, const MessageHeader &header, const DeviceRange &range,
                               DeviceCommand &command) {
     const std::lock_guard lock(mutex_);
-    if (range.resources != lane_->resources || range.mapped != nullptr || range.strided)
-        return false;
-    const cl_mem landing = peer_of(world_rank, header)->own_landing->buffer();
+    if (range.resources == nullptr || range.mapped != nullptr || range.strided) return false;
+    const Mem landing = landing_for(*peer_of(world_rank, header), *range.resources);
+    if (!landing) return false;
     const cl_int code =
-        clEnqueueCopyBuffer(range.write_queue(), landing, range.buffer.get(), header.offset,
+        clEnqueueCopyBuffer(range.write_queue(), landing.get(), range.buffer.get(), header.offset,
                             range.offset, header.size, 0, nullptr, command.begin());
     command.enqueued(code, "clEnqueueCopyBuffer", range.write_queue(), false);
     return true;
@@ -424,10 +440,7 @@ SlotMove OrderedCommand::move_of(cl_mem buffer, std::size_t offset) const {
 void OrderedCommand::note_enqueued() {
     enqueued_ = true;
     next_look_ns_ = now_ns() + look_ns;
-    if (held_by_)
-        clFlush(queue_);
-    else if (position_ == Position::at_call)
-        unflushed_ = Queue::share(queue_);
+    if (position_ == Position::at_call) flush_if_needed(queue_);
     const std::lock_guard lock(links_->mutex_);
     ++links_->waiting_[queue_];
 }
@@ -515,8 +528,6 @@ bool OrderedCommand::ended() {
         const std::uint64_t now = now_ns();
         if (now < next_look_ns_) return false;
         next_look_ns_ = now + look_ns;
-        if (unflushed_) clFlush(unflushed_.get());
-        unflushed_.reset();
         failed_ = failed();
         if (!failed_) return false;
     }

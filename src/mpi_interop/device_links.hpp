@@ -121,7 +121,6 @@ private:
     std::optional<std::uint32_t> index_;
     cl_command_queue queue_ = nullptr;
     bool enqueued_ = false;
-    Queue unflushed_;  ///< null after the flush
     std::uint64_t next_look_ns_ = 0;
     Event reached_;             ///< the queue has reached the kernel, which is held back
     Event held_by_;             ///< a user event; null if the kernel is not held back
@@ -137,10 +136,10 @@ private:
     bool ended_ = false;
 };
 
-/// Transfers between the devices of this host's processes without a host thread: kernels wait for
-/// flags in shared host memory and write to memory of the other device. Active in one context per
-/// process, on NVIDIA GPUs that only one process of the job uses, and with CLDIST_PATH=device and
-/// CLDIST_PATH=kernel also on CPU devices. Thread-safe.
+/// Transfers between the devices of this host's processes by kernels, which write to memory of the
+/// other device and, on path device, wait for flags in shared host memory. Active in one context
+/// per process, on NVIDIA GPUs that only one process of the job uses, and with CLDIST_PATH=device
+/// and CLDIST_PATH=kernel also on CPU devices. Thread-safe.
 class DeviceLinks {
 public:
     /// The largest message, in bytes.
@@ -257,6 +256,8 @@ private:
         // For receives from the peer.
         std::shared_ptr<ExportedMemory> own_landing;
         std::uint64_t own_landing_address = 0;
+        /// The same memory for other contexts and devices of this process; null until needed.
+        std::shared_ptr<ImportedMemory> own_landing_elsewhere;
 
         [[nodiscard]] bool ready() const { return accepted && slots != nullptr; }
     };
@@ -283,7 +284,9 @@ private:
     // If the other process's socket is full, the next command tries again.
     void offer(Peer &peer);
     void accept(Peer &peer);
-    bool tell(const Peer &peer, NoteKind kind, std::uint64_t bytes = 0, int descriptor = -1);
+    bool tell(const Peer &peer, NoteKind kind, const DeviceUuid &device = {},
+              std::uint64_t bytes = 0, int descriptor = -1);
+    [[nodiscard]] Mem landing_for(Peer &peer, const DeviceResources &resources);
     void refuse(const std::string &why);
     void free_taken(Peer &peer);
     [[nodiscard]] Peer *peer_of(int world_rank, const MessageHeader &header);

@@ -252,7 +252,11 @@ private:
 
     void take_landed() {
         record()->chosen(Path::kernel, std::max<std::size_t>(size_, 1), 1);
-        if (status().ok() && devices().copy_landed(world_source(), header_, range_, write_)) {
+        if (!status().ok()) {
+            devices().note_taken(world_source(), header_);
+            return;
+        }
+        if (devices().copy_landed(world_source(), header_, range_, write_)) {
             step_ = Step::write;
             return;
         }

@@ -48,15 +48,15 @@ inline constexpr cl_uint nvidia = 0x10de;
 /// requires 512. Decision 21.
 constexpr bool exceeds_its_limits(cl_uint vendor) { return vendor == nvidia; }
 
-/// NVIDIA's driver (580) may crash if a thread creates or releases sub-buffers of a buffer that
-/// commands of other threads use, more often with kernels than with copies. Reproducer:
-/// tests/stress, --sub-buffers 1. Decision 45.
-inline constexpr bool kernels_avoid_sub_buffers = true;
+/// Whether the library's kernels should use the buffer. NVIDIA's driver (580) may crash if a thread
+/// creates or releases sub-buffers of a buffer that commands of other threads use, more often with
+/// kernels than with copies. Reproducer: tests/stress, --sub-buffers 1. Decision 45.
+inline bool is_safe_in_kernels(cl_mem buffer) { return parent_of(buffer) == nullptr; }
 
 /// Flushes a native queue and returns the result, except on NVIDIA's driver, which submits commands
-/// without a flush. There, a flush takes 3 us, and a flush behind a command that waits for another queue keeps the commands of both queues
-/// from overlapping, if the queue contains a command that a user event holds back. Reproducer: two
-/// in-order queues, docs/dev/drivers.md.
+/// without a flush. There, a flush takes 3 us. If a user event holds back a command of the queue, a
+/// flush behind a command that waits for another queue also keeps the two queues from overlapping.
+/// Reproducer: two in-order queues, docs/dev/drivers.md.
 inline cl_int flush_if_needed(cl_command_queue queue) {
     const auto device = query<cl_device_id>(queue, CL_QUEUE_DEVICE).value_or(nullptr);
     const bool submits =

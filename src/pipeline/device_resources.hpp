@@ -60,8 +60,13 @@ public:
         const auto &advice = advice_.at(static_cast<std::size_t>(route));
         return advice ? &*advice : nullptr;
     }
-    /// Replaces the advice. No transfer may be in flight.
-    void advise(const AdviceForRoutes &advice) { advice_ = advice; }
+    /// Replaces the advice, for measurements of it: kernels then move no messages. No transfer may
+    /// be in flight.
+    void advise(const AdviceForRoutes &advice) {
+        advice_ = advice;
+        measures_advice_ = true;
+    }
+    [[nodiscard]] bool measures_advice() const { return measures_advice_; }
     [[nodiscard]] Refinements &refinements() { return refinements_; }
 
 private:
@@ -79,6 +84,7 @@ private:
     bool is_cpu_;
     bool addresses_last_;
     AdviceForRoutes advice_;
+    bool measures_advice_ = false;
     Refinements refinements_;
 };
 

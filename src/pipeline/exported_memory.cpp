@@ -186,6 +186,13 @@ ExportedMemory::ExportedMemory(Descriptor descriptor, std::size_t size, const De
       device_(device),
       buffer_(std::move(buffer)) {}
 
+std::shared_ptr<ImportedMemory> ExportedMemory::imported() const {
+    Descriptor descriptor(fcntl(descriptor_.get(), F_DUPFD_CLOEXEC, 0));
+    if (!descriptor)
+        throw Error(CL_OUT_OF_RESOURCES, fmt::format("a descriptor: {}", std::strerror(errno)));
+    return std::make_shared<ImportedMemory>(std::move(descriptor), size_, device_);
+}
+
 ImportedMemory::ImportedMemory(Descriptor descriptor, std::size_t size, const DeviceUuid &device)
     : descriptor_(std::move(descriptor)), size_(size), device_(device), last_used_ns_(now_ns()) {}
 

@@ -18,6 +18,8 @@ namespace cldist {
 using DeviceUuid = std::array<unsigned char, 16>;
 [[nodiscard]] DeviceUuid uuid_of(cl_device_id device);
 
+class ImportedMemory;
+
 /// IPC-shareable device memory, which other processes of the host can import. It needs NVIDIA's
 /// OpenCL driver and CUDA's driver library, which is loaded at run time and allocates the memory.
 /// On CPU devices, shared host memory replaces it. Thread-safe.
@@ -38,6 +40,9 @@ public:
     ExportedMemory(Descriptor descriptor, std::size_t size, const DeviceUuid &device, Mem buffer);
     ExportedMemory(const ExportedMemory &) = delete;
     ExportedMemory &operator=(const ExportedMemory &) = delete;
+
+    /// The same memory, for other contexts and devices of this process. Throws an Error.
+    [[nodiscard]] std::shared_ptr<ImportedMemory> imported() const;
 
     [[nodiscard]] std::uint32_t id() const { return id_; }
     /// Allocated bytes, which may be more than requested.

@@ -1,23 +1,12 @@
 #include "pipeline/peer_memory.hpp"
 
-#include <fcntl.h>
-
-#include <cerrno>
-#include <cstring>
 #include <optional>
-
-#include "ocl/query.hpp"
 
 namespace cldist {
 
 PeerMemory::PeerMemory(const End &writer, const End &owner)
-    : memory_(ExportedMemory::create(owner.context, owner.device, CL_MEM_READ_WRITE, capacity)) {
-    Descriptor descriptor(fcntl(memory_->descriptor(), F_DUPFD_CLOEXEC, 0));
-    if (!descriptor)
-        throw Error(CL_OUT_OF_RESOURCES, fmt::format("a descriptor: {}", std::strerror(errno)));
-    for_writer_ = ImportedMemory(std::move(descriptor), memory_->size(), memory_->device())
-                      .buffer(writer.context, writer.device);
-}
+    : memory_(ExportedMemory::create(owner.context, owner.device, CL_MEM_READ_WRITE, capacity)),
+      for_writer_(memory_->imported()->buffer(writer.context, writer.device)) {}
 
 std::shared_ptr<const std::size_t> PeerMemory::lease(std::size_t size) {
     const std::lock_guard lock(mutex_);

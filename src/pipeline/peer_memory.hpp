@@ -36,7 +36,7 @@ public:
 
 private:
     const std::shared_ptr<ExportedMemory> memory_;
-    Mem for_writer_;
+    const Mem for_writer_;
     std::mutex mutex_;
     FreeRanges free_{0, capacity};
 };
