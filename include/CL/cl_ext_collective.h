@@ -45,14 +45,15 @@ extern "C" {
  *  @par In-place operation
  *  Destination i may be the same range as source i, as in MPI. For an all-gather, source i may be
  *  block i of destination i. For a reduce-scatter, destination i may be the beginning of source i.
- *  Ranges must not overlap in any other way.
+ *  Ranges must not overlap in any other way. #clEnqueueAlltoAllVBuffer has no in-place operation.
  *
  *  @par Reductions
  *  Reductions combine elements on the devices. The order of combination depends on n, the size, and
  *  which devices share a process. Integer results are exact. Floating-point results have the same
  *  bits in every run with the same devices. The type of the elements is an OpenCL channel type or
  *  one of the three types below. The functions `…WithOp` take an operator; the functions without
- *  this suffix use the sum. Sums and products of integers wrap around.
+ *  this suffix use the sum. Sums and products of integers wrap around. The library keeps the
+ *  programs of these operators for the last four contexts, and it keeps the contexts.
  *
  *  @par Threads and callbacks
  *  Thread-safe. If several threads enqueue such commands on the same in-order queues, they must
@@ -61,16 +62,19 @@ extern "C" {
  *  cluster platform.
  *
  *  @par Errors
- *  Checked in this order. If the call returns one of the first eight, nothing is enqueued.
+ *  Checked in this order. If the call returns one of the first nine, nothing is enqueued.
  *  @retval CL_INVALID_VALUE n is 0, or a required list is NULL.
  *  @retval CL_INVALID_COMMAND_QUEUE A queue is not valid.
  *  @retval CL_INVALID_MEM_OBJECT A buffer is not valid.
- *  @retval CL_INVALID_CONTEXT Queues, buffers and events do not all have the same context.
+ *  @retval CL_INVALID_CONTEXT Queues, buffers, events and a user-provided kernel do not all have
+ *          the same context.
  *  @retval CL_INVALID_EVENT_WAIT_LIST as for clEnqueueCopyBuffer.
  *  @retval CL_INVALID_VALUE A range exceeds its buffer. For a reduction: an offset or the size is
  *          not a multiple of the element size, or the datatype or the operator is unknown.
  *  @retval CL_INVALID_OPERATION The datatype does not support the operator (bitwise operators of
  *          floating-point numbers), or a device lacks double precision.
+ *  @retval CL_BUILD_PROGRAM_FAILURE The kernels of an operator can't be built. A device without a
+ *          compiler returns CL_COMPILER_NOT_AVAILABLE.
  *  @retval CL_MEM_COPY_OVERLAP Ranges overlap in a way that is not an in-place operation.
  *  @retval CL_MISALIGNED_SUB_BUFFER_OFFSET as for clEnqueueCopyBuffer and clEnqueueNDRangeKernel.
  *          With this and the following codes, commands that were already enqueued run to
@@ -285,6 +289,9 @@ cl_int clEnqueueScanBufferWithOp(const cl_command_queue *cmd_queue_list, cl_uint
  *  These errors, before those of @ref cldist_device_collectives.
  *  @retval CL_INVALID_VALUE `element_size` is 0.
  *  @retval CL_INVALID_KERNEL `combine` is not valid or does not have five arguments.
+ *
+ *  If an argument has another type, the call returns the code of clSetKernelArg. Commands that were
+ *  already enqueued then run to completion.
  *  @{ */
 
 /** Enqueues a command that reduces the sources with the kernel `combine` and stores the result in

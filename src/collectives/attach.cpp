@@ -5,17 +5,12 @@
 
 #include <CL/cl_ext_attach.h>
 
-#include "base/log.hpp"
+#include "collectives/boundary.hpp"
 #include "ocl/query.hpp"
 
 using namespace cldist;
 
 namespace {
-
-cl_int refused(const char *call, cl_int code, const char *why) {
-    log_warning("{}: {}", call, why);
-    return code;
-}
 
 std::vector<cl_device_id> devices_of(cl_mem buffer) {
     const auto context = query<cl_context>(buffer, CL_MEM_CONTEXT);
@@ -34,13 +29,17 @@ Function function_of(cl_device_id device, const char *name) {
     return reinterpret_cast<Function>(clGetExtensionFunctionAddressForPlatform(platform, name));
 }
 
-cl_int check_buffer(const char *call, cl_mem buffer) {
+void check_buffer(cl_mem buffer) {
     if (buffer == nullptr || query<cl_mem_object_type>(buffer, CL_MEM_TYPE) != CL_MEM_OBJECT_BUFFER)
-        return refused(call, CL_INVALID_MEM_OBJECT, "the memory object is not a valid buffer");
+        throw Error(CL_INVALID_MEM_OBJECT, "the memory object is not a valid buffer");
     if (parent_of(buffer) != nullptr)
-        return refused(call, CL_INVALID_MEM_OBJECT,
-                       "the buffer is a sub-buffer; bind its parent buffer instead");
-    return CL_SUCCESS;
+        throw Error(CL_INVALID_MEM_OBJECT,
+                    "the buffer is a sub-buffer; bind its parent buffer instead");
+}
+
+// The platform has logged the cause.
+void check_answer(cl_int code) {
+    if (code != CL_SUCCESS) throw Error(code, "the platform has refused the call");
 }
 
 }  // namespace
@@ -48,21 +47,26 @@ cl_int check_buffer(const char *call, cl_mem buffer) {
 extern "C" {
 
 cl_int clAttachBufferToDevice(cl_mem buffer, cl_device_id device) {
-    if (const cl_int code = check_buffer(__func__, buffer); code != CL_SUCCESS) return code;
-    const auto devices = devices_of(buffer);
-    if (std::find(devices.begin(), devices.end(), device) == devices.end())
-        return refused(__func__, CL_INVALID_DEVICE,
-                       "the device does not belong to the buffer's context");
-    const auto attach = function_of<clAttachBufferToDevice_fn>(device, __func__);
-    return attach != nullptr ? attach(buffer, device) : CL_SUCCESS;
+    return collectives::at_boundary(__func__, [&] {
+        check_buffer(buffer);
+        const auto devices = devices_of(buffer);
+        if (std::find(devices.begin(), devices.end(), device) == devices.end())
+            throw Error(CL_INVALID_DEVICE, "the device does not belong to the buffer's context");
+        const auto attach =
+            function_of<clAttachBufferToDevice_fn>(device, "clAttachBufferToDevice");
+        if (attach != nullptr) check_answer(attach(buffer, device));
+    });
 }
 
 cl_int clDetachBuffer(cl_mem buffer) {
-    if (const cl_int code = check_buffer(__func__, buffer); code != CL_SUCCESS) return code;
-    const auto devices = devices_of(buffer);
-    const auto detach =
-        devices.empty() ? nullptr : function_of<clDetachBuffer_fn>(devices.front(), __func__);
-    return detach != nullptr ? detach(buffer) : CL_SUCCESS;
+    return collectives::at_boundary(__func__, [&] {
+        check_buffer(buffer);
+        const auto devices = devices_of(buffer);
+        const auto detach = devices.empty()
+                                ? nullptr
+                                : function_of<clDetachBuffer_fn>(devices.front(), "clDetachBuffer");
+        if (detach != nullptr) check_answer(detach(buffer));
+    });
 }
 
 }  // extern "C"

@@ -12,7 +12,7 @@
 #include <fmt/format.h>
 
 #include "base/error_code.hpp"
-#include "base/log.hpp"
+#include "collectives/boundary.hpp"
 #include "collectives/operators.hpp"
 #include "collectives/runner.hpp"
 #include "collectives/schedule.hpp"
@@ -22,21 +22,6 @@ using namespace cldist;
 using namespace cldist::collectives;
 
 namespace {
-
-template <typename Body>
-cl_int at_boundary(const char *call, Body &&body) noexcept {
-    try {
-        body();
-        return CL_SUCCESS;
-    } catch (const Error &error) {
-        log_warning("{}: {}: {}", call, error.status().message, code_text(error.status().code));
-        return error.status().code;
-    } catch (const std::bad_alloc &) {
-        return CL_OUT_OF_HOST_MEMORY;
-    } catch (...) {
-        return CL_OUT_OF_RESOURCES;
-    }
-}
 
 struct Events {
     cl_uint number;
@@ -266,6 +251,11 @@ void run(Call call) {
     // Calls that may fail come before the first command is enqueued.
     std::optional<Operator> op;
     cl_kernel kernel = combination.kernel;
+    cl_context of_kernel = context;
+    if (kernel != nullptr)
+        clGetKernelInfo(kernel, CL_KERNEL_CONTEXT, sizeof of_kernel, &of_kernel, nullptr);
+    if (of_kernel != context)
+        throw Error(CL_INVALID_CONTEXT, "the kernel and the queues belong to different contexts");
     if (const auto &of = combination.datatype_and_op; of)
         kernel = op.emplace(context, of->first, of->second).kernel();
     // A broadcast sends its bytes to each host once. The host distributes them.

@@ -45,7 +45,6 @@ void make_room(std::list<Kept> &kept) {
 
 std::shared_ptr<Landing> Landing::between(cl_context context, cl_device_id writer,
                                           cl_device_id owner) {
-    if (!may_share(writer, owner)) return nullptr;
     static std::mutex mutex;
     // Never destroyed, because the platform may be unloaded at exit.
     static auto &kept = *new std::list<Kept>;
@@ -54,7 +53,7 @@ std::shared_ptr<Landing> Landing::between(cl_context context, cl_device_id write
     const auto is_ours = [&](const Kept &each) { return each.context.get() == context; };
     for (const Kept &each : kept)
         if (is_ours(each) && each.writer == writer && each.owner == owner) return each.landing;
-    if (refused.contains({writer, owner})) return nullptr;
+    if (refused.contains({writer, owner}) || !may_share(writer, owner)) return nullptr;
     try {
         auto landing = std::make_shared<Landing>(context, writer, owner);
         if (std::none_of(kept.begin(), kept.end(), is_ours)) make_room(kept);

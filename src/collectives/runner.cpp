@@ -5,6 +5,7 @@
 
 #include "collectives/landing.hpp"
 #include "ocl/query.hpp"
+#include "ocl/quirks.hpp"
 
 namespace cldist::collectives {
 namespace {
@@ -102,6 +103,7 @@ cl_event Runner::enqueue(std::size_t queue, const Memory &to, const Memory &from
         wait_for(from.whole, false, events);
         wait_for(to.whole, true, events);
     }
+    has_steps_ = true;
     Event event;
     // The command's event fails if any step fails.
     const bool asked = chained || wanted_;
@@ -258,8 +260,10 @@ Event Runner::end() {
     Event last;
     const bool others = !ordered_ && std::any_of(lanes_.begin() + 1, lanes_.end(),
                                                  [](const Lane &lane) { return lane.in_order; });
-    // In an in-order queue, later commands wait for this command; a single queue needs no marker.
-    if (wanted_ || others || (!ordered_ && !serial_ && lanes_.size() > 1 && first.in_order))
+    // In an in-order queue, later commands wait for this command; the steps of a single queue need
+    // no marker.
+    const bool is_alone = serial_ || lanes_.size() == 1;
+    if (wanted_ || others || (!ordered_ && first.in_order && (!is_alone || !has_steps_)))
         last = enqueue_marker(first.queue, all);
     for (const Lane &lane : lanes_) {
         if (!others || !lane.in_order || &lane == &first) continue;
@@ -268,7 +272,7 @@ Event Runner::end() {
               "clEnqueueBarrierWithWaitList");
     }
     // Commands in one queue wait for commands in others.
-    for (const Lane &lane : lanes_) check(clFlush(lane.queue), "clFlush");
+    for (const Lane &lane : lanes_) check(flush_if_needed(lane.queue), "clFlush");
     return wanted_ ? std::move(last) : Event();
 }
 

@@ -93,6 +93,7 @@ private:
     const bool wanted_;
     bool serial_ = false;  ///< one in-order queue gets all steps
     bool on_first_ = false;
+    bool has_steps_ = false;
     std::size_t alignment_ = 1;  ///< bytes, alignment of sub-buffers on all devices
     /// Events that the first steps wait for: the wait list and markers.
     std::vector<cl_event> begun_;

@@ -676,6 +676,26 @@ TEST_CASE("a collective waits for its wait list") {
     }
 }
 
+TEST_CASE("natively, a collective of no bytes keeps its place in its in-order queue") {
+    setup cl;
+    cl_uint rank = 0;
+    if (clGetDeviceInfo(cl.devices[0], CL_DEVICE_RANK_DIST, sizeof rank, &rank, nullptr) ==
+        CL_SUCCESS)
+        return;  // the cluster platform orders only commands that use the same buffers
+    const buffers both(
+        cl, 0, 0, [&](std::size_t) { return bytes(100, 1); }, 2);
+    const event_handle gate = cl.user_event();
+    const cl_event list[] = {gate};
+    CL_OK(clEnqueueGatherBuffer(cl.queues[0], 1, both.list.data(), both.list[1], nullptr, 0, 0, 1,
+                                list, nullptr));
+    event_handle later;
+    CL_OK(clEnqueueMarkerWithWaitList(cl.queues[0], 0, nullptr, later.out()));
+    CL_OK(clFlush(cl.queues[0]));
+    CHECK(status_of(later) > CL_COMPLETE);
+    CL_OK(clSetUserEventStatus(gate, CL_COMPLETE));
+    complete(later);
+}
+
 TEST_CASE("queues, buffers, offsets and wait lists may be released once a collective is enqueued") {
     setup cl;
     const std::size_t n = cl.count();
@@ -799,6 +819,12 @@ TEST_CASE("invalid arguments of collectives return their error codes") {
           CL_INVALID_EVENT_WAIT_LIST);
     CHECK(clEnqueueScanBufferWithKernel(q, n, a, b, nullptr, nullptr, 8, 4, nullptr, 0, nullptr,
                                         nullptr) == CL_INVALID_KERNEL);
+    const setup of_kernel;
+    const program_handle program = of_kernel.program(
+        "kernel void f(global char *a, ulong i, const global char *b, ulong j, ulong n) {}");
+    const kernel_handle kernel = of_kernel.kernel(program, "f");
+    CHECK(clEnqueueScanBufferWithKernel(q, n, a, b, nullptr, nullptr, 8, 1, kernel, 0, nullptr,
+                                        nullptr) == CL_INVALID_CONTEXT);
     CHECK(clEnqueueAlltoAllVBuffer(q, n, a, b, nullptr, nullptr, nullptr, 0, nullptr, nullptr) ==
           CL_INVALID_VALUE);
     // With two wrong arguments, the first check determines the code.
