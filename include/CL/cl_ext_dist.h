@@ -54,6 +54,7 @@ extern "C" {
  *  @retval CL_SUCCESS The library is ready.
  *  @retval CL_MPI_NOT_INITIALIZED MPI is not initialised or is already finalised.
  *  @retval CL_MPI_THREAD_LEVEL_TOO_LOW MPI_Query_thread returns less than MPI_THREAD_MULTIPLE.
+ *  @retval CL_INVALID_OPERATION The processes of the job have different versions of cldist.
  *  @retval CL_INVALID_COMMUNICATOR `comm` is MPI_COMM_NULL or was freed.
  *  @retval CL_MPI_ERROR MPI failed to duplicate the communicator. */
 cl_int clDistInit(MPI_Comm comm);
@@ -148,7 +149,9 @@ cl_mem clCreateBufferExportable(cl_context context, cl_device_id device, cl_mem_
  *  `event` may be NULL. Otherwise `*event` is the command's event, with a queue, a context,
  *  callbacks and, if the queue supports it, profiling information. If the command fails, the status
  *  is negative, and commands that wait for the event fail as the OpenCL specification requires.
- *  #clGetTransferInfo returns the cause. The caller releases the event.
+ *  #clGetTransferInfo returns the cause. The caller releases the event. If a blocking call returns
+ *  the status of a failed transfer, `*event` is set, too. If a call returns another error, it is
+ *  not.
  *
  *  @par Lifetime
  *  The library retains the queue, the buffer and the events until the command ends. `comm` must not
@@ -198,14 +201,15 @@ cl_mem clCreateBufferExportable(cl_context context, cl_device_id device, cl_mem_
  *          command receives into it.
  *  @retval CL_MPI_NOT_INITIALIZED see #CL_MPI_NOT_INITIALIZED.
  *  @retval CL_MPI_THREAD_LEVEL_TOO_LOW see #CL_MPI_THREAD_LEVEL_TOO_LOW.
+ *  @retval CL_INVALID_OPERATION The processes of the job have different versions of cldist.
  *  @retval CL_INVALID_COMMUNICATOR see #CL_INVALID_COMMUNICATOR.
  *  @retval CL_INVALID_RANK see #CL_INVALID_RANK.
  *  @retval CL_INVALID_TAG see #CL_INVALID_TAG.
  *  @retval CL_OUT_OF_RESOURCES as for clEnqueueReadBuffer.
  *  @retval CL_OUT_OF_HOST_MEMORY as for clEnqueueReadBuffer.
  *  @retval CL_MEM_OBJECT_ALLOCATION_FAILURE as for clEnqueueReadBuffer.
- *  @retval CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST `blocking` is CL_TRUE and the wait list
- *          failed, before or during the call. The peer is informed as described under Failure. A
+ *  @retval CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST `blocking` is CL_TRUE and the wait list, or
+ *          an earlier command of the in-order queue, failed before or during the call. The peer is informed as described under Failure. A
  *          blocking call also returns the status of a failed transfer.
  *  @{ */
 
@@ -864,7 +868,8 @@ extern MPI_Datatype cldist_mpi_cl_mem;
  *
  *  @par Errors
  *  Errors are logged, reported to the error handler of the communicator (of MPI_COMM_WORLD if the
- *  communicator is not valid), and returned:
+ *  communicator is not valid, and for MPI_Mrecv and MPI_Imrecv of messages that no command has
+ *  sent), and returned:
  *  - MPI_ERR_COMM: the communicator is MPI_COMM_NULL or was freed, or as for
  *    CL_INVALID_COMMUNICATOR.
  *  - MPI_ERR_COUNT: the count is negative.

@@ -92,7 +92,8 @@ const char *clDistErrorName(cl_int code);
  *
  *  The result is never NULL. It is "" if no call failed. It stays valid until the thread's next
  *  call of this library. Use #clGetTransferInfo with CL_TRANSFER_ERROR_MESSAGE for a command that
- *  failed later. Not collective. Works without MPI. */
+ *  failed later. It does not cover the calls of libcldist-collectives. Not collective. Works without
+ *  MPI. */
 const char *clDistLastErrorMessage(void);
 /** @} */
 
@@ -225,7 +226,8 @@ typedef cl_uint cl_transfer_info;
 #define CL_TRANSFER_STATUS 0x13A0
 /** size_t: bytes transferred so far; for a Sendrecv, bytes received. */
 #define CL_TRANSFER_BYTES 0x13A1
-/** int: rank of the sender; MPI_PROC_NULL if nothing was received. */
+/** int: rank of the sender, or the requested one until a message matches; MPI_PROC_NULL if nothing
+ *  is received. */
 #define CL_TRANSFER_SOURCE 0x13A2
 /** int: rank of the receiver; MPI_PROC_NULL if nothing is sent. */
 #define CL_TRANSFER_DESTINATION 0x13A3
@@ -272,7 +274,8 @@ typedef struct cl_transfer_stage {
 
 /** Returns the parameters and the result of the command of `event`.
  *
- *  The call works while the command runs and afterwards, as long as the caller holds `event`.
+ *  The call works while the command runs and afterwards, as long as the caller holds `event`. Of
+ *  more than 65536 held events, it forgets the oldest that have ended.
  *  Thread-safe. Not collective.
  *
  *  @retval CL_SUCCESS The value was returned.

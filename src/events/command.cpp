@@ -93,7 +93,7 @@ void Command::abandon(const Status &status) {
         operations_[i]->abandon(status);
         operations_[i]->record()->finished(status);
     }
-    end(status);
+    end(first_error_.ok() ? status : first_error_);
 }
 
 void Command::end(const Status &status) {

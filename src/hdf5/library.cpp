@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "api/boundary.hpp"
+
 namespace cldist {
 
 bool LibraryLock::unlock() {
@@ -96,8 +98,11 @@ cl_int clDistLockHDF5(void) {
 }
 
 cl_int clDistUnlockHDF5(void) {
-    LibraryLock *const lock = library_lock();
-    return lock == nullptr || lock->unlock() ? CL_SUCCESS : CL_INVALID_OPERATION;
+    return at_boundary(__func__, [] {
+        LibraryLock *const lock = library_lock();
+        if (lock != nullptr && !lock->unlock())
+            throw Error(CL_INVALID_OPERATION, "the calling thread does not hold the lock");
+    });
 }
 
 }  // extern "C"
