@@ -58,12 +58,11 @@ std::vector<EventObject *> checked_wait_list(const WaitList &list, const Context
 
 void wait_for_result(EventObject &event, const CallHash &call) {
     const HostMode &mode = host_mode();
-    flush_queue_of(event);
+    flush_queues_of(event);
     cl_int status = CL_COMPLETE;
     if (mode.gets_result(event)) {
         const Unlocked unlocked;
-        if (event.result) drive_result(event);
-        drive_results_of_parts(event);
+        drive_results(event);
         status = event.wait_here();
         wait_for_promise(event, status);
     } else {
@@ -77,7 +76,7 @@ void wait_for_result(EventObject &event, const CallHash &call) {
             executor().steps().note_success(*ended.queue, ended.scheduled.command);
     };
     has_ended(event);
-    for (const auto &[lane, part] : event.parts) has_ended(*part);
+    for (const EventPart &part : event.parts) has_ended(*part.event);
     if (status < 0)
         fail(CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST,
              "the command, or a command that it waited for, failed with status {}",

@@ -19,28 +19,24 @@ bool is_mine(const EventObject &event) {
     return event.is_user() || owner_of(event) == World::get().self();
 }
 
-void flush_queue_of(const EventObject &event) {
+void flush_queues_of(const EventObject &event) {
     if (event.native) flush_if_needed(event.queue->native.get());
-    for (const auto &[lane, part] : event.parts)
-        if (part->native) flush_if_needed(lane->native.get());
+    for (const EventPart &part : event.parts) flush_queues_of(*part.event);
 }
 
 void wait_for_promise(const EventObject &event, cl_int status) {
     if (status == CL_COMPLETE && event.promise.landed != nullptr) event.promise.landed->wait();
 }
 
-void drive_result(EventObject &event) {
+void drive_results(EventObject &event) {
+    for (const EventPart &part : event.parts) drive_results(*part.event);
+    if (event.result == nullptr) return;
     cl_int status = CL_COMPLETE;
     if (event.native) status = wait_for(event.native.get());
     if (event.result_after != nullptr) event.result_after->wait();
     event.result->start(status < 0 ? Status::failure(status, "the command failed") : Status{});
     executor().transport().drive(*event.result);
     event.result.reset();
-}
-
-void drive_results_of_parts(const EventObject &event) {
-    for (const auto &[lane, part] : event.parts)
-        if (part->result) drive_result(*part);
 }
 
 cl_int first_failure_of(std::span<const Ref<EventObject>> events) {

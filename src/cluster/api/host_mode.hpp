@@ -22,14 +22,13 @@ bool is_mine(const EventObject &event);
 /// The process of the command's device.
 inline Process owner_of(const EventObject &event) { return event.queue->device->process; }
 
-void flush_queue_of(const EventObject &event);
+void flush_queues_of(const EventObject &event);
 /// Waits until the results that the event promises are in the program's memory, which the program
 /// may use as soon as it sees the end. `status` is that of the event's end; a failed command
 /// promises nothing. Not under the lock.
 void wait_for_promise(const EventObject &event, cl_int status);
-/// Transfers the result of a blocking command on the calling thread. Not under the lock.
-void drive_result(EventObject &event);
-void drive_results_of_parts(const EventObject &event);
+/// Transfers the results of a blocking command on the calling thread. Not under the lock.
+void drive_results(EventObject &event);
 /// Returns CL_COMPLETE or, if commands have failed, the lowest of their codes.
 cl_int first_failure_of(std::span<const Ref<EventObject>> events);
 

@@ -12,15 +12,16 @@ std::vector<EventObject *> Joint::waits_on(const QueueObject &lane) const {
     std::vector<EventObject *> waits;
     for (EventObject *const event : wait_list_) {
         if (!event->is_joint()) waits.push_back(event);
-        for (const auto &[of, part] : event->parts)
-            if (of->device.get() == lane.device.get()) waits.push_back(part.get());
+        for (const EventPart &part : event->parts)
+            if (part.event->queue->device.get() == lane.device.get())
+                waits.push_back(part.event.get());
     }
     return waits;
 }
 
 void Joint::add(QueueObject &lane, const Ref<EventObject> &part) {
     used_.push_back(&lane);
-    if (part && part->known_here()) parts_.emplace_back(&lane, part);
+    if (part && part->known_here()) parts_.push_back(part);
 }
 
 Ref<EventObject> Joint::end(bool told_all) {
@@ -56,13 +57,16 @@ Ref<EventObject> Joint::end(bool told_all) {
     event->user_events = user_events;
     event->scheduled.process = queue_.lanes.front()->device->process;
     // With waits, an earlier command may fail on only some lanes, which results do not report.
-    event->told_by_result = event->scheduled.told_all =
-        told_all && wait_list_.empty() && !user_events.any();
+    event->scheduled.told_all = told_all && wait_list_.empty() && !user_events.any();
     event->promise = std::move(promise);
-    for (const auto &[lane, part] : parts_)
-        event->promise = join_promises(event->promise, part->promise);
-    for (const auto &[lane, part] : parts_) part->promise = event->promise;
-    event->parts = std::move(parts_);
+    for (const auto &part : parts_) event->promise = join_promises(event->promise, part->promise);
+    const bool markers_work = type_ == CL_COMMAND_MARKER || type_ == CL_COMMAND_MIGRATE_MEM_OBJECTS;
+    for (const auto &part : parts_) {
+        part->promise = event->promise;
+        const bool does_work = markers_work || part->type != CL_COMMAND_MARKER;
+        // If results report the end to all processes, the other parts' ends are not reported.
+        event->parts.push_back({part, does_work, does_work || !event->scheduled.told_all});
+    }
     return held;
 }
 

@@ -48,7 +48,7 @@ private:
     const std::span<EventObject *const> wait_list_;
     const bool event_wanted_;
     std::vector<QueueObject *> used_;
-    std::vector<std::pair<QueueObject *, Ref<EventObject>>> parts_;
+    std::vector<Ref<EventObject>> parts_;
 };
 
 /// Returns the lane for a command that only one device executes on bytes [begin, end) of a memory

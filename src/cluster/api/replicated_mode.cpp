@@ -59,7 +59,7 @@ public:
         std::map<Process, std::vector<EventObject *>> open;  // by owner
         std::vector<EventObject *> joint;
         for (const auto &event : events) {
-            flush_queue_of(*event);
+            flush_queues_of(*event);
             if (event->is_user() || event->agreed || event->agreeing != nullptr) continue;
             event->agreeing = std::make_shared<Ending>();
             if (event->is_joint())
@@ -69,7 +69,7 @@ public:
         }
         {
             const Unlocked unlocked;
-            for (const EventObject *const event : joint) drive_results_of_parts(*event);
+            for (EventObject *const event : joint) drive_results(*event);
             for (const auto &event : events)
                 if (event->known_here()) event->wait_here();
             for (const auto &[owner, theirs] : open) {

@@ -92,12 +92,11 @@ void CommandEnds::tell_all_of_joint(EventObject &event) {
         all->set(sum->code, sum->times);
     };
     const bool is_timed = (event.queue->properties & CL_QUEUE_PROFILING_ENABLE) != 0;
-    for (const auto &[lane, part] : event.parts)
-        ending_of(*part)->then([count, fails = event.fails_with(*part),
-                                is_timed = is_timed && event.is_work(*part),
-                                part = part](cl_int status) {
-            count(fails ? status : CL_COMPLETE,
-                  is_timed && status == CL_COMPLETE ? part->times_here() : Times{});
+    for (const EventPart &part : event.parts)
+        ending_of(*part.event)->then([count, is_timed, part](cl_int status) {
+            count(part.may_fail_command ? status : CL_COMPLETE,
+                  is_timed && part.does_work && status == CL_COMPLETE ? part.event->times_here()
+                                                                      : Times{});
         });
     for (const Message &message : gather.to) {
         auto told = std::make_shared<Ending>();

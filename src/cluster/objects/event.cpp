@@ -142,10 +142,10 @@ cl_int EventObject::status_here() const {
     if (ending != nullptr && ending->over()) return ending->status();
     cl_int open = CL_COMPLETE;
     cl_int failed = CL_COMPLETE;
-    for (const auto &[lane, part] : parts) {
-        const cl_int status = part->status_here();
+    for (const EventPart &part : parts) {
+        const cl_int status = part.event->status_here();
         open = std::max(open, status);
-        if (fails_with(*part)) failed = std::min(failed, status);
+        if (part.may_fail_command) failed = std::min(failed, status);
     }
     return open != CL_COMPLETE ? open : failed;
 }
@@ -169,8 +169,8 @@ Times EventObject::times_here() const {
     }
     if (ending != nullptr && ending->over()) return ending->times();
     Times longest{};
-    for (const auto &[lane, part] : parts)
-        if (is_work(*part)) longest = longer(longest, part->times_here());
+    for (const EventPart &part : parts)
+        if (part.does_work) longest = longer(longest, part.event->times_here());
     return longest;
 }
 
@@ -178,9 +178,9 @@ cl_int EventObject::wait_here() const {
     if (ending != nullptr) return ending->wait();
     if (!is_joint()) return wait_for(native.get());
     cl_int failed = CL_COMPLETE;
-    for (const auto &[lane, part] : parts) {
-        const cl_int status = part->wait_here();
-        if (fails_with(*part)) failed = std::min(failed, status);
+    for (const EventPart &part : parts) {
+        const cl_int status = part.event->wait_here();
+        if (part.may_fail_command) failed = std::min(failed, status);
     }
     return failed;
 }

@@ -46,6 +46,15 @@ enum class Source {
     parts,
 };
 
+class EventObject;
+
+/// A part of a command of the single virtual device.
+struct EventPart {
+    Ref<EventObject> event;  ///< on a lane
+    bool does_work;          ///< the part is more than a marker for its lane's order
+    bool may_fail_command;   ///< the command fails if the part fails
+};
+
 /// An OpenCL event of the program.
 class EventObject final : public Object<EventObject, cl_event, Kind::event> {
 public:
@@ -113,19 +122,7 @@ public:
     std::shared_ptr<Ending> agreeing;
     /// Whether it is a command of the single virtual device, which ends when all its parts end.
     [[nodiscard]] bool is_joint() const { return source == Source::parts; }
-    /// The parts that this process knows, each with its lane.
-    std::vector<std::pair<QueueObject *, Ref<EventObject>>> parts;
-    /// Whether a part does work of the command, rather than being a marker for its lane's order.
-    [[nodiscard]] bool is_work(const EventObject &part) const {
-        return part.type != CL_COMMAND_MARKER || type == CL_COMMAND_MARKER ||
-               type == CL_COMMAND_MIGRATE_MEM_OBJECTS;
-    }
-    /// Whether all processes learn the ends of the parts that return results, and of no others.
-    bool told_by_result = false;
-    /// Whether the event fails if that part fails.
-    [[nodiscard]] bool fails_with(const EventObject &part) const {
-        return !told_by_result || is_work(part);
-    }
+    std::vector<EventPart> parts;  ///< those that this process knows
     /// In a central host: the current query is recorded for the event's process, which sends its
     /// answer even if the end becomes known here meanwhile.
     bool asked = false;
