@@ -43,7 +43,7 @@ public:
         const bool some_unknown = std::any_of(
             events.begin(), events.end(), [](const auto &event) { return !event->known_here(); });
         for (const auto &event : events) {
-            if (event->native) flush_if_needed(event->queue->native.get());
+            flush_queues_of(*event);
             if (some_unknown && !event->is_user()) tell_end(*event);
         }
         {
@@ -142,8 +142,7 @@ private:
             event.wait_here();
             return;
         }
-        event.end_as(std::make_shared<Ending>());
-        event.ending->set(status, unpacker.get<Times>());
+        event.end_as(ended(status, unpacker.get<Times>()));
     }
 
     static void finish_here(const Ref<QueueObject> &queue) {
@@ -167,7 +166,7 @@ public:
     std::optional<cl_int> wait(const CallHash &,
                                std::span<const Ref<EventObject>> events) const override {
         for (const auto &event : events) {
-            if (event->native) flush_if_needed(event->queue->native.get());
+            flush_queues_of(*event);
             if (!event->is_user()) tell_end(*event);
         }
         return std::nullopt;

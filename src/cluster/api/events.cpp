@@ -72,11 +72,11 @@ void wait_for_result(EventObject &event, const CallHash &call) {
         status = *end;
     }
     const auto has_ended = [](const EventObject &ended) {
-        if (ended.native && ended.queue->in_order() && !ended.context->failed)
+        if (ended.native() != nullptr && ended.queue->in_order() && !ended.context->failed)
             executor().steps().note_success(*ended.queue, ended.scheduled.command);
     };
     has_ended(event);
-    for (const EventPart &part : event.parts) has_ended(*part.event);
+    for (const EventPart &part : event.parts()) has_ended(*part.event);
     if (status < 0)
         fail(CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST,
              "the command, or a command that it waited for, failed with status {}",
@@ -84,30 +84,30 @@ void wait_for_result(EventObject &event, const CallHash &call) {
 }
 
 cl_event create_user_event(cl_context context, cl_int *) {
-    EventObject *const event = make<EventObject>(context_of(context), nullptr, CL_COMMAND_USER);
-    event->end_as(std::make_shared<Ending>());
-    if (!World::get().alone() && host_mode().has_program()) event->promise.set = event->ending;
+    EventObject *const event = make<EventObject>(context_of(context));
+    if (!World::get().alone() && host_mode().has_program()) event->promise.set = event->ending();
     return event->handle();
 }
 
 void set_user_event_status(cl_event event, cl_int status) {
     // Another thread that waits for the event may release it as soon as it is set.
     const Ref<EventObject> held(&event_of(event));
-    require(held->is_user(), CL_INVALID_EVENT, "the event is not a user event");
+    const auto *const user = std::get_if<UserState>(&held->state);
+    require(user != nullptr, CL_INVALID_EVENT, "the event is not a user event");
     require(status <= CL_COMPLETE, CL_INVALID_VALUE,
             "the status is {}; expected CL_COMPLETE (0) or a negative error code", status);
     if (status < 0) held->context->failed = true;
     // With a central host, all processes make all calls in this order, on whatever threads.
     const auto agree = [&] {
         held->agreed = status;
-        held->user_event->is_complete = status == CL_COMPLETE;
+        user->user_event->is_complete = status == CL_COMPLETE;
     };
     const bool at_once = host_mode().orders_calls();
     if (at_once && !held->agreed) agree();
     bool first = false;
     {
         const Unlocked unlocked;
-        first = held->ending->set(status);
+        first = user->ending->set(status);
     }
     require(first, CL_INVALID_OPERATION, "the status of the user event has already been set");
     --held->context->open_user_events;

@@ -20,8 +20,8 @@ bool is_mine(const EventObject &event) {
 }
 
 void flush_queues_of(const EventObject &event) {
-    if (event.native) flush_if_needed(event.queue->native.get());
-    for (const EventPart &part : event.parts) flush_queues_of(*part.event);
+    if (event.native() != nullptr) flush_if_needed(event.queue->native.get());
+    for (const EventPart &part : event.parts()) flush_queues_of(*part.event);
 }
 
 void wait_for_promise(const EventObject &event, cl_int status) {
@@ -29,14 +29,16 @@ void wait_for_promise(const EventObject &event, cl_int status) {
 }
 
 void drive_results(EventObject &event) {
-    for (const EventPart &part : event.parts) drive_results(*part.event);
-    if (event.result == nullptr) return;
+    for (const EventPart &part : event.parts()) drive_results(*part.event);
+    auto *const delivered = std::get_if<DeliveredState>(&event.state);
+    if (delivered == nullptr || delivered->by_caller == nullptr) return;
     cl_int status = CL_COMPLETE;
-    if (event.native) status = wait_for(event.native.get());
-    if (event.result_after != nullptr) event.result_after->wait();
-    event.result->start(status < 0 ? Status::failure(status, "the command failed") : Status{});
-    executor().transport().drive(*event.result);
-    event.result.reset();
+    if (delivered->native) status = wait_for(delivered->native->event.get());
+    if (delivered->caller_after != nullptr) delivered->caller_after->wait();
+    delivered->by_caller->start(status < 0 ? Status::failure(status, "the command failed")
+                                           : Status{});
+    executor().transport().drive(*delivered->by_caller);
+    delivered->by_caller.reset();
 }
 
 cl_int first_failure_of(std::span<const Ref<EventObject>> events) {

@@ -12,7 +12,7 @@ std::vector<EventObject *> Joint::waits_on(const QueueObject &lane) const {
     std::vector<EventObject *> waits;
     for (EventObject *const event : wait_list_) {
         if (!event->is_joint()) waits.push_back(event);
-        for (const EventPart &part : event->parts)
+        for (const EventPart &part : event->parts())
             if (part.event->queue->device.get() == lane.device.get())
                 waits.push_back(part.event.get());
     }
@@ -50,23 +50,24 @@ Ref<EventObject> Joint::end(bool told_all) {
                                   join_promises);
     }
     if (!event_wanted_) return {};
-    auto *const event = new EventObject(*queue_.context, &queue_, type_);
-    Ref<EventObject> held(event);
-    event->release();  // the program gets its reference in give()
-    event->source = Source::parts;
-    event->user_events = user_events;
-    event->scheduled.process = queue_.lanes.front()->device->process;
     // With waits, an earlier command may fail on only some lanes, which results do not report.
-    event->scheduled.told_all = told_all && wait_list_.empty() && !user_events.any();
-    event->promise = std::move(promise);
-    for (const auto &part : parts_) event->promise = join_promises(event->promise, part->promise);
+    const bool told_by_result = told_all && wait_list_.empty() && !user_events.any();
+    for (const auto &part : parts_) promise = join_promises(promise, part->promise);
+    JointState joint;
     const bool markers_work = type_ == CL_COMMAND_MARKER || type_ == CL_COMMAND_MIGRATE_MEM_OBJECTS;
     for (const auto &part : parts_) {
-        part->promise = event->promise;
+        part->promise = promise;
         const bool does_work = markers_work || part->type != CL_COMMAND_MARKER;
         // If results report the end to all processes, the other parts' ends are not reported.
-        event->parts.push_back({part, does_work, does_work || !event->scheduled.told_all});
+        joint.parts.push_back({part, does_work, does_work || !told_by_result});
     }
+    auto *const event = new EventObject(queue_, type_, std::move(joint));
+    Ref<EventObject> held(event);
+    event->release();  // the program gets its reference in give()
+    event->scheduled.process = queue_.lanes.front()->device->process;
+    event->scheduled.told_all = told_by_result;
+    event->promise = promise;
+    event->user_events = user_events;
     return held;
 }
 

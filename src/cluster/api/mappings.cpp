@@ -56,11 +56,12 @@ void *keep_mapping(MemObject &object, Mapped mapped, const Ref<EventObject> &map
     }
     // Unmapping waits for `landed`: a queue of another device or process may unmap, but not before
     // the map has ended. The memory must last until the bytes have arrived.
-    const bool ends_natively = part && part->native && host_mode().keeps_mapped_memory();
+    const bool ends_natively =
+        part && part->native() != nullptr && host_mode().keeps_mapped_memory();
     if (part)
         mapped.landed = (mapped.is_native && by_any_queue) || ends_natively
                             ? executor().ends().ending_of(*part)
-                            : part->ending;
+                            : part->ending();
     if (ends_natively && mapped.own != nullptr) mapped.landed->then([own = mapped.own](cl_int) {});
     give(map, event);
     const Ref<MemObject> held(&object);

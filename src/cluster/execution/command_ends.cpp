@@ -14,9 +14,10 @@ namespace cldist::cluster {
 
 TimesOfCommand times_of_command(const EventObject &event) {
     if ((event.queue->properties & CL_QUEUE_PROFILING_ENABLE) == 0) return {};
-    if (!event.native) return std::function<Times()>();
-    return [native = std::make_shared<const Event>(Event::share(event.native.get())),
-            own = event.own_times] { return times_of(native->get(), own); };
+    const NativeCommand *const native = event.native();
+    if (native == nullptr) return std::function<Times()>();
+    return [held = std::make_shared<const Event>(Event::share(native->event.get())),
+            own = native->own_times] { return times_of(held->get(), own); };
 }
 
 std::shared_ptr<Ending> CommandEnds::ending_of_all(std::span<const cl_event> events) {
@@ -29,12 +30,12 @@ std::shared_ptr<Ending> CommandEnds::ending_of_all(std::span<const cl_event> eve
 
 void CommandEnds::send(EventObject &event, const Message &message) {
     auto operation = transport_.send_status(message, times_of_command(event));
-    if (event.native)
-        submit(std::move(operation), event.native.get());
+    if (const NativeCommand *const native = event.native())
+        submit(std::move(operation), native->event.get());
     else
-        // The command failed here, without a native event. If it has a result, `ending` is open
+        // The command failed here, without a native event. If it has a result, ending() is open
         // until the failure has been forwarded in place of the result.
-        event.ending->then(
+        event.ending()->then(
             [this, held = std::make_shared<std::unique_ptr<Operation>>(std::move(operation))](
                 cl_int status) { submit_now(std::move(*held), status); });
 }
@@ -42,7 +43,7 @@ void CommandEnds::send(EventObject &event, const Message &message) {
 void CommandEnds::receive(EventObject &event, const Message &message) {
     auto told = std::make_shared<Ending>();
     submit_now(transport_.receive_status(message, told), CL_COMPLETE);
-    if (!event.known_here()) event.end_as(std::move(told));
+    event.end_as(std::move(told));
 }
 
 void CommandEnds::send_when_finished(EventObject &marker, const Message &message) {
@@ -68,7 +69,7 @@ void CommandEnds::send_when_finished(EventObject &marker, const Message &message
 // The sub-ranges' statuses go along a tree to its root. The command's status, with the times of the
 // longest sub-range, goes back from the root to all processes. The callbacks of an ending hold it,
 // because they may run after all other owners have released it.
-void CommandEnds::tell_all_of_joint(EventObject &event) {
+void CommandEnds::tell_all_of_joint(EventObject &event, JointState &joint) {
     struct Sum {
         std::mutex mutex;
         std::size_t open;
@@ -81,7 +82,7 @@ void CommandEnds::tell_all_of_joint(EventObject &event) {
     const Relay relay = schedule_.tell_all(event.scheduled);
     auto all = std::make_shared<Ending>();
     auto sum = std::make_shared<Sum>();
-    sum->open = 1 + event.parts.size() + gather.to.size();
+    sum->open = 1 + joint.parts.size() + gather.to.size();
     const auto count = [all, sum](cl_int status, const Times &times) {
         {
             const std::lock_guard lock(sum->mutex);
@@ -92,7 +93,7 @@ void CommandEnds::tell_all_of_joint(EventObject &event) {
         all->set(sum->code, sum->times);
     };
     const bool is_timed = (event.queue->properties & CL_QUEUE_PROFILING_ENABLE) != 0;
-    for (const EventPart &part : event.parts)
+    for (const EventPart &part : joint.parts)
         ending_of(*part.event)->then([count, is_timed, part](cl_int status) {
             count(part.may_fail_command ? status : CL_COMPLETE,
                   is_timed && part.does_work && status == CL_COMPLETE ? part.event->times_here()
@@ -107,7 +108,7 @@ void CommandEnds::tell_all_of_joint(EventObject &event) {
         submit_now(transport_.send_status(message, [times] { return times; }), status);
     };
     auto told = std::make_shared<Ending>();
-    event.ending = told;
+    joint.ending = told;
     if (relay.from) {
         all->then(
             [send, up = *gather.from, all](cl_int status) { send(up, status, all->times()); });
@@ -121,17 +122,12 @@ void CommandEnds::tell_all_of_joint(EventObject &event) {
 }
 
 void CommandEnds::tell_all(EventObject &event) {
-    if (event.is_joint()) {
-        if (event.ending == nullptr) tell_all_of_joint(event);
+    if (auto *const joint = std::get_if<JointState>(&event.state)) {
+        if (joint->ending == nullptr) tell_all_of_joint(event, *joint);
         return;
     }
     if (schedule_.topology().processes() == 1) return;
-    if (event.agreed) {
-        if (event.known_here()) return;
-        event.end_as(std::make_shared<Ending>());
-        event.ending->set(*event.agreed);
-        return;
-    }
+    if (event.agreed) return event.end_as(ended(*event.agreed));
     const Relay relay = schedule_.tell_all(event.scheduled);
     if (!relay.from) {
         for (const Message &message : relay.to) send(event, message);
@@ -139,7 +135,7 @@ void CommandEnds::tell_all(EventObject &event) {
     }
     auto told = std::make_shared<Ending>();
     submit_now(transport_.receive_status(*relay.from, told), CL_COMPLETE);
-    if (!event.known_here()) event.end_as(told);
+    event.end_as(told);
     for (const Message &message : relay.to)
         told->then([this, told, message](cl_int status) {
             const TimesOfCommand times = [times = told->times()] { return times; };
@@ -164,11 +160,11 @@ void CommandEnds::end_with(cl_event native, std::shared_ptr<Ending> ending) {
 }
 
 const std::shared_ptr<Ending> &CommandEnds::ending_of(EventObject &event) {
-    if (event.ending == nullptr) {
-        event.ending = std::make_shared<Ending>();
-        end_with(event.native.get(), event.ending);
+    if (auto *const of = std::get_if<NativeState>(&event.state); of != nullptr && !of->ending) {
+        of->ending = std::make_shared<Ending>();
+        end_with(of->event.get(), of->ending);
     }
-    return event.ending;
+    return event.ending();
 }
 
 void CommandEnds::submit(std::unique_ptr<Operation> operation, cl_event after) {

@@ -53,7 +53,7 @@ public:
     void outlive_progress_thread() { progress_thread_is_over_ = true; }
 
 private:
-    void tell_all_of_joint(EventObject &event);
+    void tell_all_of_joint(EventObject &event, JointState &joint);
 
     Schedule &schedule_;
     Transport &transport_;

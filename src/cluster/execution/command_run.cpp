@@ -21,7 +21,7 @@ std::shared_ptr<Ending> beside_wait_list(const std::shared_ptr<Ending> &set,
                                          std::span<EventObject *const> wait_list) {
     const bool is_there =
         std::any_of(wait_list.begin(), wait_list.end(),
-                    [&](const EventObject *event) { return event->ending == set; });
+                    [&](const EventObject *event) { return event->ending() == set; });
     return is_there ? nullptr : set;
 }
 
@@ -176,43 +176,45 @@ Ref<EventObject> CommandRun::finish(bool event_wanted) {
     const bool passes_result =
         lands() || (decisions_ != nullptr &&
                     (decisions_->result.from.has_value() || !decisions_->result.to.empty()));
-    std::shared_ptr<Ending> failed;
+    cl_int failure = CL_SUCCESS;
     if (native_) {
         settle_waits();
-        failed = find_failure();
-        if (failed != nullptr) queue.context->failed = true;
+        failure = find_failure();
+        if (failure != CL_SUCCESS) queue.context->failed = true;
         if (native_event_ && command_.kept != nullptr)
             keep_until(native_event_.get(), command_.kept);
         if (native_event_ && command_.brought != nullptr)
             executor_.memory().keep_until_end(command_, native_event_.get());
-        if (decisions_ != nullptr) keep_step(failed != nullptr);
+        if (decisions_ != nullptr) keep_step(failure != CL_SUCCESS);
     }
     if (decisions_ != nullptr)
         for (const Transfer &transfer : decisions_->write_backs)
             executor_.transfers().start(transfer);
-    Promise own = results_here(failed != nullptr);
+    Promise own = results_here(failure != CL_SUCCESS);
     if (!event_wanted && !passes_result) {
         if (executor_.promises(*queue.context) && !(adds_nothing() && is_nothing(own)))
             promise(own);
         return {};
     }
 
-    auto *const event = new EventObject(*queue.context, &queue, command_.type);
+    std::optional<NativeCommand> native;
+    if (native_event_)
+        native = {std::move(native_event_), queue.space, std::move(command_.own_times)};
+    EventObject::State state;
+    if (passes_result)
+        state = DeliveredState{std::move(native), std::make_shared<Ending>(), {}, {}};
+    else if (native)
+        state = NativeState{std::move(*native), {}};
+    else if (failure != CL_SUCCESS)
+        state = ReportedState{ended(failure)};
+    auto *const event = new EventObject(queue, command_.type, std::move(state));
     Ref<EventObject> held(event);
     event->release();  // give() will add the program's reference
     if (decisions_ != nullptr) event->scheduled = decisions_->event;
     event->user_events = std::move(user_events_);
-    if (failed != nullptr) {
-        event->end_as(failed);
-    } else if (native_) {
-        event->source = Source::native;
-        event->native = std::move(native_event_);
-        event->own_times = std::move(command_.own_times);
-        event->space = queue.space;
-    }
     if (passes_result) {
         const bool arrives = lands() || decisions_->result.from;
-        own.landed = pass_result(*event);
+        own.landed = pass_result(*event, failure);
         if (arrives) own.incoming = own.landed;
     }
     if (executor_.promises(*queue.context)) event->promise = promise(own);
@@ -238,8 +240,8 @@ void CommandRun::settle_waits() {
     waits_.settle(keep);
 }
 
-// Returns null if the command has not failed.
-std::shared_ptr<Ending> CommandRun::find_failure() {
+// Returns CL_SUCCESS if the command has not failed.
+cl_int CommandRun::find_failure() {
     // PoCL may never end a command if an event of its wait list failed before PoCL added the
     // command to the event. Other drivers fail it themselves. NVIDIA's driver (580) does so when
     // the whole wait list has ended, and also fails commands of the in-order queue until then.
@@ -250,14 +252,12 @@ std::shared_ptr<Ending> CommandRun::find_failure() {
         remains.push_back(std::move(native_event_));
         executor_.transport().progress_thread().keep_remains(nullptr, std::move(remains));
     }
-    if (!fails_ && code_ == CL_SUCCESS) return nullptr;
+    if (!fails_ && code_ == CL_SUCCESS) return CL_SUCCESS;
     if (!fails_) {
         if (executor_.alone()) throw Error(code_, "the device's driver rejected the command");
         log_error("a command fails with {}: the device's driver rejected it", code_text(code_));
     }
-    auto failed = std::make_shared<Ending>();
-    failed->set(fails_ ? CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST : code_);
-    return failed;
+    return fails_ ? CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST : code_;
 }
 
 // Returns the command's own promises, except the promise of a result that pass_result() delivers.
@@ -298,19 +298,20 @@ void CommandRun::keep_step(bool failed) {
 }
 
 // Sends a result to all processes that run the program. The returned ending ends when the bytes are
-// in this process's memory and have been forwarded.
-std::shared_ptr<Ending> CommandRun::pass_result(EventObject &event) {
+// in this process's memory and have been forwarded. `failure` is that of find_failure().
+std::shared_ptr<Ending> CommandRun::pass_result(EventObject &event, cl_int failure) {
+    auto &delivered = std::get<DeliveredState>(event.state);
+    const cl_event native = delivered.native ? delivered.native->event.get() : nullptr;
     Enqueued &command = command_;
     Transport &transport = executor_.transport();
     CommandEnds &ends = executor_.ends();
     const Relay relay = decisions_ != nullptr ? decisions_->result : Relay{};
-    const std::shared_ptr<Ending> failed = event.ending;
-    event.end_as(std::make_shared<Ending>());
-    const bool by_caller = command.blocking && failed == nullptr && executor_.mode().has_program();
+    const bool by_caller =
+        command.blocking && failure == CL_SUCCESS && executor_.mode().has_program();
     // An earlier result for the same memory may not have arrived yet. It must arrive first. A lane
     // may not have read the memory yet.
     const bool overlaps =
-        (lands() || relay.from) && executor_.memory().note_use(command, event.ending);
+        (lands() || relay.from) && executor_.memory().note_use(command, delivered.ending);
     // The result must not arrive before this process's program has set the earlier user events.
     // Other processes may have set theirs already.
     const std::shared_ptr<Ending> after =
@@ -323,31 +324,27 @@ std::shared_ptr<Ending> CommandRun::pass_result(EventObject &event) {
             copy_with_threads(target, memory.get(), size);
         };
     }
-    auto operation = transport.relay(std::move(command.result), relay, event.ending,
+    auto operation = transport.relay(std::move(command.result), relay, delivered.ending,
                                      times_of_command(event), by_caller);
+    // A command that failed has no native event.
+    const auto submit = [&ends, failure](std::unique_ptr<Operation> relaying, cl_event start) {
+        if (start != nullptr)
+            ends.submit(std::move(relaying), start);
+        else
+            ends.submit_now(std::move(relaying), failure);
+    };
     if (by_caller) {
-        event.result = command_of(std::move(operation));
-        event.result_after = after;
+        delivered.by_caller = command_of(std::move(operation));
+        delivered.caller_after = after;
     } else if (after != nullptr) {
-        struct Held {
-            std::unique_ptr<Operation> operation;
-            std::shared_ptr<Ending> failed;
-            Event native;
-        };
+        using Held = std::pair<std::unique_ptr<Operation>, Event>;
         after->then(
-            [&ends, held = std::make_shared<Held>(std::move(operation), failed,
-                                                  Event::share(event.native.get()))](cl_int) {
-                if (held->failed == nullptr)
-                    ends.submit(std::move(held->operation), held->native.get());
-                else
-                    ends.submit_now(std::move(held->operation), held->failed->status());
-            });
-    } else if (failed == nullptr) {
-        ends.submit(std::move(operation), event.native.get());
+            [submit, held = std::make_shared<Held>(std::move(operation), Event::share(native))](
+                cl_int) { submit(std::move(held->first), held->second.get()); });
     } else {
-        ends.submit_now(std::move(operation), failed->status());
+        submit(std::move(operation), native);
     }
-    return event.ending;
+    return delivered.ending;
 }
 
 }  // namespace cldist::cluster

@@ -48,10 +48,10 @@ private:
     void decide();
     void wait_for_promises();
     void settle_waits();
-    std::shared_ptr<Ending> find_failure();
+    cl_int find_failure();
     void keep_step(bool failed);
     Promise results_here(bool failed);
-    std::shared_ptr<Ending> pass_result(EventObject &event);
+    std::shared_ptr<Ending> pass_result(EventObject &event, cl_int failure);
     Promise promise(const Promise &own);
     /// The promises of the earlier commands' and wait list's ends; computed on the first call.
     const Promise &before();

@@ -63,7 +63,7 @@ struct Enqueued {
     /// Ends when earlier results, which the command must wait for, are in the program's memory; may
     /// be null. Set before the native command is enqueued.
     std::shared_ptr<Ending> incoming{};
-    /// See EventObject::own_times. Set while the native command is enqueued.
+    /// See NativeCommand::own_times. Set while the native command is enqueued.
     std::shared_ptr<const Times> own_times{};
     /// Whether call_driver() releases the lock, so that other threads' calls may run meanwhile. Set
     /// before the native command is enqueued.

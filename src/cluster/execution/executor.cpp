@@ -99,7 +99,7 @@ void Executor::begin_parts(std::span<const CommandPart> parts, std::span<const B
 
 // The command has no result, so the event promises only what the queue's earlier commands promise.
 EventObject *Executor::event_of_left_out(QueueObject &queue, cl_command_type type) {
-    auto *const event = new EventObject(*queue.context, &queue, type);
+    auto *const event = new EventObject(queue, type);
     event->scheduled = schedule_.leave_out(queue.device->memory);
     event->user_events = queue.in_order() ? queue.user_events.all : queue.user_events.before;
     if (promises(*queue.context))

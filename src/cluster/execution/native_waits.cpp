@@ -9,7 +9,8 @@ namespace cldist::cluster {
 // A stand-in ends after the command is enqueued, because PoCL 3.1 never ends a command that waits
 // for an event that failed earlier.
 void NativeWaits::add(EventObject &event, Space &space) {
-    if (event.native && event.space == &space) return events_.push_back(event.native.get());
+    const NativeCommand *const native = event.native();
+    if (native != nullptr && native->space == &space) return events_.push_back(native->event.get());
     for (const auto &[of, stand_in] : event.stand_ins)
         if (of == &space) return events_.push_back(stand_in.get());
     cl_int code = CL_SUCCESS;
@@ -43,9 +44,8 @@ void NativeWaits::merge(const Enqueued &command, Steps &steps, bool has_user_eve
         events_.size() == 1 && command.wait_list.size() == 1 ? command.wait_list[0] : nullptr;
     // Then waits for the ending, not for the native event that follows it: PoCL calls no callback
     // for an event that fails, so its failure would be noticed late.
-    const bool tells =
-        only != nullptr && only->source == Source::ending && only->agreed != CL_COMPLETE;
-    auto all = tells ? only->ending : ends_.ending_of_all(events_);
+    const bool tells = only != nullptr && only->native() == nullptr && only->agreed != CL_COMPLETE;
+    auto all = tells ? only->ending() : ends_.ending_of_all(events_);
     cl_int code = CL_SUCCESS;
     Event one = Event::adopt(clCreateUserEvent(space.context.get(), &code));
     check(code, "clCreateUserEvent");

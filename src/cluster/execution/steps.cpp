@@ -180,11 +180,7 @@ void Steps::make_over(Entry &entry) {
         else
             over->set(CL_COMPLETE);
         for_each_before(*each, [&](const Entry &before) { over = both(over, before.over); });
-        if (over == nullptr) {
-            over = std::make_shared<Ending>();
-            over->set(CL_COMPLETE);
-        }
-        each->over = std::move(over);
+        each->over = over != nullptr ? std::move(over) : ended(CL_COMPLETE);
     }
 }
 

@@ -74,6 +74,12 @@ private:
     std::vector<Then> then_;
 };
 
+/// Returns an ending that has ended.
+inline std::shared_ptr<Ending> ended(cl_int status, const Times &times = {}) {
+    auto ending = std::make_shared<Ending>();
+    ending->set(status, times);
+    return ending;
+}
 inline bool is_open(const std::shared_ptr<Ending> &ending) {
     return ending != nullptr && !ending->over();
 }

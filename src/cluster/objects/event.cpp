@@ -7,7 +7,6 @@
 
 #include "cluster/objects/lock.hpp"
 #include "events/bridge.hpp"
-#include "ocl/query.hpp"
 
 namespace cldist::cluster {
 
@@ -72,23 +71,26 @@ std::unordered_set<EventObject *> &all_user_events() {
 
 }  // namespace
 
-void EventObject::keep_user_event() {
+EventObject::EventObject(ContextObject &context_in) : context(&context_in), type(CL_COMMAND_USER) {
     static std::uint64_t made = 0;
-    user_event = std::make_shared<UserEvent>(UserEvent{++made});
+    const auto user_event = std::make_shared<UserEvent>(UserEvent{++made});
+    state = UserState{{std::make_shared<Ending>()}, user_event};
+    user_events.add(user_event);
     all_user_events().insert(this);
     ++context->open_user_events;
 }
 
-void EventObject::forget_user_event() {
+EventObject::~EventObject() {
+    if (!is_user()) return;
     all_user_events().erase(this);
-    if (ending != nullptr && !ending->over()) --context->open_user_events;
+    if (!ending()->over()) --context->open_user_events;
 }
 
 void abandon_user_events() {
     std::vector<std::shared_ptr<Ending>> open;
     {
         const Locked lock;
-        for (const EventObject *const event : all_user_events()) open.push_back(event->ending);
+        for (const EventObject *const event : all_user_events()) open.push_back(event->ending());
     }
     for (const auto &ending : open) ending->set(CL_TRANSFER_ABANDONED);
 }
@@ -126,19 +128,7 @@ void note_user_events(QueueObject &queue, Place place, const OpenUserEvents &eve
     queue.behind_user_events.store(of_next.any(), std::memory_order_relaxed);
 }
 
-cl_int EventObject::status_here() const {
-    if (agreed) return *agreed;
-    switch (source) {
-        case Source::none: return CL_SUBMITTED;
-        case Source::native: return execution_status(native.get());
-        case Source::ending: return ending->status();
-        case Source::result: {
-            if (ending->over()) return ending->status();
-            const cl_int status = execution_status(native.get());
-            return status == CL_COMPLETE ? CL_RUNNING : status;
-        }
-        case Source::parts: break;
-    }
+cl_int JointState::status() const {
     if (ending != nullptr && ending->over()) return ending->status();
     cl_int open = CL_COMPLETE;
     cl_int failed = CL_COMPLETE;
@@ -150,23 +140,7 @@ cl_int EventObject::status_here() const {
     return open != CL_COMPLETE ? open : failed;
 }
 
-cl_int EventObject::visible_status() const {
-    const cl_int status = status_here();
-    return status == CL_COMPLETE && promise.landed != nullptr && !promise.landed->over()
-               ? CL_RUNNING
-               : status;
-}
-
-Times EventObject::times_here() const {
-    switch (source) {
-        case Source::none: return {};
-        case Source::ending: return ending->times();
-        case Source::native:
-        case Source::result:
-            if (ending != nullptr && ending->times().back() != 0) return ending->times();
-            return times_of(native.get(), own_times);
-        case Source::parts: break;
-    }
+Times JointState::times() const {
     if (ending != nullptr && ending->over()) return ending->times();
     Times longest{};
     for (const EventPart &part : parts)
@@ -175,14 +149,20 @@ Times EventObject::times_here() const {
 }
 
 cl_int EventObject::wait_here() const {
-    if (ending != nullptr) return ending->wait();
-    if (!is_joint()) return wait_for(native.get());
+    if (ending() != nullptr) return ending()->wait();
+    if (native() != nullptr) return wait_for(native()->event.get());
     cl_int failed = CL_COMPLETE;
-    for (const EventPart &part : parts) {
+    for (const EventPart &part : parts()) {
         const cl_int status = part.event->wait_here();
         if (part.may_fail_command) failed = std::min(failed, status);
     }
     return failed;
+}
+
+const NativeCommand *EventObject::native() const {
+    if (const auto *const command = std::get_if<NativeState>(&state)) return command;
+    const auto *const delivered = std::get_if<DeliveredState>(&state);
+    return delivered != nullptr && delivered->native ? &*delivered->native : nullptr;
 }
 
 }  // namespace cldist::cluster
