@@ -41,9 +41,9 @@ void CommandEnds::send(EventObject &event, const Message &message) {
 }
 
 void CommandEnds::receive(EventObject &event, const Message &message) {
-    auto told = std::make_shared<Ending>();
-    submit_now(transport_.receive_status(message, told), CL_COMPLETE);
-    event.end_as(std::move(told));
+    auto received = std::make_shared<Ending>();
+    submit_now(transport_.receive_status(message, received), CL_COMPLETE);
+    event.end_as(std::move(received));
 }
 
 void CommandEnds::send_when_finished(EventObject &marker, const Message &message) {
@@ -100,24 +100,25 @@ void CommandEnds::tell_all_of_joint(EventObject &event, JointState &joint) {
                                                                       : Times{});
         });
     for (const Message &message : gather.to) {
-        auto told = std::make_shared<Ending>();
-        told->then([count, ending = told](cl_int status) { count(status, ending->times()); });
-        submit_now(transport_.receive_status(message, told), CL_COMPLETE);
+        auto received = std::make_shared<Ending>();
+        received->then(
+            [count, ending = received](cl_int status) { count(status, ending->times()); });
+        submit_now(transport_.receive_status(message, received), CL_COMPLETE);
     }
     const auto send = [this](const Message &message, cl_int status, const Times &times) {
         submit_now(transport_.send_status(message, [times] { return times; }), status);
     };
-    auto told = std::make_shared<Ending>();
-    joint.ending = told;
+    auto end = std::make_shared<Ending>();
+    joint.ending = end;
     if (relay.from) {
         all->then(
             [send, up = *gather.from, all](cl_int status) { send(up, status, all->times()); });
-        submit_now(transport_.receive_status(*relay.from, told), CL_COMPLETE);
+        submit_now(transport_.receive_status(*relay.from, end), CL_COMPLETE);
     } else {
-        all->then([told, all](cl_int status) { told->set(status, all->times()); });
+        all->then([end, all](cl_int status) { end->set(status, all->times()); });
     }
     for (const Message &message : relay.to)
-        told->then([send, message, told](cl_int status) { send(message, status, told->times()); });
+        end->then([send, message, end](cl_int status) { send(message, status, end->times()); });
     count(CL_COMPLETE, {});
 }
 
@@ -133,12 +134,12 @@ void CommandEnds::tell_all(EventObject &event) {
         for (const Message &message : relay.to) send(event, message);
         return;
     }
-    auto told = std::make_shared<Ending>();
-    submit_now(transport_.receive_status(*relay.from, told), CL_COMPLETE);
-    event.end_as(told);
+    auto received = std::make_shared<Ending>();
+    submit_now(transport_.receive_status(*relay.from, received), CL_COMPLETE);
+    event.end_as(received);
     for (const Message &message : relay.to)
-        told->then([this, told, message](cl_int status) {
-            const TimesOfCommand times = [times = told->times()] { return times; };
+        received->then([this, received, message](cl_int status) {
+            const TimesOfCommand times = [times = received->times()] { return times; };
             submit_now(transport_.send_status(message, times), status);
         });
 }
