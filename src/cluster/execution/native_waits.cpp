@@ -6,18 +6,18 @@
 
 namespace cldist::cluster {
 
-// A stand-in ends after the command is enqueued, because PoCL 3.1 never ends a command that waits
+// A proxy ends after the command is enqueued, because PoCL 3.1 never ends a command that waits
 // for an event that failed earlier.
 void NativeWaits::add(EventObject &event, Space &space) {
     const NativeCommand *const native = event.native();
     if (native != nullptr && native->space == &space) return events_.push_back(native->event.get());
-    for (const auto &[of, stand_in] : event.stand_ins)
-        if (of == &space) return events_.push_back(stand_in.get());
+    for (const auto &[of, proxy] : event.proxies)
+        if (of == &space) return events_.push_back(proxy.get());
     cl_int code = CL_SUCCESS;
-    Event stand_in = Event::adopt(clCreateUserEvent(space.context.get(), &code));
+    Event proxy = Event::adopt(clCreateUserEvent(space.context.get(), &code));
     check(code, "clCreateUserEvent");
-    events_.push_back(stand_in.get());
-    event.stand_ins.emplace_back(&space, std::move(stand_in));
+    events_.push_back(proxy.get());
+    event.proxies.emplace_back(&space, std::move(proxy));
     once_enqueued_.push_back({ends_.ending_of(event), Event::share(events_.back())});
 }
 
@@ -55,9 +55,9 @@ void NativeWaits::merge(const Enqueued &command, Steps &steps, bool has_user_eve
 }
 
 void NativeWaits::settle(const std::function<void(cl_int status)> &keep) {
-    for (const StandIn &stand_in : std::exchange(once_enqueued_, {})) {
-        end_alike(*stand_in.ending, stand_in.event.get());
-        if (keep) stand_in.ending->then(keep);
+    for (const Proxy &proxy : std::exchange(once_enqueued_, {})) {
+        end_alike(*proxy.ending, proxy.event.get());
+        if (keep) proxy.ending->then(keep);
     }
 }
 

@@ -14,13 +14,13 @@ namespace cldist::cluster {
 class NativeWaits {
 public:
     explicit NativeWaits(CommandEnds &ends) : ends_(ends) {}
-    /// Settles the stand-ins even if the command was not enqueued: other commands may use them.
+    /// Settles the proxies even if the command was not enqueued: other commands may use them.
     ~NativeWaits() { settle({}); }
     NativeWaits(const NativeWaits &) = delete;
     NativeWaits &operator=(const NativeWaits &) = delete;
 
     [[nodiscard]] std::vector<cl_event> &events() { return events_; }
-    /// Adds the event of another command, or a stand-in if that has no native event in `space`.
+    /// Adds the event of another command, or a proxy if that has no native event in `space`.
     /// Requires event.known_here().
     void add(EventObject &event, Space &space);
     /// Adds a user event that succeeds when `ending`, which may be null, has ended in any way.
@@ -29,13 +29,13 @@ public:
     void add(Event event);
     /// Replaces all events by a single user event, if necessary, for PoCL 3.1: see the definition.
     void merge(const Enqueued &command, Steps &steps, bool has_user_events);
-    /// Call it when the command has been enqueued: lets the stand-ins end. At its end, each calls
+    /// Call it when the command has been enqueued: lets the proxies end. At its end, each calls
     /// `keep` with its status, unless `keep` is empty.
     void settle(const std::function<void(cl_int status)> &keep);
 
 private:
     /// A user event that represents an ending in a space without a native event for it.
-    struct StandIn {
+    struct Proxy {
         std::shared_ptr<Ending> ending;
         Event event;
     };
@@ -43,7 +43,7 @@ private:
     CommandEnds &ends_;
     std::vector<cl_event> events_;
     std::vector<Event> kept_;
-    std::vector<StandIn> once_enqueued_;
+    std::vector<Proxy> once_enqueued_;
 };
 
 }  // namespace cldist::cluster

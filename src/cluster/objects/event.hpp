@@ -184,7 +184,7 @@ public:
     /// answer even if the end becomes known here meanwhile.
     bool asked = false;
     /// Native user events that represent it in spaces where it has no native event.
-    std::vector<std::pair<Space *, Event>> stand_ins;
+    std::vector<std::pair<Space *, Event>> proxies;
 };
 
 /// The user events that the queue's next command will wait for. The same in all processes.
