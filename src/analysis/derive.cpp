@@ -127,6 +127,7 @@ private:
     }
 
     void look_at(llvm::Instruction &instruction) {
+        values_.begin_work();
         if (auto *load = llvm::dyn_cast<llvm::LoadInst>(&instruction)) {
             if (load->isAtomic()) return atomic(*load, load->getPointerOperand());
             access(*load, load->getPointerOperand(), store_size(load->getType()), false);
@@ -309,12 +310,13 @@ private:
             place.offset.size() == 1 ? place.offset[0] : node(Kind::add, 64, place.offset);
         const Reached &reached = reach_.when(block);
         access.conditions = reached.conditions;
-        const auto has_gaps = [&](const Operand &operand) { return values_.has_gaps(*operand); };
-        access.certain = sure && reached.certain && !has_gaps(access.offset) && !has_gaps(bytes) &&
-                         std::none_of(access.conditions.begin(), access.conditions.end(), has_gaps);
-        std::size_t size = nodes(*access.offset) + nodes(*bytes);
-        for (const Operand &condition : access.conditions) size += nodes(*condition);
+        std::size_t size = nodes(*access.offset, most_nodes) + nodes(*bytes, most_nodes);
+        for (const Operand &condition : access.conditions) size += nodes(*condition, most_nodes);
         const bool small = size <= most_nodes;
+        const auto has_gaps = [&](const Operand &operand) { return values_.has_gaps(*operand); };
+        access.certain = small && sure && reached.certain && !has_gaps(access.offset) &&
+                         !has_gaps(bytes) &&
+                         std::none_of(access.conditions.begin(), access.conditions.end(), has_gaps);
         if (!small || !bounded(*access.offset) || !bounded(*bytes)) {
             const std::string &name = kernel_.arguments[access.argument].name;
             const std::string why =

@@ -12,6 +12,7 @@ const Reached &Reach::when(const llvm::BasicBlock *block) {
     const auto [at, first] = reached_.try_emplace(block);
     Reached &reached = at->second;
     if (!first) return reached;
+    values_.begin_work();
     for (const llvm::Loop *loop = loops_.getLoopFor(block); loop != nullptr;
          loop = loop->getParentLoop()) {
         rounds(*loop, reached);

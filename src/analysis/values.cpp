@@ -20,6 +20,7 @@ using namespace splitting;
 namespace {
 
 constexpr const char *too_large = "the expression of an index is too large";
+constexpr std::size_t most_converted = 20'000;  // far more than an accepted expression has nodes
 
 static bool only_read(const llvm::Value *pointer) {
     return std::all_of(pointer->user_begin(), pointer->user_end(), [&](const llvm::User *user) {
@@ -91,9 +92,10 @@ std::optional<Geometric> geometric(const llvm::PHINode &phi, const llvm::Loop &l
 
 }  // namespace
 
-std::size_t nodes(const Expression &expression) {
+std::size_t nodes(const Expression &expression, std::size_t most) {
     std::size_t sum = 1;
-    for (const Operand &operand : expression.operands) sum += nodes(*operand);
+    for (const Operand &operand : expression.operands)
+        if (sum <= most) sum += nodes(*operand, most);
     return sum;
 }
 
@@ -140,7 +142,8 @@ Operand Values::expression(const llvm::SCEV *what, const llvm::BasicBlock *block
     if (llvm::isa<llvm::SCEVCouldNotCompute>(what) || !what->getType()->isIntegerTy())
         return unknown(64, "an index is not an integer");
     const unsigned width = what->getType()->getIntegerBitWidth();
-    if (width > 64 || depth > most_depth) return unknown(std::min(width, 64U), too_large);
+    if (width > 64 || depth > most_depth || ++converted_ > most_converted)
+        return unknown(std::min(width, 64U), too_large);
     const auto part = [&](const llvm::SCEV *operand) {
         return expression(operand, block, scope, depth + 1);
     };

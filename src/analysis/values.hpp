@@ -21,7 +21,9 @@ namespace cldist::analysis {
 
 constexpr unsigned most_depth = 40;
 
-std::size_t nodes(const splitting::Expression &expression);
+/// Returns the number of nodes, or any number above `most` if there are more. A node that occurs
+/// in several places counts several times, so their number may be exponential.
+std::size_t nodes(const splitting::Expression &expression, std::size_t most);
 
 /// Returns true if the range is small enough to be useful, whatever the unknown values are.
 bool bounded(const splitting::Expression &expression);
@@ -52,6 +54,11 @@ public:
     /// Returns true if the expression's range may contain values that do not occur.
     [[nodiscard]] bool has_gaps(const splitting::Expression &expression) const;
 
+    /// Starts the work for another access or block. After too many conversions for one, values are
+    /// unknown. Otherwise a chain of branches, each of which changes an index, would need time and
+    /// memory that grow exponentially.
+    void begin_work() { converted_ = 0; }
+
     /// Why a value was unknown since the last call, for example "an index depends on data". Empty
     /// if all were known.
     std::string take_reason() { return std::exchange(reason_, {}); }
@@ -79,6 +86,7 @@ private:
     std::map<const void *, unsigned> counters_;
     std::set<std::int64_t> growing_;  // numbers in counters_ that belong to such values
     std::string reason_;
+    std::size_t converted_ = 0;  // values since begin_work()
 };
 
 }  // namespace cldist::analysis

@@ -397,17 +397,22 @@ std::size_t environment(const char *name, std::size_t otherwise) {
     return value == nullptr ? otherwise : std::strtoul(value, nullptr, 10);
 }
 
+bool can_derive(const char *test) {
+    try {
+        derive("kernel void nothing(void) {}", "");
+        return true;
+    } catch (const std::exception &error) {
+        std::printf("SKIP: %s: %s\n", test, error.what());
+        return false;
+    }
+}
+
 }  // namespace
 
 TEST_CASE(
     "the accesses derived for a random kernel include all real accesses, and sure writes really "
     "happen") {
-    try {
-        derive("kernel void nothing(void) {}", "");
-    } catch (const std::exception &error) {
-        std::printf("SKIP: derivation of random kernels: %s\n", error.what());
-        return;
-    }
+    if (!can_derive("derivation of random kernels")) return;
     const std::size_t rounds = environment("CLDIST_TEST_KERNELS", 4);
     const std::size_t seed = environment("CLDIST_TEST_SEED", 1);
     std::size_t parts_seen = 0, reads_known = 0, writes_known = 0, sure = 0, kernels_split = 0,
@@ -517,4 +522,29 @@ TEST_CASE(
         kernels_split, kernels_all, parts_seen, writes_known, reads_known, sure);
     CHECK(kernels_split * 2 > kernels_all);
     CHECK(sure > 0);
+}
+
+// Without a limit, each of these kernels would take minutes at least.
+TEST_CASE("an index that many branches or loops change is too large, and is derived at once") {
+    if (!can_derive("derivation of large indices")) return;
+    std::string branches, loops;
+    for (int i = 0; i < 12; ++i) {
+        branches += "switch (in[i + " + std::to_string(i) + "]) {\n";
+        for (int j = 0; j < 8; ++j)
+            branches += "case " + std::to_string(j) + ": k += " + std::to_string(i * i + 7 * j) +
+                        "; out[i] += 1; break;\n";
+        branches += "}\n";
+    }
+    for (int i = 0; i < 36; ++i) loops += "while (in[k] > " + std::to_string(i) + ") k >>= 1;\n";
+    for (const auto &[start, body] : {std::pair("0", branches), std::pair("i * 64", loops)}) {
+        const Descriptions derived = derive(
+            "kernel void f(global const int *in, global int *out) {\n"
+            "int i = get_global_id(0), k = " +
+                std::string(start) + ";\n" + body + "out[i] = in[k];\n}\n",
+            "");
+        const KernelDescription &kernel = derived.at("f");
+        CHECK(kernel.why_not.empty());
+        CHECK(kernel.arguments.at(0).why_whole.starts_with(
+            "the expression of an index is too large"));
+    }
 }
