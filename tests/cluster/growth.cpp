@@ -211,6 +211,32 @@ TEST_CASE("many objects and open commands of each kind at a time leave no memory
     }
 }
 
+TEST_CASE("launches with many different arguments leave little memory behind") {
+    const setup cl(0);
+    constexpr std::size_t sizes[] = {2048, 16};
+    constexpr std::size_t groups[] = {64, 1};
+    constexpr cl_int launches = 800;
+    const buffer_handle buffer = cl.buffer(sizes[0] * sizes[1] + launches);
+    cl_command_queue const queue = cl.queues[0];
+    // On the single virtual device, each sub-range writes a piece of each of the 2048 rows.
+    const program_handle program = cl.program(
+        "kernel void shifted(global uchar *out, int by) {\n"
+        "    out[get_global_id(0) * 16 + get_global_id(1) + by] = by;\n"
+        "}\n");
+    const kernel_handle kernel = cl.kernel(program, "shifted");
+    const cl_mem memory = buffer;
+    REQUIRE(clSetKernelArg(kernel, 0, sizeof memory, &memory) == CL_SUCCESS);
+    std::size_t before = 0;
+    for (cl_int by = 0; by < launches; ++by) {
+        if (by == launches / 2) before = heap_in_use();
+        REQUIRE(clSetKernelArg(kernel, 1, sizeof by, &by) == CL_SUCCESS);
+        REQUIRE(clEnqueueNDRangeKernel(queue, kernel, 2, nullptr, sizes, groups, 0, nullptr,
+                                       nullptr) == CL_SUCCESS);
+        REQUIRE(clFinish(queue) == CL_SUCCESS);
+    }
+    CHECK(static_cast<double>(heap_in_use()) - static_cast<double>(before) < 100e6);
+}
+
 // This case is the last one: its records of ended reads, up to twice the number that were open at
 // once, would look like a leak in the others.
 TEST_CASE("the cost of a read does not grow with the number of open reads") {

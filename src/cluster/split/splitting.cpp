@@ -21,7 +21,9 @@ using splitting::ArgumentAccess;
 using splitting::Interval;
 using splitting::Intervals;
 
-constexpr std::size_t most_launches = 4096;  // cached per kernel
+// Cached per kernel. A launch has many ranges if its parts use pieces of rows.
+constexpr std::size_t most_launches = 4096;
+constexpr std::size_t most_ranges = std::size_t{1} << 18;
 
 std::string text_of(const Intervals &intervals) {
     if (intervals.empty()) return "nothing";
@@ -137,10 +139,13 @@ std::shared_ptr<SplitLaunch> Splitting::split(const KernelObject &kernel,
         }
     }
     const unsigned version = adaptation_ != nullptr ? adaptation_->shares.version() : 0;
-    if (const auto known = launches_.find(key_);
-        known != launches_.end() && known->second->version == version)
-        return known->second;
-    if (launches_.size() >= most_launches) launches_.clear();
+    const auto known = launches_.find(key_);
+    if (known != launches_.end() && known->second->version == version) return known->second;
+    // Launches of an earlier version do not occur again.
+    if (known != launches_.end() || launches_.size() >= most_launches || ranges_ >= most_ranges) {
+        launches_.clear();
+        ranges_ = 0;
+    }
     auto split = std::make_shared<SplitLaunch>();
     split->launch = launch;
     split->version = version;
@@ -156,8 +161,10 @@ std::shared_ptr<SplitLaunch> Splitting::split(const KernelObject &kernel,
     } else if (adaptation_ != nullptr) {
         split->kind = adaptation_->kind_of(kernel_, launch);
     }
-    for (const SplitLaunch::PartOfLaunch &part : split->parts)
+    for (const SplitLaunch::PartOfLaunch &part : split->parts) {
         split->all.push_back({kernel.program->context->devices[part.lane]->memory, part.accesses});
+        ranges_ += part.accesses.size();
+    }
     if (speaks_ && config().explain == Switch::on) explain(kernel, *split);
     return launches_[key_] = std::move(split);
 }

@@ -81,7 +81,8 @@ private:
     const std::shared_ptr<Adaptation> adaptation_;
     std::vector<std::string> said_;  ///< reasons that were logged
     std::map<Key, std::shared_ptr<SplitLaunch>> launches_;
-    Key key_;  ///< a member to reuse its memory
+    std::size_t ranges_ = 0;  ///< number of accesses of all parts in `launches_`
+    Key key_;                 ///< a member to reuse its memory
 };
 
 /// For people: "[0, 64) x [0, 8)".
