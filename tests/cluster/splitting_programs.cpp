@@ -153,6 +153,51 @@ TEST_CASE("a program created from another program's binary has the same kernels"
     CHECK(code != CL_SUCCESS);
 }
 
+TEST_CASE(
+    "a program that is built, built again, included and compiled has the kernels of its source") {
+    const setup cl;
+    constexpr std::size_t global = 24;
+    constexpr std::size_t local = 4;
+    const auto check_groups = [&](cl_program program) {
+        const kernel_handle kernel = cl.kernel(program, "number");
+        CHECK(info<cl_uint>(clGetKernelInfo, CL_KERNEL_NUM_ARGS, kernel.get()) == 1);
+        const buffer_handle data = cl.buffer(global);
+        const cl_mem memory = data;
+        CL_OK(clSetKernelArg(kernel, 0, sizeof memory, &memory));
+        CL_OK(clEnqueueNDRangeKernel(cl.queues[0], kernel, 1, nullptr, &global, &local, 0, nullptr,
+                                     nullptr));
+        bytes wanted(global);
+        for (std::size_t i = 0; i < global; ++i) wanted[i] = static_cast<unsigned char>(i / local);
+        check_equal(read(cl.queues[0], data, 0, global), wanted);
+    };
+    const auto check_linked = [&](cl_program compiled) {
+        cl_int code = -1;
+        const program_handle linked(
+            clLinkProgram(cl.context, 0, nullptr, nullptr, 1, &compiled, nullptr, nullptr, &code));
+        CL_OK(code);
+        check_groups(linked);
+    };
+    // With these options, the single virtual device builds another source.
+    const char *const queries = "-DGROUP=get_group_id(0)";
+    const program_handle program = cl.program(
+        "kernel void number(global uchar *data) { data[get_global_id(0)] = GROUP; }\n", queries);
+    check_groups(program);
+    CL_OK(clBuildProgram(program, 0, nullptr, "-DGROUP=get_global_id(0)/4", nullptr, nullptr));
+    check_groups(program);
+    CL_OK(clBuildProgram(program, 0, nullptr, queries, nullptr, nullptr));
+    const char *name = "number.h";
+    const char *source = "#include \"number.h\"\n";
+    cl_int code = -1;
+    const program_handle including(
+        clCreateProgramWithSource(cl.context, 1, &source, nullptr, &code));
+    CL_OK(code);
+    const cl_program header = program;
+    CL_OK(clCompileProgram(including, 0, nullptr, queries, 1, &header, &name, nullptr, nullptr));
+    check_linked(including);
+    CL_OK(clCompileProgram(program, 0, nullptr, queries, 0, nullptr, nullptr, nullptr, nullptr));
+    check_linked(program);
+}
+
 TEST_CASE("a kernel may require a work-group size without calling work-item functions for it") {
     const setup cl;
     const program_handle program = cl.program(

@@ -127,10 +127,16 @@ ProgramObject *make_program_of_source(ContextObject &context, DeviceList devices
     return program;
 }
 
+/// Gives the native programs the source of the user's program if they have the adapted one.
+void restore_source(ProgramObject &program) {
+    if (!std::exchange(program.is_adapted, false)) return;
+    for (auto &[space, native] : program.natives)
+        native = program_of_source(*space, *program.source);
+}
+
 /// Returns the source adapted so that kernels which run parts of a launch see the whole launch;
 /// empty if it needs no change. Sets `program.facts`.
 std::string adapted_source_of(ProgramObject &program, const std::string &options) {
-    program.is_adapted = false;
     if (!program.context->aggregate || program.context->devices.size() == 1 || !program.source)
         return {};
     std::string source = whole_source(program, options);
@@ -339,6 +345,7 @@ void build_program(cl_program program, cl_uint num_devices, const cl_device_id *
     require(object.kernels == 0, CL_INVALID_OPERATION,
             "the program has kernels; release them before you build it again");
     object.idle_kernels.clear();
+    restore_source(object);
     const std::string asked = options != nullptr ? options : "";
     // A binary keeps the options that it was built with.
     const std::string given = object.options_of_source.value_or(asked);
@@ -367,6 +374,7 @@ void build_program(cl_program program, cl_uint num_devices, const cl_device_id *
     if (is_doubtful) code = build_as_given();
     const bool has_failed = is_doubtful && code != CL_SUCCESS;
     if (!adapted.empty() && !has_failed) {
+        object.is_adapted = true;
         code = made_by_all(exchange, devices, [&] {
             cl_int code = CL_SUCCESS;
             for (auto &[space, native] : object.natives) {
@@ -378,11 +386,10 @@ void build_program(cl_program program, cl_uint num_devices, const cl_device_id *
             }
             return code;
         });
-        object.is_adapted = code == CL_SUCCESS;
-        if (!object.is_adapted) object.facts->why_not_adapted = first_error_of(object);
-        if (!object.is_adapted)
-            for (auto &[space, native] : object.natives)
-                native = program_of_source(*space, *object.source);
+        if (code != CL_SUCCESS) {
+            object.facts->why_not_adapted = first_error_of(object);
+            restore_source(object);
+        }
     }
     if (!object.is_adapted && !has_failed) code = build_as_given();
     for (const auto &device : devices) object.build_options[device.get()] = asked;
@@ -412,6 +419,7 @@ void compile_program(cl_program program, cl_uint num_devices, const cl_device_id
     for (cl_uint i = 0; i < num_headers; ++i)
         require(program_of(headers[i]).context.get() == object.context.get(), CL_INVALID_PROGRAM,
                 "input_headers[{}] belongs to another context", i);
+    restore_source(object);
     const std::string given = options != nullptr ? options : "";
     const Exchange exchange;
     const Ref<ProgramObject> held(&object);
@@ -419,8 +427,15 @@ void compile_program(cl_program program, cl_uint num_devices, const cl_device_id
         cl_int code = CL_SUCCESS;
         for (const auto &[space, native] : object.natives) {
             const auto natives = natives_in(*space, devices);
-            const auto native_headers = natives_of({headers, num_headers}, *space);
+            auto native_headers = natives_of({headers, num_headers}, *space);
             if (natives.empty()) continue;
+            std::vector<Program> unadapted;
+            for (cl_uint i = 0; i < num_headers; ++i) {
+                const ProgramObject &header = program_of(headers[i]);
+                if (!header.is_adapted) continue;
+                unadapted.push_back(program_of_source(*space, *header.source));
+                native_headers[i] = unadapted.back().get();
+            }
             const std::string all =
                 space->always_tells_of_arguments() ? asking_for_arguments(given) : given;
             code =
