@@ -905,19 +905,16 @@ TEST_CASE("access functions may be in a library, and functions in included files
     check_same(found, wanted);
 }
 
-TEST_CASE("work-item functions that the source does not show see the whole launch, too") {
-    struct way {
-        std::string what, before, options;
-    };
-    for (const way &each : {
-             way{"GROUP(0)", "", "-DGROUP=get_group_id"},
-             way{"ID(group)", "#define ID(of) get_##of##_id(0)\n", ""},
-             way{"get_gro\\\nup_id(0)", "", ""},
-             way{"OF_INNER", "#define NAME \"nested/inner.h\"\n#include NAME\n", "-I " INCLUDED},
-             way{"OF_INNER", "#include \"nested/outer.h\"\n", "-I " INCLUDED},
-             way{"(ID(group) * (int)get_local_size(0) + ID(local)) / 4",
-                 "#define ID(of) (int)get_##of##_id(0)\n", ""},
-         }) {
+namespace {
+
+struct way {
+    std::string what, before, options;
+};
+
+/// Checks that the expressions `what` are the number of the work-item's group.
+void check_group_numbers(std::initializer_list<way> ways) {
+    for (const way &each : ways) {
+        CAPTURE(each.before);
         CAPTURE(each.what);
         const setup cl;
         const program_handle program = cl.program(
@@ -931,6 +928,34 @@ TEST_CASE("work-item functions that the source does not show see the whole launc
         for (std::size_t i = 0; i < wanted.size(); ++i) wanted[i] = static_cast<cl_int>(i / local);
         check_same(found, wanted);
     }
+}
+
+}  // namespace
+
+TEST_CASE("work-item functions that the source does not show see the whole launch, too") {
+    check_group_numbers({
+        {"GROUP(0)", "", "-DGROUP=get_group_id"},
+        {"ID(group)", "#define ID(of) get_##of##_id(0)\n", ""},
+        {"get_gro\\\nup_id(0)", "", ""},
+        {"OF_INNER", "#define NAME \"nested/inner.h\"\n#include NAME\n", "-I " INCLUDED},
+        {"OF_INNER", "#include \"nested/outer.h\"\n", "-I " INCLUDED},
+        {"(ID(group) * (int)get_local_size(0) + ID(local)) / 4",
+         "#define ID(of) (int)get_##of##_id(0)\n", ""},
+    });
+}
+
+TEST_CASE("work-item functions that are also macros of the program see the whole launch, too") {
+    check_group_numbers({
+        {"get_group_id(0)",
+         "typedef struct {\n"
+         "#define get_group_id(d) ((int)get_group_id(d))\n"
+         "    int a;\n} s;\n",
+         ""},
+        {"get_group_id(0)", "#ifndef __OPENCL_VERSION__\n#define get_group_id(d) 7\n#endif\n", ""},
+        {"GROUP",
+         "#ifdef get_group_id\n#define GROUP 7\n#else\n#define GROUP get_group_id(0)\n#endif\n",
+         ""},
+    });
 }
 
 // With CLDIST_SHARES=measured, the shares change during this case.

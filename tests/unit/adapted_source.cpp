@@ -1,5 +1,6 @@
 #include "cluster/split/adapted_source.hpp"
 
+#include <array>
 #include <string>
 
 #include <doctest/doctest.h>
@@ -53,4 +54,37 @@ TEST_CASE("a directive goes on behind a backslash with blanks or a carriage retu
                                            "{ ADD(o); }\n");
         CHECK(facts.kernels.at("f").find("atomic_add") != std::string::npos);
     }
+}
+
+TEST_CASE("a function is adapted unless it may be a macro") {
+    const std::string text = "int g(int x) { return x; }\n" + kernel;
+    const auto is_adapted = [&](const std::string &directives) {
+        return adapted_source(directives + text).find("#define g(...)") != std::string::npos;
+    };
+    CHECK(is_adapted(""));
+    CHECK(is_adapted("#ifdef A\n#define B\n#endif\n"));
+    for (const char *const directives :
+         {"#define g(x) 1\n", "#undef g\n", "#ifdef g\n#endif\n",
+          "#if 0\n#elif defined(g)\n#endif\n", "typedef struct {\n#undef g\n    int a;\n} s;\n",
+          "#pragma push_macro(\"g\")\n"})
+        CHECK_FALSE(is_adapted(directives));
+}
+
+TEST_CASE("a replaced work-item function must not be a macro of the program") {
+    // Before the program, behind it, and behind it without a condition.
+    const auto errors = [](const std::string &directives) {
+        const std::string adapted = adapted_source(directives + kernel);
+        const auto program = adapted.find("kernel void f");
+        return std::array{adapted.find("#ifdef get_group_id\n#error ") < program,
+                          adapted.find("\n#if get_group_id(0) != ", program) != adapted.npos,
+                          adapted.find("\n\n#error ", program) != adapted.npos};
+    };
+    using expected = std::array<bool, 3>;
+    for (const char *const directives :
+         {"", "#define get_group_id(d) 1\n", "#undef get_group_id\n", "#ifdef A\n#endif\n"})
+        CHECK(errors(directives) == expected{true, true, false});
+    for (const char *const directives :
+         {"#pragma push_macro(\"get_group_id\")\n", "#ifdef get_group_id\n#endif\n",
+          "#if A\n#elif defined(get_group_id)\n#endif\n"})
+        CHECK(errors(directives) == expected{true, true, true});
 }

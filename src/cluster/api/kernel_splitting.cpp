@@ -29,7 +29,7 @@ std::string why_no_parts(const ProgramObject &program, const KernelInfo &info) {
             return why +
                    "with the first branch of each conditional, its braces are not balanced, so "
                    "cldist cannot find the functions";
-        why += "a macro may define the kernel, or a function that makes such a query";
+        why += "a macro may define the kernel, or a function that makes or answers such a query";
         return program.facts->why_not_adapted.empty()
                    ? why
                    : why + " (the compiler: " + program.facts->why_not_adapted + ")";

@@ -37,7 +37,8 @@ struct Function {
 
 struct Found {
     std::vector<Function> functions;
-    std::set<std::string> macros;
+    std::set<std::string> macros;   // names in #define, #undef and `queried`
+    std::set<std::string> queried;  // names in conditionals and in #pragma push_macro
     // Per function and macro: the names that it contains.
     std::map<std::string, std::set<std::string>> mentions;
     bool has_global_variables = false;
@@ -46,6 +47,23 @@ struct Found {
 
 Found find_functions(const Text &text) {
     Found found;
+    for (std::size_t at = 0; at < text.tokens().size(); ++at) {
+        if (!text.is_directive(at)) continue;
+        const auto words = words_of(text.of(at));
+        if (words.size() < 2) continue;
+        if (words[0] == "define") {
+            found.macros.insert(words[1]);
+            found.mentions[words[1]].insert(words.begin() + 2, words.end());
+        } else if (words[0] == "undef") {
+            found.macros.insert(words[1]);
+        } else if (words[0].starts_with("if") || words[0].starts_with("el")) {
+            found.queried.insert(words.begin() + 1, words.end());
+        } else if (words[0] == "pragma") {  // push_macro("name")
+            for (const std::string &word : words)
+                if (word.starts_with('"')) found.queried.insert(word.substr(1, word.size() - 2));
+        }
+    }
+    found.macros.insert(found.queried.begin(), found.queried.end());
     std::size_t begin = 0;  // first token of the current declaration
     const auto is_in_declaration = [&](std::size_t end,
                                        std::initializer_list<std::string_view> words) {
@@ -56,14 +74,7 @@ Found find_functions(const Text &text) {
         return false;
     };
     for (std::size_t at = 0; at < text.tokens().size();) {
-        if (text.tokens()[at].kind == Token::Kind::directive) {
-            const auto words = words_of(text.of(at));
-            if (words.size() > 1 && words[0] == "define") {
-                found.macros.insert(words[1]);
-                found.mentions[words[1]].insert(words.begin() + 2, words.end());
-            }
-            ++at;
-        } else if (text.is(at, ";")) {
+        if (text.is(at, ";")) {
             if (is_in_declaration(at, {"global", "__global"}) &&
                 !is_in_declaration(at, {"typedef"})) {
                 bool has_parameters = false;
@@ -99,15 +110,8 @@ Found find_functions(const Text &text) {
             const std::size_t end = is_definition ? text.closing(behind) : behind;
             found.is_balanced = found.is_balanced && end < text.tokens().size();
             auto &mentions = found.mentions[name];
-            for (std::size_t i = at + 1; i < std::min(end, text.tokens().size()); ++i) {
+            for (std::size_t i = at + 1; i < std::min(end, text.tokens().size()); ++i)
                 if (text.is_name(i)) mentions.emplace(text.of(i));
-                if (text.tokens()[i].kind != Token::Kind::directive) continue;
-                const auto words = words_of(text.of(i));
-                if (words.size() > 1 && words[0] == "define") {
-                    found.macros.insert(words[1]);
-                    found.mentions[words[1]].insert(words.begin() + 2, words.end());
-                }
-            }
             begin = at = end + 1;
         } else {
             ++at;
@@ -137,7 +141,10 @@ bool is_atomic(std::string_view name) {
 }
 
 constexpr std::string_view prelude_types =
-    R"(struct cldist_launch { ulong offset[3]; ulong size[3]; ulong first_group[3]; ulong groups[3]; };
+    R"(#ifdef get_global_id
+#error the program has a macro get_global_id
+#endif
+struct cldist_launch { ulong offset[3]; ulong size[3]; ulong first_group[3]; ulong groups[3]; };
 #define cldist_launch_pointer __private const struct cldist_launch *
 )";
 
@@ -273,16 +280,24 @@ std::string adapted_source(const std::string &source, bool hides_names) {
 
     std::string out(prelude_types);
     std::string macros;
+    // The program may define or undefine these macros itself, perhaps in a branch or a file that
+    // the scanner does not understand. Then the adapted source does not compile.
+    std::string checks = "\n\n";
     for (const auto &[name, rest] : prelude_functions) {
         const std::string text_of_name(name);
         const bool is_asked = hides_names || source.find(name) != std::string::npos;
-        if (!is_asked || helpers.contains(text_of_name) || found.macros.contains(text_of_name))
-            continue;
+        if (!is_asked || helpers.contains(text_of_name)) continue;
         const bool has_dimension = rest.starts_with("uint");
-        out += "static size_t cldist_" + text_of_name + "(cldist_launch_pointer l" +
-               (has_dimension ? ", " : "") + std::string(rest) + "\n";
-        macros += "#define " + text_of_name + (has_dimension ? "(d) cldist_" : "() cldist_") +
-                  text_of_name + (has_dimension ? "(cldist_launch, d)\n" : "(cldist_launch)\n");
+        const std::string own = "cldist_" + text_of_name;
+        const std::string error = "#error the program has a macro " + text_of_name + "\n";
+        // Macros of the build options precede these.
+        out += "#ifdef " + text_of_name + "\n" + error + "#endif\nstatic size_t " + own +
+               "(cldist_launch_pointer l" + (has_dimension ? ", " : "") + std::string(rest) + "\n";
+        macros += "#define " + text_of_name + (has_dimension ? "(d) " : "() ") + own +
+                  (has_dimension ? "(cldist_launch, d)\n" : "(cldist_launch)\n");
+        if (found.queried.contains(text_of_name)) checks += error;
+        checks += "#define " + own + "(...) 1864793\n#if " + text_of_name +
+                  (has_dimension ? "(0)" : "()") + " != 1864793\n" + error + "#endif\n";
     }
     for (const auto &[name, arity] : arities) {
         const auto &[without, with] = arity;
@@ -305,7 +320,7 @@ std::string adapted_source(const std::string &source, bool hides_names) {
         out += edit.text;
         copied = edit.at + edit.length;
     }
-    return out.append(source, copied);
+    return out.append(source, copied).append(checks);
 }
 
 }  // namespace cldist::cluster
