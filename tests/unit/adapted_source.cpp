@@ -1,9 +1,13 @@
 #include "cluster/split/adapted_source.hpp"
 
 #include <array>
+#include <functional>
+#include <set>
 #include <string>
 
 #include <doctest/doctest.h>
+
+#include "cluster/split/source_text.hpp"
 
 using namespace cldist::cluster;
 
@@ -87,4 +91,14 @@ TEST_CASE("a replaced work-item function must not be a macro of the program") {
          {"#pragma push_macro(\"get_group_id\")\n", "#ifdef get_group_id\n#endif\n",
           "#if A\n#elif defined(get_group_id)\n#endif\n"})
         CHECK(errors(directives) == expected{true, true, true});
+}
+
+TEST_CASE("build options may define any name without changing the added declarations") {
+    std::string added = adapted_source(kernel, true);
+    added.resize(added.find("#line 1"));
+    const Text text(added);
+    const std::set<std::string, std::less<>> used{
+        "struct", "static", "return", "uint", "ulong", "size_t", "get_global_id", "get_group_id"};
+    for (std::size_t i = 0; i < text.tokens().size(); ++i)
+        if (text.is_name(i) && !used.contains(text.of(i))) CHECK(text.of(i).starts_with("cldist_"));
 }

@@ -140,11 +140,14 @@ bool is_atomic(std::string_view name) {
            name.starts_with("atom_");
 }
 
+// Macros of the build options may have any name without this prefix.
 constexpr std::string_view prelude_types =
     R"(#ifdef get_global_id
 #error the program has a macro get_global_id
 #endif
-struct cldist_launch { ulong offset[3]; ulong size[3]; ulong first_group[3]; ulong groups[3]; };
+struct cldist_launch {
+    ulong cldist_offset[3]; ulong cldist_size[3]; ulong cldist_first[3]; ulong cldist_groups[3];
+};
 #define cldist_launch_pointer __private const struct cldist_launch *
 )";
 
@@ -152,19 +155,22 @@ struct cldist_launch { ulong offset[3]; ulong size[3]; ulong first_group[3]; ulo
 // because the macros that hide these functions follow.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 6> prelude_functions = {{
     {"get_group_id",
-     "uint d) { return get_group_id(d) + (d < 3 ? (size_t)l->first_group[d] : 0); }"},
-    {"get_num_groups", "uint d) { return d < 3 ? (size_t)l->groups[d] : 1; }"},
-    {"get_global_size", "uint d) { return d < 3 ? (size_t)l->size[d] : 1; }"},
-    {"get_global_offset", "uint d) { return d < 3 ? (size_t)l->offset[d] : 0; }"},
+     "uint cldist_d) { return get_group_id(cldist_d) + "
+     "(cldist_d < 3 ? (size_t)cldist_l->cldist_first[cldist_d] : 0); }"},
+    {"get_num_groups",
+     "uint cldist_d) { return cldist_d < 3 ? (size_t)cldist_l->cldist_groups[cldist_d] : 1; }"},
+    {"get_global_size",
+     "uint cldist_d) { return cldist_d < 3 ? (size_t)cldist_l->cldist_size[cldist_d] : 1; }"},
+    {"get_global_offset",
+     "uint cldist_d) { return cldist_d < 3 ? (size_t)cldist_l->cldist_offset[cldist_d] : 0; }"},
     {"get_global_linear_id",
-     ") { return ((get_global_id(2) - (size_t)l->offset[2]) * (size_t)l->size[1] + "
-     "get_global_id(1) - "
-     "(size_t)l->offset[1]) * (size_t)l->size[0] + get_global_id(0) - (size_t)l->offset[0]; }"},
+     ") { return ((get_global_id(2) - (size_t)cldist_l->cldist_offset[2]) * "
+     "(size_t)cldist_l->cldist_size[1] + get_global_id(1) - (size_t)cldist_l->cldist_offset[1]) * "
+     "(size_t)cldist_l->cldist_size[0] + get_global_id(0) - (size_t)cldist_l->cldist_offset[0]; }"},
     {"get_group_linear_id",
-     ") { return ((get_group_id(2) + (size_t)l->first_group[2]) * (size_t)l->groups[1] + "
-     "get_group_id(1) + "
-     "(size_t)l->first_group[1]) * (size_t)l->groups[0] + get_group_id(0) + "
-     "(size_t)l->first_group[0]; }"},
+     ") { return ((get_group_id(2) + (size_t)cldist_l->cldist_first[2]) * "
+     "(size_t)cldist_l->cldist_groups[1] + get_group_id(1) + (size_t)cldist_l->cldist_first[1]) * "
+     "(size_t)cldist_l->cldist_groups[0] + get_group_id(0) + (size_t)cldist_l->cldist_first[0]; }"},
 }};
 
 struct Edit {
@@ -292,7 +298,8 @@ std::string adapted_source(const std::string &source, bool hides_names) {
         const std::string error = "#error the program has a macro " + text_of_name + "\n";
         // Macros of the build options precede these.
         out += "#ifdef " + text_of_name + "\n" + error + "#endif\nstatic size_t " + own +
-               "(cldist_launch_pointer l" + (has_dimension ? ", " : "") + std::string(rest) + "\n";
+               "(cldist_launch_pointer cldist_l" + (has_dimension ? ", " : "") + std::string(rest) +
+               "\n";
         macros += "#define " + text_of_name + (has_dimension ? "(d) " : "() ") + own +
                   (has_dimension ? "(cldist_launch, d)\n" : "(cldist_launch)\n");
         if (found.queried.contains(text_of_name)) checks += error;
