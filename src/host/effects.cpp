@@ -140,7 +140,7 @@ bool is_program_of_rank() {
 const char *why_not_again() {
     if (Session::current() == nullptr)
         return "does not get the answers of rank 0 (CLDIST_HOST_WRAP)";
-    if (const char *const reason = std::getenv("CLDIST_HOST_STAY")) return reason;
+    if (const char *const reason = std::getenv("CLDIST_NO_NEW_START")) return reason;
     if (const char *const effect = first_effect.load()) return effect;
     if (!is_program_of_rank()) return "was started by another program";
     if (is_go()) return "was written in Go, so its system calls cannot be observed";

@@ -486,7 +486,7 @@ int run_job(RunOptions options) {
     if (!may_start_again(environment) || options.ranks == 1)
         return run_once(options, environment, Start::only, output, error_output).value();
     if (const std::string reason = why_not_again(options, environment); !reason.empty())
-        environment["CLDIST_HOST_STAY"] = reason;
+        environment["CLDIST_NO_NEW_START"] = reason;
     if (const auto status = run_once(options, environment, Start::first, output, error_output))
         return *status;
     if (const int number = pending_stop(); number != 0) return 128 + number;
