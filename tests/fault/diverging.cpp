@@ -178,7 +178,6 @@ const std::map<std::string, std::function<void(const Process &)>> programs = {
          if (p.rank == 0) sleep(1);
      }},
     {"nothing", [](const Process &) {}},
-    {"idle", [](const Process &) { sleep(5); }},
 };
 
 }  // namespace
