@@ -677,11 +677,8 @@ TEST_CASE("a collective waits for its wait list") {
 }
 
 TEST_CASE("natively, a collective of no bytes keeps its place in its in-order queue") {
-    setup cl;
-    cl_uint rank = 0;
-    if (clGetDeviceInfo(cl.devices[0], CL_DEVICE_RANK_DIST, sizeof rank, &rank, nullptr) ==
-        CL_SUCCESS)
-        return;  // the cluster platform orders only commands that use the same buffers
+    if (is_cluster()) return;  // it orders only commands that use the same buffers
+    const setup cl;
     const buffers both(
         cl, 0, 0, [&](std::size_t) { return bytes(100, 1); }, 2);
     const event_handle gate = cl.user_event();
@@ -819,7 +816,7 @@ TEST_CASE("invalid arguments of collectives return their error codes") {
           CL_INVALID_EVENT_WAIT_LIST);
     CHECK(clEnqueueScanBufferWithKernel(q, n, a, b, nullptr, nullptr, 8, 4, nullptr, 0, nullptr,
                                         nullptr) == CL_INVALID_KERNEL);
-    const setup of_kernel;
+    const setup of_kernel(setup::of::its_own);
     const program_handle program = of_kernel.program(
         "kernel void f(global char *a, ulong i, const global char *b, ulong j, ulong n) {}");
     const kernel_handle kernel = of_kernel.kernel(program, "f");
