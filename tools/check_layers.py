@@ -23,7 +23,7 @@ MAY_INCLUDE = {
     "splitting": ["base"],  # no system dependencies
     "analysis": ["splitting", "base"],  # a separate library, loaded by splitting
     "cluster": ["mpi_interop", "splitting", *LOWER],
-    "collectives": LOWER[2:],  # a separate library
+    "collectives": LOWER,  # a separate library
     "host": [],  # a separate library, preloaded into programs
     "probe": ["ocl", "base"],  # a separate program, started by events
 }
