@@ -38,9 +38,9 @@ extern "C" {
  *  place in the order.
  *
  *  @par Device memory
- *  Between two NVIDIA GPUs, outside the cluster platform, bytes pass through 64 MiB of memory of the
- *  target. Each pair of GPUs that exchanges bytes has such memory. The library keeps it for the last
- *  four contexts, and it keeps these contexts. `CLDIST_PATH=shared` avoids it.
+ *  Between two NVIDIA GPUs, outside the cluster platform, bytes pass through 64 MiB of memory of
+ * the target. A GPU has such memory for each other GPU that writes to it. The library keeps it for
+ * the last four contexts, and it keeps these contexts. `CLDIST_PATH=shared` avoids it.
  *
  *  @par In-place operation
  *  Destination i may be the same range as source i, as in MPI. For an all-gather, source i may be

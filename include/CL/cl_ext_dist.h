@@ -93,8 +93,8 @@ cl_int clDistLocalDevice(MPI_Comm comm, cl_platform_id platform, cl_device_type 
 
 /** Creates a buffer whose memory the other processes of the host can read.
  *
- *  A message from such a buffer to a device of another process needs one copy (path "direct"). A
- *  message from any other buffer needs two. Use exportable buffers for large data that is sent
+ *  On path "direct", a message from such a buffer to a device of another process needs one copy,
+ * and a message from any other buffer two. Use exportable buffers for large data that is sent
  *  often: NVIDIA GPUs allocate the memory in pieces of 2 MiB, and receivers keep it mapped for up
  *  to 15 seconds after the last message.
  *
@@ -179,9 +179,9 @@ cl_mem clCreateBufferExportable(cl_context context, cl_device_id device, cl_mem_
  *
  *  @par Threads
  *  Thread-safe. Not collective. Two threads may enqueue commands of this header on one queue,
- *  including an in-order queue. Each command enqueues two commands of the platform. If another
+ *  including an in-order queue. A command may enqueue several commands of the platform. If another
  *  thread calls OpenCL's enqueue functions on the same in-order queue during the call, its command
- *  may be placed between these two. Its order relative to the transfer is then undefined. Threads
+ *  may be placed between them. Its order relative to the transfer is then undefined. Threads
  *  that need an order must share a lock.
  *
  *  @par Errors
@@ -209,8 +209,9 @@ cl_mem clCreateBufferExportable(cl_context context, cl_device_id device, cl_mem_
  *  @retval CL_OUT_OF_HOST_MEMORY as for clEnqueueReadBuffer.
  *  @retval CL_MEM_OBJECT_ALLOCATION_FAILURE as for clEnqueueReadBuffer.
  *  @retval CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST `blocking` is CL_TRUE and the wait list, or
- *          an earlier command of the in-order queue, failed before or during the call. The peer is informed as described under Failure. A
- *          blocking call also returns the status of a failed transfer.
+ *          an earlier command of the in-order queue, failed before or during the call. The peer is
+ * informed as described under Failure. A blocking call also returns the status of a failed
+ * transfer.
  *  @{ */
 
 /** Enqueues a command that sends `size` bytes of `buffer`, starting at byte `offset`, to rank
@@ -489,7 +490,8 @@ cl_int clEnqueueWriteBufferFromMPIFileAll(cl_command_queue command_queue, cl_mem
  *  Results then have the same bits in all processes and runs. A failure ends the job with a report.
  *  @par
  *  The event may fail before the process has taken part. It has taken part when
- *  clGetTransferInfo(CL_TRANSFER_STAGES) contains CL_STAGE_MESSAGE. A call that returns an error
+ *  clGetTransferInfo(CL_TRANSFER_STAGES) contains CL_STAGE_MESSAGE, or the path is "device" and the
+ *  event is complete. A call that returns an error
  *  does not take part, unless it is blocking and returns
  *  CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST or the status of a failed command. If it does not
  *  take part, the other processes wait until the call is repeated.

@@ -92,8 +92,8 @@ const char *clDistErrorName(cl_int code);
  *
  *  The result is never NULL. It is "" if no call failed. It stays valid until the thread's next
  *  call of this library. Use #clGetTransferInfo with CL_TRANSFER_ERROR_MESSAGE for a command that
- *  failed later. It does not cover the calls of libcldist-collectives. Not collective. Works without
- *  MPI. */
+ *  failed later. It does not cover the calls of libcldist-collectives. Not collective. Works
+ * without MPI. */
 const char *clDistLastErrorMessage(void);
 /** @} */
 
