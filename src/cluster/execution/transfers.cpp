@@ -41,7 +41,7 @@ Link Transfers::link(const Transfer &transfer, Direction direction) const {
 void Transfers::start(const Transfer &transfer) {
     MemObject &object = objects_[transfer.buffer];
     try {
-        if (object.forget_lacking(transfer.source))
+        if (object.lacks(transfer.source))
             throw Error(CL_OUT_OF_RESOURCES, "an earlier transfer to their device failed");
         if (transfer.kind == Transfer::Kind::copy)
             start_copy(transfer, object);
@@ -99,6 +99,7 @@ Transfers::ChannelEnd Transfers::make_end(const Transfer &transfer, MemObject &o
 bool Transfers::start_kernel(const Transfer &transfer, MemObject &object, Space &space,
                              Direction direction, const Link &link) {
     if (!link.by_kernels || object.context->is_careful()) return false;
+    if (!requests_kernels(config().path) && !object.is_safe_in_kernels()) return false;
     std::vector<cl_event> waits;
     steps_.add_waits(transfer.after, space, waits);
     for (const cl_event event : waits) flush_producer(event);

@@ -142,6 +142,8 @@ public:
         return (flags & CL_MEM_USE_HOST_PTR) != 0 ? static_cast<std::byte *>(host_ptr) + at
                                                   : nullptr;
     }
+    /// See is_safe_in_kernels() of a native buffer.
+    [[nodiscard]] bool is_safe_in_kernels() const { return sub_buffers_.empty(); }
     /// The last mapping with that Mapped::memory; null if there is none.
     [[nodiscard]] Mapped *mapping(const void *memory) {
         const auto at = std::find_if(mappings.rbegin(), mappings.rend(),
@@ -149,6 +151,9 @@ public:
         return memory != nullptr && at != mappings.rend() ? &*at : nullptr;
     }
 
+    [[nodiscard]] bool lacks(MemoryId memory) const {
+        return std::find(lacking.begin(), lacking.end(), memory) != lacking.end();
+    }
     /// For a root: removes the memory from `lacking`. Returns whether it was there.
     bool forget_lacking(MemoryId memory) { return std::erase(lacking, memory) != 0; }
 
@@ -163,7 +168,7 @@ public:
     BufferId id = 0;                 ///< for a root
     MemoryKeeper *keeper = nullptr;  ///< for a root
     /// For a root: memories of this process that lack bytes, because a transfer to them could not
-    /// start. The next command or transfer that uses the object there fails.
+    /// start. Transfers from there fail, and so does the next command that uses the object there.
     std::vector<MemoryId> lacking;
     // For an image:
     cl_image_format format{};
