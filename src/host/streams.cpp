@@ -130,7 +130,10 @@ std::FILE *stream_on(int descriptor, const char *mode) {
     } else {
         if (begins_at_end(mode)) lseek(descriptor, 0, SEEK_END);
         auto state = std::make_unique<Below>(Below{descriptor, nullptr});
-        stream = fopencookie(state.get(), mode, {read_below, write_below, seek_below, close_below});
+        // It knows only the first letter and a '+' directly behind it.
+        const std::string plain{mode[0], std::strchr(mode, '+') != nullptr ? '+' : '\0'};
+        stream = fopencookie(state.get(), plain.c_str(),
+                             {read_below, write_below, seek_below, close_below});
         if (stream != nullptr) {
             state->stream = stream;
             (void)state.release();

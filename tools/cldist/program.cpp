@@ -73,8 +73,13 @@ public:
         signal(SIGCHLD, SIG_DFL);
         sigset_t taken;
         sigemptyset(&taken);
-        for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGCHLD})
-            sigaddset(&taken, number);
+        for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGCHLD}) {
+            // nohup and shells that start a job in the background let it ignore these signals.
+            struct sigaction action {};
+            sigaction(number, nullptr, &action);
+            const bool may_stay = number == SIGINT || number == SIGHUP;
+            if (!may_stay || action.sa_handler != SIG_IGN) sigaddset(&taken, number);
+        }
         if (also != 0) sigaddset(&taken, also);
         sigset_t blocked = taken;
         sigaddset(&blocked, SIGPIPE);  // a failed write returns an error instead

@@ -544,6 +544,7 @@ int run_worker() {
 
 int run_devices(RunOptions options) {
     if (options.ranks == 0 && !on_other_hosts(options, this_environment())) options.ranks = 1;
+    options.host_mode = "replicated";  // every rank reports its devices
     options.program = {fs::read_symlink("/proc/self/exe").string(), "probe", "devices"};
     return run_job(options);
 }
