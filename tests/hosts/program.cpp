@@ -140,7 +140,14 @@ void files() {
     std::fputs("an error\n", stderr);
     std::fflush(stderr);
     print(Text{"errors", contents(folder + "/errors")});
-    for (const char *const made : {"/reopened", "/errors"}) std::remove((folder + made).c_str());
+    // glibc accepts other letters before the '+'.
+    stream = std::fopen((folder + "/both").c_str(), "wt+");
+    std::fputs("both ways\n", stream);
+    std::rewind(stream);
+    print(Text{"both", std::fgets(line.data(), line.size(), stream) != nullptr, line.data()});
+    std::fclose(stream);
+    for (const char *const made : {"/reopened", "/errors", "/both"})
+        std::remove((folder + made).c_str());
     // Increments a counter in a file. Other processes could read it before or after.
     for (int i = 0; i < 20; ++i) {
         int count = 0;
