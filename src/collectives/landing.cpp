@@ -5,10 +5,7 @@
 #include <set>
 #include <utility>
 
-#include "base/config.hpp"
-#include "base/log.hpp"
 #include "ocl/query.hpp"
-#include "pipeline/plan.hpp"
 
 namespace cldist::collectives {
 namespace {
@@ -22,14 +19,6 @@ struct Kept {
     cl_device_id owner;
     std::shared_ptr<Landing> landing;
 };
-
-bool may_share(cl_device_id writer, cl_device_id owner) {
-    const Path path = host_path(config());
-    const bool forced = path == Path::direct;
-    return (path == Path::automatic || forced) && writer != owner &&
-           is_cpu(writer) == is_cpu(owner) && ExportedMemory::possible(writer, forced) &&
-           ExportedMemory::possible(owner, forced);
-}
 
 // Frees the memory of the context that was used first if there are too many.
 void make_room(std::list<Kept> &kept) {
@@ -53,17 +42,16 @@ std::shared_ptr<Landing> Landing::between(cl_context context, cl_device_id write
     const auto is_ours = [&](const Kept &each) { return each.context.get() == context; };
     for (const Kept &each : kept)
         if (is_ours(each) && each.writer == writer && each.owner == owner) return each.landing;
-    if (refused.contains({writer, owner}) || !may_share(writer, owner)) return nullptr;
-    try {
-        auto landing = std::make_shared<Landing>(context, writer, owner);
-        if (std::none_of(kept.begin(), kept.end(), is_ours)) make_room(kept);
-        kept.push_back({Context::share(context), writer, owner, std::move(landing)});
-        return kept.back().landing;
-    } catch (const Error &error) {
-        log_info("two devices share no memory for collectives: {}", error.status().message);
+    if (writer == owner || refused.contains({writer, owner})) return nullptr;
+    auto memory = PeerMemory::create({context, writer}, {context, owner});
+    if (memory == nullptr) {
         refused.emplace(writer, owner);
         return nullptr;
     }
+    if (std::none_of(kept.begin(), kept.end(), is_ours)) make_room(kept);
+    kept.push_back(
+        {Context::share(context), writer, owner, std::make_shared<Landing>(std::move(memory))});
+    return kept.back().landing;
 }
 
 Landing::Piece *Landing::take(cl_command_queue writer, cl_command_queue owner) {

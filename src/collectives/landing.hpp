@@ -4,8 +4,7 @@
 #include <cstddef>
 #include <memory>
 #include <mutex>
-#include <optional>
-#include <span>
+#include <utility>
 
 #include "pipeline/peer_memory.hpp"
 
@@ -23,10 +22,9 @@ public:
     static std::shared_ptr<Landing> between(cl_context context, cl_device_id writer,
                                             cl_device_id owner);
 
-    Landing(cl_context context, cl_device_id writer, cl_device_id owner)
-        : memory_({context, writer}, {context, owner}) {}
+    explicit Landing(std::shared_ptr<const PeerMemory> memory) : memory_(std::move(memory)) {}
 
-    [[nodiscard]] const PeerMemory &memory() const { return memory_; }
+    [[nodiscard]] const PeerMemory &memory() const { return *memory_; }
 
     struct Piece {
         std::size_t offset;       ///< bytes
@@ -42,7 +40,7 @@ public:
     [[nodiscard]] Piece *take(cl_command_queue writer, cl_command_queue owner);
 
 private:
-    const PeerMemory memory_;
+    const std::shared_ptr<const PeerMemory> memory_;
     std::mutex mutex_;
     std::array<Piece, PeerMemory::capacity / piece_size> pieces_{};
     std::size_t next_ = 0;

@@ -71,6 +71,13 @@ Mem wrap_shared_memory(cl_context context, int descriptor, cl_mem_flags flags, s
     return buffer;
 }
 
+int duplicate(int descriptor) {
+    const int made = fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
+    if (made < 0)
+        throw Error(CL_OUT_OF_RESOURCES, fmt::format("a descriptor: {}", std::strerror(errno)));
+    return made;
+}
+
 Mem import(cl_context context, cl_device_id device, int descriptor, cl_mem_flags flags,
            std::size_t size, std::size_t allocated) {
     if (is_standing_in(device))
@@ -78,9 +85,7 @@ Mem import(cl_context context, cl_device_id device, int descriptor, cl_mem_flags
     if (!imports_descriptors(device))
         throw Error(CL_INVALID_OPERATION, "the device cannot import memory of another process");
     // The platform may close an imported descriptor at any time, so it gets a duplicate.
-    const int given = fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
-    if (given < 0)
-        throw Error(CL_OUT_OF_RESOURCES, fmt::format("a descriptor: {}", std::strerror(errno)));
+    const int given = duplicate(descriptor);
     // Without a list, NVIDIA's driver (580) refuses the import in a context of several devices.
     const std::array<cl_ulong, 6> properties{opaque_descriptor, static_cast<cl_ulong>(given),
                                              device_list,       reinterpret_cast<cl_ulong>(device),
@@ -187,10 +192,8 @@ ExportedMemory::ExportedMemory(Descriptor descriptor, std::size_t size, const De
       buffer_(std::move(buffer)) {}
 
 std::shared_ptr<ImportedMemory> ExportedMemory::imported() const {
-    Descriptor descriptor(fcntl(descriptor_.get(), F_DUPFD_CLOEXEC, 0));
-    if (!descriptor)
-        throw Error(CL_OUT_OF_RESOURCES, fmt::format("a descriptor: {}", std::strerror(errno)));
-    return std::make_shared<ImportedMemory>(std::move(descriptor), size_, device_);
+    return std::make_shared<ImportedMemory>(Descriptor(duplicate(descriptor_.get())), size_,
+                                            device_);
 }
 
 ImportedMemory::ImportedMemory(Descriptor descriptor, std::size_t size, const DeviceUuid &device)

@@ -2,7 +2,27 @@
 
 #include <optional>
 
+#include "base/config.hpp"
+#include "base/log.hpp"
+#include "ocl/query.hpp"
+#include "pipeline/plan.hpp"
+
 namespace cldist {
+
+std::shared_ptr<PeerMemory> PeerMemory::create(const End &writer, const End &owner) {
+    const Path path = host_path(config());
+    const bool forced = path == Path::direct;
+    if ((path != Path::automatic && !forced) || is_cpu(writer.device) != is_cpu(owner.device) ||
+        !ExportedMemory::possible(writer.device, forced) ||
+        !ExportedMemory::possible(owner.device, forced))
+        return nullptr;
+    try {
+        return std::make_shared<PeerMemory>(writer, owner);
+    } catch (const Error &error) {
+        log_info("two devices of this process share no memory: {}", error.status().message);
+        return nullptr;
+    }
+}
 
 PeerMemory::PeerMemory(const End &writer, const End &owner)
     : memory_(ExportedMemory::create(owner.context, owner.device, CL_MEM_READ_WRITE, capacity)),

@@ -22,6 +22,9 @@ public:
         cl_context context;
         cl_device_id device;
     };
+    /// Null if the devices can't share memory (which is logged if it fails), or if CLDIST_PATH
+    /// requests a path through host memory. CPU devices share memory only with CLDIST_PATH=direct.
+    static std::shared_ptr<PeerMemory> create(const End &writer, const End &owner);
     /// Throws an Error if the devices can't share memory.
     PeerMemory(const End &writer, const End &owner);
 

@@ -383,10 +383,7 @@ bool Transfers::start_peer_copy(const Transfer &transfer, MemObject &object) {
     Space &source = *object.context->space(transfer.source);
     Space &target = *object.context->space(transfer.target);
     const std::size_t size = transfer.end - transfer.begin;
-    const Path path = host_path(config());
-    if ((path != Path::automatic && path != Path::direct) || size < least_peer_copy ||
-        size > PeerMemory::capacity)
-        return false;
+    if (size < least_peer_copy || size > PeerMemory::capacity) return false;
     const std::shared_ptr<PeerMemory> memory = target.peer_memory(source);
     const auto offset = memory != nullptr ? memory->lease(size) : nullptr;
     if (offset == nullptr) return false;

@@ -4,7 +4,6 @@
 #include <map>
 #include <set>
 
-#include "base/log.hpp"
 #include "ocl/query.hpp"
 
 namespace cldist::cluster {
@@ -115,16 +114,9 @@ std::shared_ptr<const QueueInfo> Space::separate_queue() {
 
 std::shared_ptr<PeerMemory> Space::peer_memory(Space &source) {
     const auto [at, is_new] = peer_memory_.try_emplace(&source);
-    if (!is_new || !resources()->exports() || !source.resources()->exports() ||
-        resources()->is_cpu() != source.resources()->is_cpu())
-        return at->second;
-    try {
-        at->second = std::make_shared<PeerMemory>(
-            PeerMemory::End{source.context.get(), source.devices.front()},
-            PeerMemory::End{context.get(), devices.front()});
-    } catch (const Error &error) {
-        log_info("two devices of this process share no memory: {}", error.status().message);
-    }
+    if (is_new)
+        at->second = PeerMemory::create({source.context.get(), source.devices.front()},
+                                        {context.get(), devices.front()});
     return at->second;
 }
 
