@@ -37,11 +37,6 @@ void check_buffer(cl_mem buffer) {
                     "the buffer is a sub-buffer; bind its parent buffer instead");
 }
 
-// The platform has logged the cause.
-void check_answer(cl_int code) {
-    if (code != CL_SUCCESS) throw Error(code, "the platform has refused the call");
-}
-
 }  // namespace
 
 extern "C" {
@@ -54,7 +49,7 @@ cl_int clAttachBufferToDevice(cl_mem buffer, cl_device_id device) {
             throw Error(CL_INVALID_DEVICE, "the device does not belong to the buffer's context");
         const auto attach =
             function_of<clAttachBufferToDevice_fn>(device, "clAttachBufferToDevice");
-        if (attach != nullptr) check_answer(attach(buffer, device));
+        if (attach != nullptr) check(attach(buffer, device), "the platform's function");
     });
 }
 
@@ -65,7 +60,7 @@ cl_int clDetachBuffer(cl_mem buffer) {
         const auto detach = devices.empty()
                                 ? nullptr
                                 : function_of<clDetachBuffer_fn>(devices.front(), "clDetachBuffer");
-        if (detach != nullptr) check_answer(detach(buffer));
+        if (detach != nullptr) check(detach(buffer), "the platform's function");
     });
 }
 

@@ -31,8 +31,7 @@ cl_int clSetKernelAccessFunctions(cl_kernel kernel, cl_access_function is_read,
             query<cl_platform_id>(devices.front(), CL_DEVICE_PLATFORM).value_or(nullptr);
         const auto set = reinterpret_cast<clSetKernelAccessFunctions_fn>(
             clGetExtensionFunctionAddressForPlatform(platform, "clSetKernelAccessFunctions"));
-        const cl_int code = set != nullptr ? set(kernel, is_read, is_written) : CL_SUCCESS;
-        if (code != CL_SUCCESS) throw Error(code, "the platform has refused the call");
+        if (set != nullptr) check(set(kernel, is_read, is_written), "the platform's function");
     });
 }
 
