@@ -86,7 +86,7 @@ public:
     FileResult read(std::size_t offset, std::byte *to, std::size_t size) override {
         const FileSignalsHeld held;  // a read may first write the stream's buffer
         const bool waits = may_wait(stream_);
-        // What arrives may be the answer to bytes that are still in the stream's buffer.
+        // The peer may answer only after it has received bytes that are still in the buffer.
         if (waits && __fpending(stream_) != 0 && std::fflush(stream_) != 0)
             return {0, file_failure(errno, "fflush", name(), offset)};
         std::size_t moved = 0;
