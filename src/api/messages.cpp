@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -262,30 +263,42 @@ DeviceRange MessageCall::range_of(const Part &part) const {
     return {resources, Mem::share(buffer), offset, part.range.size, nullptr, {}};
 }
 
-// Enqueues the command with a kernel for the send, and returns true if that is possible. The
-// message takes its position in the message order when the command starts. The receiver's host
-// copies the bytes after their arrival, so no kernel waits.
+// Enqueues the command with one kernel per message, and returns true if that is possible. The
+// command takes its position in the message order when it starts. The kernel of a receive starts
+// when the bytes have arrived, or at least the sender's kernel runs.
 bool MessageCall::run_by_kernel() {
-    const Part &first = parts_with_peer().front();
-    std::unique_ptr<OrderedCommand> sending;
-    if (first.range.direction == Direction::send) {
-        sending = reserve(first, OrderedCommand::Position::at_start);
-        if (sending == nullptr) return false;
+    std::unique_ptr<OrderedCommand> sending, receiving;
+    for (const Part &part : parts_with_peer()) {
+        auto &kernel = part.range.direction == Direction::send ? sending : receiving;
+        kernel = reserve(part, OrderedCommand::Position::at_start);
+        if (kernel == nullptr) return false;
     }
     const std::lock_guard lock(enqueueing_on(queue.queue));
-    auto bridge = std::make_unique<Bridge>(queue, arguments.events(), std::span<Mapping>(), [&] {
-        if (sending == nullptr) return;
-        const auto [buffer, offset] = held(first.range, *resources);
-        sending->enqueue(buffer, offset, {}, nullptr);
-    });
+    const auto enqueue = [this](OrderedCommand &kernel, const Part &part,
+                                std::span<const cl_event> wait_list) {
+        const auto [buffer, offset] = held(part.range, *resources);
+        Event event;
+        kernel.enqueue(buffer, offset, wait_list, event.out());
+        return event;
+    };
+    EnqueueFirst first;
+    EnqueueLast last;
+    if (sending != nullptr)
+        first = [&](std::span<const cl_event> wait_list) {
+            return std::pair(enqueue(*sending, parts_.front(), wait_list), sending->running());
+        };
+    if (receiving != nullptr)
+        last = [&](cl_event arrived) { return enqueue(*receiving, parts_.back(), {&arrived, 1}); };
+    auto bridge =
+        std::make_unique<Bridge>(queue, arguments.events(), std::span<Mapping>(), first, last);
     MessageDriver &driver = runtime_->progress_driver();
     Operations operations;
     for (const Part &part : parts_)
-        operations.push_back(part.range.direction == Direction::recv
-                                 ? make_recv(range_of(part), peer_of(part), driver)
-                                 : make_send(range_of(part), peer_of(part), driver,
-                                             runtime_->channels(), false,
-                                             &part == &first ? std::move(sending) : nullptr));
+        operations.push_back(
+            part.range.direction == Direction::recv
+                ? make_recv(range_of(part), peer_of(part), driver, {}, std::move(receiving))
+                : make_send(range_of(part), peer_of(part), driver, runtime_->channels(), false,
+                            std::move(sending)));
     start_when_ready(*this, std::move(operations), std::move(bridge));
     return true;
 }

@@ -158,9 +158,10 @@ Event enqueue_barrier(const QueueInfo &info, cl_event done) {
     return event;
 }
 
-// Like enqueue_start(), but does not flush.
-Start begin(const QueueInfo &info, std::span<const cl_event> wait_list,
-            std::span<Mapping> mappings) {
+// Like enqueue_start(), but does not flush. If there are no mappings, `first` may replace the
+// internal command.
+Start begin(const QueueInfo &info, std::span<const cl_event> wait_list, std::span<Mapping> mappings,
+            const EnqueueFirst &first = {}) {
     let_failures_settle(info);
     Start start;
     if (!wait_list.empty()) {
@@ -188,7 +189,12 @@ Start begin(const QueueInfo &info, std::span<const cl_event> wait_list,
         waits = {&last, 1};
         start.events.push_back(std::move(event));
     }
-    if (start.events.empty()) start.events.push_back(enqueue_stand_in(info, wait_list));
+    if (start.events.empty()) {
+        auto [event, running] =
+            first ? first(wait_list) : std::pair(enqueue_stand_in(info, wait_list), nullptr);
+        start.events.push_back(std::move(event));
+        start.running = running;
+    }
     // On a CPU device the second mapping moves nothing, but it may be queued behind a kernel.
     start.gate = info.is_cpu ? start.events.front().get() : start.events.back().get();
     start.last = start.events.back().get();
@@ -261,15 +267,19 @@ std::vector<Event> enqueue_unmap(const QueueInfo &info, cl_event after,
 }
 
 Bridge::Bridge(const QueueInfo &info, std::span<const cl_event> wait_list,
-               std::span<Mapping> mappings, const std::function<void()> &enqueue_between)
+               std::span<Mapping> mappings, const EnqueueFirst &first, const EnqueueLast &last)
     : device_(Device::share(info.device)),
       context_(Context::share(info.context)),
       queue_(Queue::share(info.queue)),
       before_(commands_before(info, wait_list, mappings)),
-      start_(begin(info, wait_list, mappings)),
+      start_(begin(info, wait_list, mappings, first)),
       done_(user_event(info.context)) {
-    if (enqueue_between) enqueue_between();
     const cl_event done = done_.get();
+    if (last) {
+        end_.push_back(last(done));
+        check(flush_if_needed(info.queue), "clFlush");
+        return;
+    }
     std::vector<Mapping> undone;
     for (const Mapping &m : mappings) {
         if (m.staging != nullptr) staging_.push_back(m.staging);
@@ -357,6 +367,8 @@ bool Bridge::read_what_is_written_back() const {
 }
 
 cl_int Bridge::start_status() const {
+    if (start_.running != nullptr && start_.running->load(std::memory_order_acquire) != 0)
+        return CL_COMPLETE;
     return start_.failed ? CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST
                          : execution_status(start_.gate);
 }

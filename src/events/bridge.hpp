@@ -1,11 +1,14 @@
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/status.hpp"
@@ -48,11 +51,19 @@ struct Start {
     std::vector<Event> events;  ///< to be kept until they are complete
     cl_event gate = nullptr;    ///< one of `events`: the command may start when it is complete
     cl_event last = nullptr;    ///< one of `events`: when it is complete, all are
+    /// Null, or not zero when the command may start, even if the gate is not complete.
+    const std::atomic<std::uint32_t> *running = nullptr;
     WaitList wait_list;
     /// An event of the wait list failed while the command was enqueued. The gate may then never
     /// complete.
     bool failed = false;
 };
+
+/// Enqueues a command with the wait list, and returns its event and `Start::running`.
+using EnqueueFirst = std::function<std::pair<Event, const std::atomic<std::uint32_t> *>(
+    std::span<const cl_event> wait_list)>;
+/// Enqueues a command that waits for `done`, and returns its event.
+using EnqueueLast = std::function<Event(cl_event done)>;
 
 /// Calls clSetUserEventStatus() under the lock of hold_failures(). When an event fails, PoCL fails
 /// the waiting commands on the calling thread, and aborts if another thread ends or enqueues the
@@ -93,7 +104,8 @@ std::vector<Event> enqueue_unmap(const QueueInfo &info, cl_event after,
 /// Mapping the buffers replaces the start command, and unmapping them replaces the end command, in
 /// the user's queue. The progress thread then enqueues no commands for them. On a device that
 /// computes and copies with the same cores, such commands would wait for kernels. On other devices,
-/// they would cost two more round trips through the driver.
+/// they would cost two more round trips through the driver. The kernels of a message replace both
+/// commands, too.
 ///
 /// Except on PoCL, a copy back never waits for an event that fails. Otherwise NVIDIA's driver (580)
 /// never returns from the release of the context. A separate user event after the copies carries
@@ -104,10 +116,11 @@ std::vector<Event> enqueue_unmap(const QueueInfo &info, cl_event after,
 /// alone holds a reference to the event of a failing command.
 class Bridge {
 public:
-    /// Enqueues the commands, flushes, and sets the mappings' memory. `enqueue_between` enqueues
-    /// commands between the start and the user's event. Throws an Error if the platform refuses.
+    /// Enqueues the commands, flushes, and sets the mappings' memory. Without mappings, `first` and
+    /// `last` may replace the start command and the end command. Throws an Error if the platform
+    /// refuses.
     Bridge(const QueueInfo &info, std::span<const cl_event> wait_list, std::span<Mapping> mappings,
-           const std::function<void()> &enqueue_between = {});
+           const EnqueueFirst &first = {}, const EnqueueLast &last = {});
     /// For a command without queue: creates only an event of `context`. The command may start when
     /// `start` allows it, or at once if `start` has no gate.
     explicit Bridge(cl_context context, Start start = {});

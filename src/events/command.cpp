@@ -67,9 +67,15 @@ Progress Command::poll() {
     if (bridge_ != nullptr && !bridge_->may_end()) return moved ? Progress::moved : Progress::idle;
     end(first_error_);
     if (bridge_ != nullptr && !bridge_->ended()) return moved ? Progress::moved : Progress::idle;
-    if (status_.ok() && bridge_ != nullptr && bridge_->copies_back() && !bridge_->settled())
-        return moved ? Progress::moved : Progress::idle;
+    if (status_.ok() && !unused()) return moved ? Progress::moved : Progress::idle;
     return Progress::done;
+}
+
+// Returns true if the queue does not use memory of the library any more.
+bool Command::unused() const {
+    return (bridge_ == nullptr || !bridge_->copies_back() || bridge_->settled()) &&
+           std::all_of(operations_.begin(), operations_.end(),
+                       [](const auto &o) { return o->unused(); });
 }
 
 bool Command::bytes_in_flight() const {

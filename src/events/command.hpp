@@ -54,6 +54,7 @@ public:
 
 private:
     void end(const Status &status);
+    [[nodiscard]] bool unused() const;
 
     std::vector<std::unique_ptr<Operation>> operations_;
     std::vector<bool> done_;

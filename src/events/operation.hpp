@@ -43,6 +43,9 @@ public:
     /// Called if nobody will drive the operation to its end. `status` is the result for the
     /// program.
     virtual void abandon(const Status & /*status*/) {}
+    /// After a successful end: returns true if the command's queue does not use memory of the
+    /// operation any more. The driving thread calls it until it returns true.
+    [[nodiscard]] virtual bool unused() { return true; }
     /// Returns true if bytes are moving, false if the operation waits for another party.
     [[nodiscard]] virtual bool bytes_in_flight() const = 0;
     /// Returns true if the operation calls its waker when the next poll after an idle poll makes

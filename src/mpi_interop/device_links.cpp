@@ -85,6 +85,9 @@ bool DeviceLinks::open_lane(const std::shared_ptr<DeviceResources> &resources) {
             refuse("another process of this job uses the same GPU");
             return false;
         }
+        const auto units =
+            query<cl_uint>(resources->device(), CL_DEVICE_MAX_COMPUTE_UNITS).value_or(1);
+        lane.most_joining = std::max<std::size_t>(1, units / 32);
         if (has_arenas()) make_arenas(lane);
         lane_ = std::move(lane);
     } catch (const Error &error) {
@@ -447,11 +450,10 @@ void OrderedCommand::note_enqueued() {
 
 OrderedCommand::~OrderedCommand() {
     if (!index_) return;
-    if (enqueued_) {
-        static_cast<void>(ended());  // frees the slot unless the kernel may still use it
-        return;
-    }
+    if (enqueued_) static_cast<void>(ended());  // frees the slot unless the kernel may still use it
     const std::lock_guard lock(links_->mutex_);
+    stop_joining();
+    if (enqueued_) return;
     links_->lane_->slots->give_back(*index_);
     if (direction_ == Direction::send)
         links_->peers_.at(world_rank_).room.give_back(landing_, size_);
@@ -487,6 +489,21 @@ bool OrderedCommand::grant(int world_rank, const MessageHeader &header) {
     }
     let_go(SlotOrder::move);
     return true;
+}
+
+bool OrderedCommand::may_join(int world_rank, const MessageHeader &header) {
+    const std::lock_guard lock(links_->mutex_);
+    const DeviceLinks::Peer *const peer = links_->peer_of(world_rank, header);
+    DeviceLinks::Lane &lane = *links_->lane_;
+    if (peer == nullptr || lane.joining >= lane.most_joining ||
+        (*peer->slots)[header.slot - 1].running.load(std::memory_order_acquire) == 0)
+        return false;
+    ++lane.joining;
+    return joins_ = true;
+}
+
+void OrderedCommand::stop_joining() {
+    if (std::exchange(joins_, false)) --links_->lane_->joining;
 }
 
 void OrderedCommand::release() { let_go(SlotOrder::leave); }
@@ -539,10 +556,13 @@ bool OrderedCommand::ended() {
         links_->peers_.at(world_rank_).sent.push_back({*index_, landing_, size_});
         return true;
     }
+    stop_joining();
     links_->lane_->slots->give_back(*index_);
-    if (world_rank_ != MPI_UNDEFINED)
-        (*links_->peers_.at(world_rank_).slots)[peer_slot_].taken.store(1,
-                                                                        std::memory_order_release);
+    if (world_rank_ != MPI_UNDEFINED) {
+        TransferSlot &sender = (*links_->peers_.at(world_rank_).slots)[peer_slot_];
+        spoiled_ = sender.sent.load(std::memory_order_acquire) == spoiled_flag;
+        sender.taken.store(1, std::memory_order_release);
+    }
     return true;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -39,7 +40,8 @@ public:
     /// When a command takes its position in the message order.
     enum class Position {
         at_call,  ///< the kernel of the receive may wait on the device
-        /// A send whose receiver learns of the message when the command starts. No kernel waits.
+        /// The receiver learns of the message when the send starts. The kernel of the receive waits
+        /// behind an event until the bytes arrive, or at least the kernel of the send runs.
         at_start
     };
     /// `line`: the collective's line, or null.
@@ -68,6 +70,8 @@ public:
     static void enqueue_both(OrderedCommand &send, OrderedCommand &recv, const SlotMove &sent,
                              const SlotMove &received, std::span<const cl_event> wait_list,
                              cl_event *event);
+    /// Send: not zero when the kernel runs.
+    [[nodiscard]] const std::atomic<std::uint32_t> *running() const { return &slot().running; }
     [[nodiscard]] SlotMove move_of(cl_mem buffer, std::size_t offset) const;
     /// Enqueues the kernel of a collective.
     void enqueue(const CollectiveWork &work, cl_kernel kernel, cl_mem in, cl_mem out,
@@ -82,6 +86,9 @@ public:
     /// must then receive them.
     bool grant(int world_rank, const MessageHeader &header);
     [[nodiscard]] bool granted() const { return granted_; }
+    /// Receive: returns true if the kernel may wait for the message on the device, because the
+    /// sender's kernel runs and few kernels wait like this.
+    bool may_join(int world_rank, const MessageHeader &header);
 
     /// Receive or collective: returns true if the queue has reached the command. The host may then
     /// use the buffer.
@@ -100,6 +107,8 @@ public:
     void go();
     /// Returns true if the kernel has ended (its event may be incomplete) or will never start.
     [[nodiscard]] bool ended();
+    /// Receive: after the end of a granted kernel, returns true if the sender's kernel has failed.
+    [[nodiscard]] bool spoiled() const { return spoiled_; }
     /// Returns true if the command has a wait list, which may fail.
     [[nodiscard]] bool waits() const { return waits_; }
     /// Returns true if the kernel will never start, because its wait list failed.
@@ -112,6 +121,7 @@ private:
                       cl_event *event);
     void let_go(SlotOrder order, cl_int status = CL_COMPLETE);
     void note_enqueued();
+    void stop_joining();
 
     const std::shared_ptr<DeviceLinks> links_;
     const Direction direction_;
@@ -132,6 +142,8 @@ private:
     std::size_t landing_ = 0;  ///< send: offset in landing memory
     bool waits_ = false;
     bool granted_ = false;
+    bool joins_ = false;
+    bool spoiled_ = false;
     bool failed_ = false;
     bool ended_ = false;
 };
@@ -271,6 +283,10 @@ private:
         std::uint64_t arenas_address = 0;
         Descriptor claim;     ///< shows other processes that this process uses the device
         bool shared = false;  ///< another process uses the device, too
+        /// So many kernels of receives may wait for running kernels. The device has room for twice
+        /// their work-groups.
+        std::size_t most_joining = 1;
+        std::size_t joining = 0;
     };
 
     /// Returns true if kernels may carry out collectives.

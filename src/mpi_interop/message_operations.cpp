@@ -68,11 +68,20 @@ public:
         fail(Status::failure(CL_TRANSFER_CANCELLED, "the receive was cancelled"));
     }
 
+    [[nodiscard]] bool unused() override {
+        if (ordered_ == nullptr || is_ahead()) return true;
+        if (!ordered_->ended()) return false;
+        if (ordered_->spoiled())
+            end_job(fmt::format("{}\n  {}", spoiled().message, describe(*record(), now_ns())),
+                    "because the kernel that receives the message cannot fail any more");
+        return true;
+    }
+
     [[nodiscard]] bool bytes_in_flight() const override {
         return step_ != Step::nothing && step_ != Step::match;
     }
     [[nodiscard]] bool wakes() const override {
-        return has_waker() && (ordered_ == nullptr || !ordered_->waits()) &&
+        return has_waker() && !(is_ahead() && ordered_->waits()) &&
                (step_ == Step::match || step_ == Step::message ||
                 (step_ == Step::blocks && !near_ && !blocks_->device_busy()));
     }
@@ -105,15 +114,13 @@ private:
                 return true;
             case Step::ordered:
                 if (!ordered_->ended()) return false;
+                if (ordered_->spoiled()) fail(spoiled());
                 record()->stage_done(Stage::device, start_ns_);
                 record()->moved(size_);
                 return end();
             case Step::landed:
-                if (!devices().landed(world_source(), header_)) return false;
-                if (devices().spoiled(world_source(), header_))
-                    fail(Status::failure(
-                        CL_PEER_TRANSFER_FAILED,
-                        "the sender's device has failed the kernel that sends the message"));
+                if (!devices().landed(world_source(), header_) && !joins()) return false;
+                if (devices().spoiled(world_source(), header_)) fail(spoiled());
                 step_ = Step::gate;
                 return true;
             case Step::gate:
@@ -147,10 +154,20 @@ private:
     }
 
     bool finish() {
-        if (ordered_ == nullptr || !status().ok()) return end();
+        if (ordered_ == nullptr || ordered_->granted() || !status().ok()) return end();
         ordered_->release();
+        if (!is_ahead()) return end();
         step_ = Step::release;
         return true;
+    }
+
+    // Returns true if the kernel may start before the bytes have arrived.
+    [[nodiscard]] bool joins() {
+        return ordered_ != nullptr && status().ok() && ordered_->may_join(world_source(), header_);
+    }
+    static Status spoiled() {
+        return Status::failure(CL_PEER_TRANSFER_FAILED,
+                               "the sender's device has failed the kernel that sends the message");
     }
 
     [[nodiscard]] DeviceLinks &devices() const { return *peer_.comm->links().devices(); }
@@ -232,7 +249,7 @@ private:
         }
         note_if_truncated();
         header_ = *header;
-        if (header_.slot != 0 && ordered_ != nullptr && ordered_->grant(world_source(), header_)) {
+        if (header_.slot != 0 && is_ahead() && ordered_->grant(world_source(), header_)) {
             record()->chosen(Path::device, std::max<std::size_t>(size_, 1), 1);
             step_ = Step::ordered;
             return;
@@ -254,6 +271,10 @@ private:
         record()->chosen(Path::kernel, std::max<std::size_t>(size_, 1), 1);
         if (!status().ok()) {
             devices().note_taken(world_source(), header_);
+            return;
+        }
+        if (ordered_ != nullptr && ordered_->grant(world_source(), header_)) {
+            record()->moved(size_);
             return;
         }
         if (devices().copy_landed(world_source(), header_, range_, write_)) {

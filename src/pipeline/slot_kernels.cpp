@@ -13,7 +13,7 @@
 namespace cldist {
 namespace {
 
-// Offsets in TransferSlot: order 0, address 8, size 16, flag 24, sent 64, ended 68.
+// Offsets in TransferSlot: order 0, address 8, size 16, flag 24, sent 64, ended 68, running 72.
 //
 // Only one thread reads host memory: on an H200, reads of one address by many multiprocessors take
 // 2.5 us each, one after the other. This thread passes the values to the other work-groups in
@@ -91,6 +91,7 @@ bool is_last(Team team, Word shared) {
 
 constexpr const char *source = R"(
 void send(Team team, Word slot, Word shared, __global const uchar *from, ulong size, ulong address) {
+    if (team.group == 0 && get_local_id(0) == 0) store(slot + 18, 1);
     move(team, from, (__global uchar *)address, size);
     if (!is_last(team, shared)) return;
     store(slot + 16, 1);

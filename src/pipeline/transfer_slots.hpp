@@ -35,6 +35,7 @@ struct TransferSlot {
     // Written by the kernel. If a send's kernel failed, the host writes a value above 1 to `sent`.
     alignas(64) std::atomic<std::uint32_t> sent;  ///< the bytes are at `address`
     std::atomic<std::uint32_t> ended;             ///< the kernel does not use the slot any more
+    std::atomic<std::uint32_t> running;           ///< the send's kernel has started
 };
 static_assert(sizeof(TransferSlot) == 128 && offsetof(TransferSlot, sent) == 64);
 
