@@ -831,7 +831,7 @@ TEST_CASE("invalid arguments of collectives return their error codes") {
           CL_INVALID_COMMAND_QUEUE);
     CHECK(all_reduce(q, n, a, a, shifted.data(), 8, CL_FLOAT, CL_REDUCTION_BXOR) ==
           CL_INVALID_OPERATION);
-    const setup other;
+    const setup other(setup::of::its_own);
     const buffers foreign(
         other, 0, 0, [&](std::size_t) { return bytes(8, 1); }, 1);
     const std::vector<cl_mem> elsewhere(cl.count(), foreign.list[0]);
