@@ -33,16 +33,16 @@ std::vector<std::string> options_of(const std::string &text) {
     return options;
 }
 
-std::vector<std::string> include_folders(const std::string &options) {
-    std::vector<std::string> folders;
-    bool is_folder = false;
+std::vector<std::string> values_of(const std::string &options, const std::string &name) {
+    std::vector<std::string> values;
+    bool is_value = false;
     for (std::string &option : options_of(options)) {
-        if (std::exchange(is_folder, option == "-I" && !is_folder))
-            folders.push_back(std::move(option));
-        else if (option.starts_with("-I") && option.size() > 2)
-            folders.push_back(option.substr(2));
+        if (std::exchange(is_value, option == name && !is_value))
+            values.push_back(std::move(option));
+        else if (option.starts_with(name) && option.size() > name.size())
+            values.push_back(option.substr(name.size()));
     }
-    return folders;
+    return values;
 }
 
 bool chooses_language(const std::string &options) {

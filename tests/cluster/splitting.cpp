@@ -254,6 +254,14 @@ META(is_buffer_range_written_all_functions) {
     return words(global, first, subrange, start, next_start);
 }
 
+// Without the additions to the first element.
+META(is_buffer_range_read_add_up) {
+    return elements(first[0], first[0] + subrange[0], 4, start, next_start);
+}
+META(is_buffer_range_written_add_up) {
+    return elements(first[0], first[0] + subrange[0], 4, start, next_start);
+}
+
 META(is_buffer_range_read_add_one) {
     return elements(first[0], first[0] + subrange[0], 4, start, next_start);
 }
@@ -1049,6 +1057,24 @@ TEST_CASE("launches that can't be split run on one device") {
     set_args(counts, count.get());
     cl.launch(counts, {100});
     check_same(cl.read(count, 1), {105});
+}
+
+TEST_CASE("kernels with atomics that macros define run on one device") {
+    const fixture cl;
+    for (const auto &[macros, options] :
+         {std::pair("", "-DADD=atomic_add"), std::pair("", "-D ADD(p,n)=atomic_add(p,n)"),
+          std::pair("#define ADD atomic_add\n", ""),
+          std::pair("#define JOIN(a, b) a##b\n#define ADD JOIN(atomic, _add)\n", "")}) {
+        CAPTURE(std::string(options));
+        const program_handle program = cl.setup::program(
+            std::string(macros) + "kernel void add_up(global int *data) { ADD(data, 1); }\n",
+            options);
+        const kernel_handle kernel = cl.setup::kernel(program, "add_up");
+        const buffer_handle data = cl.filled(ints(100, 5));
+        set_args(kernel, data.get());
+        cl.launch(kernel, {100});
+        check_same(cl.read(data, 1), {105});
+    }
 }
 
 // In the queue of a single device, the platform would attach the buffer to it (CLDIST_ATTACH).

@@ -60,6 +60,48 @@ TEST_CASE("a directive goes on behind a backslash with blanks or a carriage retu
     }
 }
 
+TEST_CASE("macros do not hide what a kernel may not use in parts of a launch") {
+    struct program {
+        const char *options;
+        std::string source;
+    };
+    const auto with = [](const char *directives, const char *body) {
+        return std::string(directives) + "kernel void f(global int *o) { " + body + " }\n";
+    };
+    for (const program &each : {
+             program{"-DADD=atomic_add", with("", "ADD(o, 1);")},
+             {"-cl-std=CL1.2 -D ADD=SUM -DSUM=atomic_add", with("", "ADD(o, 1);")},
+             {"-D 'ADD(p)=atomic_add(p, 1)'", with("", "ADD(o);")},
+             {"-DADD(p)=atom_add(p,1)", with("", "ADD(o);")},
+             {"-DSAY=printf", with("", "SAY(\"x\");")},
+             {"", with("#define MAKE void add(global int *p) { atomic_add(p, 1); }\nMAKE\n",
+                       "add(o);")},
+             {"", with("#define MAKE(n) void n(global int *p) { atomic_add(p, 1); }\n"
+                       "MAKE(add)\n",
+                       "add(o);")},
+             {"", with("#define JOIN(x, y) x##y\n", "JOIN(atomic, _add)(o, 1);")},
+             {"-DJOIN(x,y)=x##y", with("", "JOIN(atom, ic_add)(o, 1);")},
+             {"", with("%:define ADD atomic_add\n", "ADD(o, 1);")},
+             {"", with("", "ato\\\nmic_add(o, 1);")},
+             {"", with("", "__opencl_atomic_fetch_add(o, 1, 0, 1);")},
+             {"", with("", "__sync_fetch_and_add(o, 1);")},
+         }) {
+        CAPTURE(std::string(each.options));
+        CAPTURE(each.source);
+        const SourceFacts facts = facts_of(each.source, each.options);
+        CHECK_FALSE(facts.kernels.at("f").empty());
+    }
+    for (const program &each :
+         {program{"-DADD=atomic_add", with("", "o[0] = 1;")},
+          {"", with("#define JOIN(x, y) x##y\n", "JOIN(o, [0]) = 1;")},
+          {"", with("#define MAKE void add(global int *p) { p[0]++; }\nMAKE\n", "add(o);")}}) {
+        CAPTURE(std::string(each.options));
+        CAPTURE(each.source);
+        CHECK(facts_of(each.source, each.options).kernels.at("f").empty());
+    }
+    CHECK(facts_of(with("", "SYNC(1);"), "-DSYNC=barrier").asks_for_groups.at("f"));
+}
+
 TEST_CASE("a function is adapted unless it may be a macro") {
     const std::string text = "int g(int x) { return x; }\n" + kernel;
     const auto is_adapted = [&](const std::string &directives) {

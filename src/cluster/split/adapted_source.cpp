@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cluster/split/source_text.hpp"
+#include "splitting/build_options.hpp"
 
 namespace cldist::cluster {
 namespace {
@@ -39,7 +40,8 @@ struct Found {
     std::vector<Function> functions;
     std::set<std::string> macros;   // names in #define, #undef and `queried`
     std::set<std::string> queried;  // names in conditionals and in #pragma push_macro
-    // Per function and macro: the names that it contains.
+    // Per function and macro: the names that it contains. "" contains the macros outside functions,
+    // which may define functions.
     std::map<std::string, std::set<std::string>> mentions;
     bool has_global_variables = false;
     bool is_balanced = true;  // each "{" has its "}"
@@ -73,8 +75,14 @@ Found find_functions(const Text &text) {
                 return true;
         return false;
     };
+    const auto note_macros = [&](std::size_t end) {
+        for (std::size_t at = begin; at < std::min(end, text.tokens().size()); ++at)
+            if (const std::string name(text.of(at)); found.macros.contains(name))
+                found.mentions[""].insert(name);
+    };
     for (std::size_t at = 0; at < text.tokens().size();) {
         if (text.is(at, ";")) {
+            note_macros(at);
             if (is_in_declaration(at, {"global", "__global"}) &&
                 !is_in_declaration(at, {"typedef"})) {
                 bool has_parameters = false;
@@ -84,12 +92,14 @@ Found find_functions(const Text &text) {
             }
             begin = ++at;
         } else if (text.is(at, "{") && at >= 2 && text.is(at - 2, "extern")) {
+            note_macros(at);
             begin = ++at;  // extern "C" {, for other compilers
         } else if (text.is(at, "{")) {
             const std::size_t closes = text.closing(at);
             found.is_balanced = found.is_balanced && closes < text.tokens().size();
             at = closes + 1;
         } else if (text.is(at, "}")) {
+            note_macros(at);
             begin = ++at;
         } else if (text.is_name(at) && text.is(at + 1, "(")) {
             const std::size_t closes = text.closing(at + 1);
@@ -112,18 +122,20 @@ Found find_functions(const Text &text) {
             auto &mentions = found.mentions[name];
             for (std::size_t i = at + 1; i < std::min(end, text.tokens().size()); ++i)
                 if (text.is_name(i)) mentions.emplace(text.of(i));
+            note_macros(at + 1);
             begin = at = end + 1;
         } else {
             ++at;
         }
     }
+    note_macros(text.tokens().size());
     return found;
 }
 
 /// The names that a function uses, directly or through functions and macros.
 std::set<std::string> reached(const Found &found, const std::string &from) {
     std::set<std::string> names;
-    std::vector<std::string> open{from};
+    std::vector<std::string> open{from, ""};
     while (!open.empty()) {
         const std::string name = std::move(open.back());
         open.pop_back();
@@ -135,9 +147,14 @@ std::set<std::string> reached(const Found &found, const std::string &from) {
     return names;
 }
 
-bool is_atomic(std::string_view name) {
-    return (name.starts_with("atomic_") && name != "atomic_work_item_fence") ||
-           name.starts_with("atom_");
+/// `pastes`: the name may be the beginning of another name.
+bool is_atomic(std::string_view name, bool pastes) {
+    constexpr std::array<std::string_view, 5> prefixes = {"atomic_", "atom_", "__atomic_",
+                                                          "__opencl_atomic_", "__sync_"};
+    return name != "atomic_work_item_fence" &&
+           (std::any_of(prefixes.begin(), prefixes.end(),
+                        [&](std::string_view prefix) { return name.starts_with(prefix); }) ||
+            (pastes && name.starts_with("atom")));
 }
 
 // Macros of the build options may have any name without this prefix.
@@ -183,12 +200,34 @@ struct Edit {
 
 namespace {
 
-/// Returns true if the program may use names that are not in its text, such as pasted names (##).
-bool hides_names(const std::string &source, const Text &text, const std::string &options) {
-    if (options.find("get_") != std::string::npos) return true;
-    for (const std::string_view paste : {"##", "%:%:"})
-        if (source.find(paste) != std::string::npos || options.find(paste) != std::string::npos)
-            return true;
+/// The macros that build options define, as directives.
+std::string directives_of(const std::string &options) {
+    std::string directives;
+    for (std::string macro : splitting::values_of(options, "-D")) {
+        if (const auto at = macro.find('='); at != macro.npos) macro[at] = ' ';
+        directives += "#define " + macro + "\n";
+    }
+    return directives;
+}
+
+bool contains(const std::string &text, std::string_view part) {
+    return text.find(part) != text.npos;
+}
+
+/// Returns the text with each line joined to the next one if it ends with a backslash.
+std::string joined(const std::string &text) {
+    std::string out;
+    for (std::size_t at = 0; at < text.size();) {
+        const std::size_t next_line = end_of_splice(text, at);
+        if (next_line == text.npos)
+            out += text[at++];
+        else
+            at = next_line;
+    }
+    return out;
+}
+
+bool splits_names(const std::string &source) {
     for (std::size_t at = source.find('\\'); at != std::string::npos;
          at = source.find('\\', at + 1)) {
         const std::size_t next_line = end_of_splice(source, at);
@@ -196,8 +235,12 @@ bool hides_names(const std::string &source, const Text &text, const std::string 
             continues_name(source[next_line]))
             return true;
     }
+    return false;
+}
+
+bool has_includes(const Text &text) {
     for (std::size_t i = 0; i < text.tokens().size(); ++i) {
-        if (text.tokens()[i].kind != Token::Kind::directive) continue;
+        if (!text.is_directive(i)) continue;
         if (const auto words = words_of(text.of(i));
             !words.empty() && words[0].starts_with("include"))
             return true;
@@ -208,10 +251,14 @@ bool hides_names(const std::string &source, const Text &text, const std::string 
 }  // namespace
 
 SourceFacts facts_of(const std::string &source, const std::string &options) {
-    const Text text(source);
+    const std::string whole = joined(directives_of(options) + source);
+    const Text text(whole);
     const Found found = find_functions(text);
+    const bool has_digraphs = contains(whole, "%:");
+    const bool pastes = contains(whole, "##");
     SourceFacts facts;
-    facts.hides_names = hides_names(source, text, options);
+    facts.hides_names = contains(options, "get_") || has_digraphs || pastes ||
+                        splits_names(source) || has_includes(text);
     facts.is_balanced = found.is_balanced;
     facts.asks_for_launch = facts.hides_names;
     for (std::size_t i = 0; i < text.tokens().size(); ++i) {
@@ -229,12 +276,13 @@ SourceFacts facts_of(const std::string &source, const std::string &options) {
         asks = facts.hides_names;
         if (found.has_global_variables)
             why = "the program has program-scope variables in global memory";
+        if (has_digraphs) why = "the program may define macros with \"%:\" instead of \"#\"";
         for (const std::string &name : reached(found, function.name)) {
             asks = asks || is_one_of(name, group_functions);
             if (!why.empty()) continue;
             if (name == "printf") why = "it prints, and cldist cannot keep the order of the output";
             if (name == "enqueue_kernel") why = "it enqueues kernels";
-            if (is_atomic(name)) why = "it may use atomics on global memory (" + name + ")";
+            if (is_atomic(name, pastes)) why = "it may use atomics on global memory (" + name + ")";
         }
     }
     return facts;
