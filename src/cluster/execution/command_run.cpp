@@ -163,12 +163,28 @@ void CommandRun::decide() {
         ends.receive(event_of(completion.command), completion.message);
     for (const Transfer &transfer : decisions_->transfers) executor_.transfers().start(transfer);
     if (!native_) return;
-    for (const Access &access : command.accesses)
-        if (executor_.objects()[access.buffer].forget_lacking(command.queue.device->memory))
-            fails_ = true;
     if (command.queue.in_order() && command.queue.context->is_careful())
         executor_.steps().add_waits_in(command.queue, *command.queue.space, waits_.events());
     executor_.steps().add_waits(decisions_->after, *command.queue.space, waits_.events());
+    // Afterwards, because the command does not wait for transfers that have failed before.
+    look_for_missing_bytes(keeps_what_it_overwrites);
+}
+
+// The command fails if its device lacks bytes that it reads, or must keep if it fails.
+void CommandRun::look_for_missing_bytes(bool keeps_what_it_overwrites) {
+    const MemoryId memory = command_.queue.device->memory;
+    const MemObject *last = nullptr;
+    for (const Access &access : command_.accesses) {
+        MemObject &object = executor_.objects()[access.buffer];
+        if (std::exchange(last, &object) != &object) object.arrivals.look();
+        if ((access.mode != AccessMode::write || keeps_what_it_overwrites) &&
+            object.arrivals.lacks(memory, {access.begin, access.end}))
+            fails_ = true;
+    }
+    for (const Access &access : command_.accesses)
+        if (access.mode == AccessMode::write && !fails_)
+            executor_.objects()[access.buffer].arrivals.overwrite(memory,
+                                                                  {access.begin, access.end});
 }
 
 Ref<EventObject> CommandRun::finish(bool event_wanted) {

@@ -46,6 +46,7 @@ public:
 
 private:
     void decide();
+    void look_for_missing_bytes(bool keeps_what_it_overwrites);
     void wait_for_promises();
     void settle_waits();
     cl_int find_failure();
@@ -72,7 +73,7 @@ private:
     Enqueued &command_;
     const Decisions *decisions_ = nullptr;  ///< null if there is nothing to decide
     bool native_ = true;                    ///< the command's device is in this process
-    /// An event that the command waits for, or a transfer, has failed already.
+    /// An event that the command waits for has failed already, or its device lacks bytes.
     bool fails_ = false;
     cl_int code_ = CL_SUCCESS;  ///< the native call's error code
     NativeWaits waits_;

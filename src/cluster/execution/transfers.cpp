@@ -21,6 +21,13 @@ constexpr std::array<std::size_t, 3> no_offset{};
 // Between two GPUs of a process, smaller copies are messages.
 constexpr std::size_t least_peer_copy = 4096;
 
+splitting::Intervals bytes_moved_by(const Transfer &transfer) {
+    if (transfer.pieces.empty()) return {{transfer.begin, transfer.end}};
+    std::vector<splitting::Interval> pieces;
+    for (const Piece &piece : transfer.pieces) pieces.push_back({piece.begin, piece.end});
+    return splitting::Intervals(std::move(pieces));
+}
+
 }  // namespace
 
 Link Transfers::link(const Transfer &transfer, Direction direction) const {
@@ -41,8 +48,6 @@ Link Transfers::link(const Transfer &transfer, Direction direction) const {
 void Transfers::start(const Transfer &transfer) {
     MemObject &object = objects_[transfer.buffer];
     try {
-        if (object.lacks(transfer.source))
-            throw Error(CL_OUT_OF_RESOURCES, "an earlier transfer to their device failed");
         if (transfer.kind == Transfer::Kind::copy)
             start_copy(transfer, object);
         else if (object.is_image() || !transfer.pieces.empty())
@@ -54,7 +59,7 @@ void Transfers::start(const Transfer &transfer) {
                   error.status().message, code_text(error.status().code));
         const bool sends = transfer.kind == Transfer::Kind::send;
         const Direction direction = sends ? Direction::send : Direction::recv;
-        if (!sends) object.lacking.push_back(transfer.target);
+        if (!sends) object.arrivals.lose(transfer.target, bytes_moved_by(transfer));
         if (transfer.kind == Transfer::Kind::copy) return;
         DeviceRange nothing{nullptr, {}, 0, transfer.end - transfer.begin, nullptr, {}};
         transport_.progress_thread().submit(
@@ -64,6 +69,24 @@ void Transfers::start(const Transfer &transfer) {
     }
 }
 
+std::vector<cl_event> Transfers::waits_of(const Transfer &transfer, MemObject &object,
+                                          Space &space) {
+    std::vector<cl_event> waits;
+    steps_.add_waits(transfer.after, space, waits);
+    object.arrivals.look();
+    for (const splitting::Interval &bytes : bytes_moved_by(transfer))
+        if (object.arrivals.lacks(transfer.source, bytes))
+            throw Error(CL_OUT_OF_RESOURCES, "an earlier transfer to their device failed");
+    return waits;
+}
+
+void Transfers::add_step(const Transfer &transfer, MemObject &object, Space &space, Event event) {
+    if (space.memory == transfer.target)
+        object.arrivals.expect(transfer.target, bytes_moved_by(transfer),
+                               Event::share(event.get()));
+    steps_.add(transfer.step, space, std::move(event), {transfer.after});
+}
+
 Transfers::ChannelEnd Transfers::make_end(const Transfer &transfer, MemObject &object,
                                           Direction direction) {
     const bool sends = direction == Direction::send;
@@ -71,8 +94,7 @@ Transfers::ChannelEnd Transfers::make_end(const Transfer &transfer, MemObject &o
     const std::size_t size = transfer.end - transfer.begin;
     const std::shared_ptr<DeviceResources> &resources = space.resources();
     const QueueInfo &queue = space.transfer_queue();
-    std::vector<cl_event> waits;
-    steps_.add_waits(transfer.after, space, waits);
+    const std::vector<cl_event> waits = waits_of(transfer, object, space);
 
     DeviceRange range{resources, Mem::share(object.native(space)), transfer.begin, size, nullptr,
                       {}};
@@ -100,8 +122,7 @@ bool Transfers::start_kernel(const Transfer &transfer, MemObject &object, Space 
                              Direction direction, const Link &link) {
     if (!link.by_kernels || object.context->is_careful()) return false;
     if (!requests_kernels(config().path) && !object.is_safe_in_kernels()) return false;
-    std::vector<cl_event> waits;
-    steps_.add_waits(transfer.after, space, waits);
+    const std::vector<cl_event> waits = waits_of(transfer, object, space);
     for (const cl_event event : waits) flush_producer(event);
     const DeviceRange range{space.resources(), Mem::share(object.native(space)),
                             transfer.begin,    transfer.end - transfer.begin,
@@ -109,7 +130,7 @@ bool Transfers::start_kernel(const Transfer &transfer, MemObject &object, Space 
     Event event = transport_.transfer_by_kernel(
         {range, space.separate_queue(), waits, direction, transfer.message, link});
     if (!event) return false;
-    steps_.add(transfer.step, space, std::move(event), {transfer.after});
+    add_step(transfer, object, space, std::move(event));
     return true;
 }
 
@@ -120,8 +141,7 @@ void Transfers::start_message(const Transfer &transfer, MemObject &object) {
     Space &space = *object.context->space(sends ? transfer.source : transfer.target);
     if (start_kernel(transfer, object, space, direction, link)) return;
     ChannelEnd end = make_end(transfer, object, direction);
-    steps_.add(transfer.step, space, Event::share(end.bridge->user_visible_event()),
-               {transfer.after});
+    add_step(transfer, object, space, Event::share(end.bridge->user_visible_event()));
     start_channel(std::move(end), direction, transfer.message, link);
 }
 
@@ -286,8 +306,7 @@ void Transfers::start_packed_message(const Transfer &transfer, MemObject &object
     const std::size_t size = bytes_of(transfer);
     const std::shared_ptr<const QueueInfo> queue = space.queue_of_transfer();
     const std::shared_ptr<std::byte[]> memory = memory_for_copies(space, size);
-    std::vector<cl_event> waits;
-    steps_.add_waits(transfer.after, space, waits);
+    std::vector<cl_event> waits = waits_of(transfer, object, space);
 
     std::unique_ptr<Bridge> bridge;
     if (!sends) {
@@ -299,7 +318,7 @@ void Transfers::start_packed_message(const Transfer &transfer, MemObject &object
         const cl_event after = copied.get();
         bridge = std::make_unique<Bridge>(queue->context, start_behind(*queue, {&after, 1}));
     }
-    steps_.add(transfer.step, space, std::move(copied), {transfer.after});
+    add_step(transfer, object, space, std::move(copied));
     // The message needs the memory even if the copy fails before the message has arrived.
     keep_until(bridge->user_visible_event(), memory);
     const Direction direction = sends ? Direction::send : Direction::recv;
@@ -335,10 +354,8 @@ void Transfers::start_copy(const Transfer &transfer, MemObject &object) {
     ChannelEnd from = make_end(transfer, object, Direction::send);
     ChannelEnd to = make_end(transfer, object, Direction::recv);
     const Message message{self_, copies_between_++};
-    steps_.add(transfer.step, source, Event::share(from.bridge->user_visible_event()),
-               {transfer.after});
-    steps_.add(transfer.step, target, Event::share(to.bridge->user_visible_event()),
-               {transfer.after});
+    add_step(transfer, object, source, Event::share(from.bridge->user_visible_event()));
+    add_step(transfer, object, target, Event::share(to.bridge->user_visible_event()));
     start_channel(std::move(from), Direction::send, message, link(transfer, Direction::send));
     start_channel(std::move(to), Direction::recv, message, link(transfer, Direction::recv));
 }
@@ -348,22 +365,20 @@ void Transfers::start_two_commands(const Transfer &transfer, MemObject &object, 
                                    Second second) {
     Space &source = *object.context->space(transfer.source);
     Space &target = *object.context->space(transfer.target);
-    std::vector<cl_event> waits;
-    steps_.add_waits(transfer.after, source, waits);
+    std::vector<cl_event> waits = waits_of(transfer, object, source);
     Event left = first(waits);
 
     cl_int code = CL_SUCCESS;
     Event arrived = Event::adopt(clCreateUserEvent(target.context.get(), &code));
     check(code, "clCreateUserEvent");
     auto ending = std::make_shared<Ending>();
-    waits.clear();
-    steps_.add_waits(transfer.after, target, waits);
+    waits = waits_of(transfer, object, target);
     waits.push_back(arrived.get());
     Event written = second(waits);
     end_alike(*ending, arrived.get());
     ends_.end_with(left.get(), std::move(ending));
-    steps_.add(transfer.step, source, std::move(left), {transfer.after});
-    steps_.add(transfer.step, target, std::move(written), {transfer.after});
+    add_step(transfer, object, source, std::move(left));
+    add_step(transfer, object, target, std::move(written));
 }
 
 void Transfers::start_staged_copy(const Transfer &transfer, MemObject &object) {

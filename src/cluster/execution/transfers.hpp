@@ -29,7 +29,7 @@ public:
           steps_(steps),
           ends_(ends) {}
 
-    /// If the bytes will not arrive in a memory of this process, adds it to MemObject::lacking.
+    /// Notes in MemObject::arrivals which bytes will arrive in a memory of this process.
     void start(const Transfer &transfer);
 
 private:
@@ -42,6 +42,12 @@ private:
     };
 
     [[nodiscard]] Link link(const Transfer &transfer, Direction direction) const;
+    /// The events in `space` that the transfer waits for. Throws an Error if its source is here and
+    /// lacks the bytes.
+    [[nodiscard]] std::vector<cl_event> waits_of(const Transfer &transfer, MemObject &object,
+                                                 Space &space);
+    /// Records the transfer's end in `space`.
+    void add_step(const Transfer &transfer, MemObject &object, Space &space, Event event);
     ChannelEnd make_end(const Transfer &transfer, MemObject &object, Direction direction);
     void start_channel(ChannelEnd end, Direction direction, const Message &message,
                        const Link &link);

@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "cluster/objects/arrivals.hpp"
 #include "cluster/objects/context.hpp"
 #include "cluster/objects/ending.hpp"
 #include "cluster/objects/image.hpp"
@@ -151,12 +152,6 @@ public:
         return memory != nullptr && at != mappings.rend() ? &*at : nullptr;
     }
 
-    [[nodiscard]] bool lacks(MemoryId memory) const {
-        return std::find(lacking.begin(), lacking.end(), memory) != lacking.end();
-    }
-    /// For a root: removes the memory from `lacking`. Returns whether it was there.
-    bool forget_lacking(MemoryId memory) { return std::erase(lacking, memory) != 0; }
-
     const Ref<ContextObject> context;
     const cl_mem_flags flags;
     const std::size_t size;  ///< bytes; those of an image without gaps, unless made from a buffer
@@ -167,9 +162,7 @@ public:
     std::size_t origin = 0;          ///< offset in the root, in bytes
     BufferId id = 0;                 ///< for a root
     MemoryKeeper *keeper = nullptr;  ///< for a root
-    /// For a root: memories of this process that lack bytes, because a transfer to them could not
-    /// start. Transfers from there fail, and so does the next command that uses the object there.
-    std::vector<MemoryId> lacking;
+    Arrivals arrivals;               ///< for a root
     // For an image:
     cl_image_format format{};
     cl_image_desc desc{};
