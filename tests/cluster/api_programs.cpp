@@ -314,6 +314,17 @@ TEST_CASE("a program is compiled with headers and linked from parts") {
     check_first(cl, program, 23);
 }
 
+TEST_CASE("a program that is compiled again has lost the kernels of its earlier build") {
+    const setup cl;
+    const program_handle program = source_program(cl, "kernel void k() {}");
+    CL_OK(clBuildProgram(program, 0, nullptr, "", nullptr, nullptr));
+    CL_OK(clCompileProgram(program, 0, nullptr, nullptr, 0, nullptr, nullptr, nullptr, nullptr));
+    if (!is_cluster()) return;  // PoCL 3.1 returns CL_INVALID_KERNEL_NAME
+    CL_FAILS_TO_MAKE(CL_INVALID_PROGRAM_EXECUTABLE, clCreateKernel(program, "k", &error));
+    CL_FAILS(CL_INVALID_PROGRAM_EXECUTABLE,
+             clGetProgramInfo(program, CL_PROGRAM_NUM_KERNELS, 0, nullptr, nullptr));
+}
+
 TEST_CASE("a program may have kernels without arguments, built or linked") {
     const setup cl;
     const char *const text =

@@ -38,13 +38,9 @@ bool ProgramObject::has_executable_for(const DeviceObject &device) const {
 }
 
 void ProgramObject::built_for(const DeviceList &built, bool well, std::uint64_t how) {
-    DeviceList have;
-    for (const auto &device : executables)
-        if (!built.contains(*device)) have.add(*device);
-    for (const auto &device : built)
-        if (well) have.add(*device);
-    executables = std::move(have);
     made_for(built, well, how);
+    for (const auto &device : built)
+        if (well) executables.add(*device);
 }
 
 void ProgramObject::compiled_for(const DeviceList &built, bool well, std::uint64_t how) {
@@ -53,6 +49,10 @@ void ProgramObject::compiled_for(const DeviceList &built, bool well, std::uint64
 }
 
 void ProgramObject::made_for(const DeviceList &built, bool well, std::uint64_t how) {
+    DeviceList rest;
+    for (const auto &device : executables)
+        if (!built.contains(*device)) rest.add(*device);
+    executables = std::move(rest);
     for (const auto &device : built) {
         std::uint64_t &hash = made_of[device.get()];
         hash = mixed(hash + how + (well ? 0 : device->number));

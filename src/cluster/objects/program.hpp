@@ -66,7 +66,8 @@ public:
     /// the input: equal hashes mean equal builds of the same program. After a failure, the build
     /// log of each device counts as different.
     void built_for(const DeviceList &built, bool well, std::uint64_t how);
-    /// The same for clCompileProgram. If it has succeeded, the program can be linked.
+    /// The same for clCompileProgram, which leaves no executables. If it has succeeded, the program
+    /// can be linked.
     void compiled_for(const DeviceList &built, bool well, std::uint64_t how);
     /// For each device, the index of the device that answers queries for it: the first device with
     /// the same type and an equal build.
