@@ -107,7 +107,7 @@ void set_user_event_status(cl_event event, cl_int status) {
     bool first = false;
     {
         const Unlocked unlocked;
-        first = user->ending->set(status);
+        first = user->ending.get()->set(status);
     }
     require(first, CL_INVALID_OPERATION, "the status of the user event has already been set");
     --held->context->open_user_events;

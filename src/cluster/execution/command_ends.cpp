@@ -124,7 +124,7 @@ void CommandEnds::tell_all_of_joint(EventObject &event, JointState &joint) {
 
 void CommandEnds::tell_all(EventObject &event) {
     if (auto *const joint = std::get_if<JointState>(&event.state)) {
-        if (joint->ending == nullptr) tell_all_of_joint(event, *joint);
+        if (joint->ending.get() == nullptr) tell_all_of_joint(event, *joint);
         return;
     }
     if (schedule_.topology().processes() == 1) return;
@@ -161,9 +161,10 @@ void CommandEnds::end_with(cl_event native, std::shared_ptr<Ending> ending) {
 }
 
 const std::shared_ptr<Ending> &CommandEnds::ending_of(EventObject &event) {
-    if (auto *const of = std::get_if<NativeState>(&event.state); of != nullptr && !of->ending) {
+    if (auto *const of = std::get_if<NativeState>(&event.state);
+        of != nullptr && !of->ending.get()) {
         of->ending = std::make_shared<Ending>();
-        end_with(of->event.get(), of->ending);
+        end_with(of->event.get(), of->ending.get());
     }
     return event.ending();
 }

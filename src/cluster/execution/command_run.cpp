@@ -317,6 +317,7 @@ void CommandRun::keep_step(bool failed) {
 // in this process's memory and have been forwarded. `failure` is that of find_failure().
 std::shared_ptr<Ending> CommandRun::pass_result(EventObject &event, cl_int failure) {
     auto &delivered = std::get<DeliveredState>(event.state);
+    const std::shared_ptr<Ending> ending = event.ending();
     const cl_event native = delivered.native ? delivered.native->event.get() : nullptr;
     Enqueued &command = command_;
     Transport &transport = executor_.transport();
@@ -326,8 +327,7 @@ std::shared_ptr<Ending> CommandRun::pass_result(EventObject &event, cl_int failu
         command.blocking && failure == CL_SUCCESS && executor_.mode().has_program();
     // An earlier result for the same memory may not have arrived yet. It must arrive first. A lane
     // may not have read the memory yet.
-    const bool overlaps =
-        (lands() || relay.from) && executor_.memory().note_use(command, delivered.ending);
+    const bool overlaps = (lands() || relay.from) && executor_.memory().note_use(command, ending);
     // The result must not arrive before this process's program has set the earlier user events.
     // Other processes may have set theirs already.
     const std::shared_ptr<Ending> after =
@@ -340,7 +340,7 @@ std::shared_ptr<Ending> CommandRun::pass_result(EventObject &event, cl_int failu
             copy_with_threads(target, memory.get(), size);
         };
     }
-    auto operation = transport.relay(std::move(command.result), relay, delivered.ending,
+    auto operation = transport.relay(std::move(command.result), relay, ending,
                                      times_of_command(event), by_caller);
     // A command that failed has no native event.
     const auto submit = [&ends, failure](std::unique_ptr<Operation> relaying, cl_event start) {
@@ -360,7 +360,7 @@ std::shared_ptr<Ending> CommandRun::pass_result(EventObject &event, cl_int failu
     } else {
         submit(std::move(operation), native);
     }
-    return delivered.ending;
+    return ending;
 }
 
 }  // namespace cldist::cluster

@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include <CL/cl.h>
@@ -83,6 +84,32 @@ inline std::shared_ptr<Ending> ended(cl_int status, const Times &times = {}) {
 inline bool is_open(const std::shared_ptr<Ending> &ending) {
     return ending != nullptr && !ending->over();
 }
+/// An ending that may be set later: at most once, by a thread with the lock, while other threads
+/// read it without the lock. Then it does not change.
+class LateEnding {
+public:
+    LateEnding() = default;
+    LateEnding(std::shared_ptr<Ending> ending) { *this = std::move(ending); }
+    // Only before other threads know it.
+    LateEnding(LateEnding &&other) noexcept { *this = std::move(other.ending_); }
+    LateEnding &operator=(LateEnding &&other) noexcept { return *this = std::move(other.ending_); }
+
+    LateEnding &operator=(std::shared_ptr<Ending> ending) {
+        ending_ = std::move(ending);
+        is_set_.store(ending_ != nullptr, std::memory_order_release);
+        return *this;
+    }
+    /// Null if it has not been set.
+    [[nodiscard]] const std::shared_ptr<Ending> &get() const {
+        static const std::shared_ptr<Ending> none;
+        return is_set_.load(std::memory_order_acquire) ? ending_ : none;
+    }
+
+private:
+    std::shared_ptr<Ending> ending_;
+    std::atomic<bool> is_set_ = false;
+};
+
 /// Ends when `ending` ends, and never fails. Null if it has ended.
 std::shared_ptr<Ending> regardless_of_failure(const std::shared_ptr<Ending> &ending);
 /// Ends when all `endings` have ended, at least one. Fails if one of them has failed.

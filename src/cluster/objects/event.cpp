@@ -129,7 +129,7 @@ void note_user_events(QueueObject &queue, Place place, const OpenUserEvents &eve
 }
 
 cl_int JointState::status() const {
-    if (ending != nullptr && ending->over()) return ending->status();
+    if (ending.get() != nullptr && ending.get()->over()) return ending.get()->status();
     cl_int open = CL_COMPLETE;
     cl_int failed = CL_COMPLETE;
     for (const EventPart &part : parts) {
@@ -141,7 +141,7 @@ cl_int JointState::status() const {
 }
 
 Times JointState::times() const {
-    if (ending != nullptr && ending->over()) return ending->times();
+    if (ending.get() != nullptr && ending.get()->over()) return ending.get()->times();
     Times longest{};
     for (const EventPart &part : parts)
         if (part.does_work) longest = longer(longest, part.event->times_here());

@@ -54,10 +54,12 @@ struct NativeCommand {
 /// A command without a native event here: it runs in another process, or it failed when it was
 /// enqueued here.
 struct ReportedState {
-    std::shared_ptr<Ending> ending;  ///< null if unknown: nothing here has requested the end
+    LateEnding ending;  ///< null if unknown: nothing here has requested the end
 
-    [[nodiscard]] cl_int status() const { return ending ? ending->status() : CL_SUBMITTED; }
-    [[nodiscard]] Times times() const { return ending ? ending->times() : Times{}; }
+    [[nodiscard]] cl_int status() const {
+        return ending.get() ? ending.get()->status() : CL_SUBMITTED;
+    }
+    [[nodiscard]] Times times() const { return ending.get() ? ending.get()->times() : Times{}; }
 };
 
 /// A user event. Its ending is never null.
@@ -67,24 +69,25 @@ struct UserState : ReportedState {
 
 /// A command that runs here, and whose result, if any, the native command delivers.
 struct NativeState : NativeCommand {
-    std::shared_ptr<Ending> ending;  ///< ends after `event`; null before CommandEnds::ending_of()
+    LateEnding ending;  ///< ends after `event`; null before CommandEnds::ending_of()
 };
 
 /// A command whose result this process receives or sends.
 struct DeliveredState {
     std::optional<NativeCommand> native;  ///< if the command runs here and was enqueued
-    std::shared_ptr<Ending> ending;       ///< ends when the result has been received and sent
+    LateEnding ending;  ///< never null; ends when the result has been received and sent
     /// Does that for a blocking command. The waiting thread drives it. Null if there is none.
     std::unique_ptr<Command> by_caller;
     std::shared_ptr<Ending> caller_after;  ///< must end before `by_caller` starts; may be null
 
     [[nodiscard]] cl_int status() const {
-        if (ending->over() || !native) return ending->status();
+        if (ending.get()->over() || !native) return ending.get()->status();
         const cl_int status = native->status();
         return status == CL_COMPLETE ? CL_RUNNING : status;
     }
     [[nodiscard]] Times times() const {
-        return ending->times().back() != 0 || !native ? ending->times() : native->times();
+        const Times &times = ending.get()->times();
+        return times.back() != 0 || !native ? times : native->times();
     }
 };
 
@@ -99,8 +102,8 @@ struct EventPart {
 
 /// A command of the single virtual device, which ends when all its parts end.
 struct JointState {
-    std::vector<EventPart> parts;    ///< those that this process knows
-    std::shared_ptr<Ending> ending;  ///< for the end that other processes send; null if unused
+    std::vector<EventPart> parts;  ///< those that this process knows
+    LateEnding ending;             ///< for the end that other processes send; null if unused
 
     [[nodiscard]] cl_int status() const;
     [[nodiscard]] Times times() const;
@@ -124,7 +127,7 @@ public:
     /// is a user event, or its end or result is sent here.
     [[nodiscard]] bool known_here() const {
         const auto *const reported = std::get_if<ReportedState>(&state);
-        return reported == nullptr || reported->ending != nullptr;
+        return reported == nullptr || reported->ending.get() != nullptr;
     }
     /// If the end is not known_here(), makes the event end with `told`.
     void end_as(std::shared_ptr<Ending> told) {
@@ -132,10 +135,10 @@ public:
     }
     /// Null if this process has no native event of the command.
     [[nodiscard]] const NativeCommand *native() const;
-    /// What sets the end in this process. May be null, see the kinds.
+    /// What sets the end in this process. May be null, see the kinds. Any thread.
     [[nodiscard]] const std::shared_ptr<Ending> &ending() const {
         return std::visit(
-            [](auto &kind) -> auto & { return kind.ending; }, state);
+            [](auto &kind) -> auto & { return kind.ending.get(); }, state);
     }
     /// The parts of a command of the single virtual device. Empty for other events.
     [[nodiscard]] std::span<const EventPart> parts() const {
