@@ -16,6 +16,7 @@ namespace {
 
 bool refuses = false;
 bool refuses_next = false;      // only the next call
+bool rejects_launch = false;    // only the platform's next launch
 bool refuses_platform = false;  // refuses only calls that the platform makes
 
 void expect(bool right, const char *what, int code = 0) {
@@ -44,7 +45,68 @@ extern "C" CL_API_ENTRY cl_mem CL_API_CALL clCreateBuffer(cl_context context, cl
     return memory;
 }
 
+extern "C" CL_API_ENTRY cl_int CL_API_CALL
+clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kernel, cl_uint dimensions,
+                       const size_t *offset, const size_t *global, const size_t *local,
+                       cl_uint count, const cl_event *waits, cl_event *event) {
+    static thread_local bool within = false;
+    if (within && std::exchange(rejects_launch, false)) return CL_OUT_OF_RESOURCES;
+    decltype(&clEnqueueNDRangeKernel) next = nullptr;
+    void *const symbol = dlsym(RTLD_NEXT, "clEnqueueNDRangeKernel");
+    std::memcpy(&next, &symbol, sizeof next);
+    const bool outer = !within;
+    within = true;
+    const cl_int code = next(queue, kernel, dimensions, offset, global, local, count, waits, event);
+    within = !outer;
+    return code;
+}
+
 namespace {
+
+/// In one process, the driver rejects the first command that needs bytes of another device. The
+/// next one must wait for these bytes, too.
+void run_after_rejected_launch(const std::vector<cl_device_id> &devices) {
+    cl_int code = CL_SUCCESS;
+    const cl_context context = clCreateContext(nullptr, 2, devices.data(), nullptr, nullptr, &code);
+    const cl_command_queue first = clCreateCommandQueue(context, devices[0], 0, &code);
+    const cl_command_queue second = clCreateCommandQueue(context, devices[1], 0, &code);
+    const char *source =
+        "kernel void slow(global uint *to) {\n"
+        "    uint value = 1;\n"
+        "    for (int i = 0; i < 200000000; ++i) value = value * 1664525u + 1013904223u;\n"
+        "    *to = value | 1;\n"
+        "}\n"
+        "kernel void copy(global uint *to, const global uint *from) { *to = *from; }\n";
+    const cl_program program = clCreateProgramWithSource(context, 1, &source, nullptr, &code);
+    expect(clBuildProgram(program, 2, devices.data(), "", nullptr, nullptr) == CL_SUCCESS,
+           "a build");
+    const cl_kernel slow = clCreateKernel(program, "slow", &code);
+    const cl_kernel copy = clCreateKernel(program, "copy", &code);
+    unsigned found = 0;
+    const auto make = [&] {
+        return clCreateBuffer(context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, sizeof found,
+                              &found, &code);
+    };
+    const cl_mem from = make();
+    const cl_mem to = make();
+    clSetKernelArg(slow, 0, sizeof from, &from);
+    clSetKernelArg(copy, 0, sizeof to, &to);
+    clSetKernelArg(copy, 1, sizeof from, &from);
+    const std::size_t one = 1;
+    code = clEnqueueNDRangeKernel(first, slow, 1, nullptr, &one, nullptr, 0, nullptr, nullptr);
+    expect(code == CL_SUCCESS, "the slow launch", code);
+    rejects_launch = true;
+    code = clEnqueueNDRangeKernel(second, copy, 1, nullptr, &one, nullptr, 0, nullptr, nullptr);
+    expect(code == CL_OUT_OF_RESOURCES, "the rejected launch", code);
+    code = clEnqueueReadBuffer(second, from, CL_TRUE, 0, sizeof found, &found, 0, nullptr, nullptr);
+    expect(code == CL_SUCCESS && found != 0, "the read after the rejected launch", code);
+    for (const cl_mem buffer : {from, to}) clReleaseMemObject(buffer);
+    for (const cl_kernel kernel : {slow, copy}) clReleaseKernel(kernel);
+    clReleaseProgram(program);
+    for (const cl_command_queue queue : {first, second}) clReleaseCommandQueue(queue);
+    clReleaseContext(context);
+    std::printf("well\n");
+}
 
 /// The device of one process has no memory for these collectives. They must end with an error in
 /// all processes, and later ones must succeed.
@@ -177,6 +239,10 @@ int main() {
         return 0;
     }
     expect(count > 1, "one device", static_cast<int>(count));
+    if (std::getenv("CLDIST_DEVICE_MEMORIES") != nullptr) {
+        run_after_rejected_launch(devices);
+        return 0;
+    }
     cl_int code = CL_SUCCESS;
     const cl_context context =
         clCreateContext(nullptr, count, devices.data(), nullptr, nullptr, &code);

@@ -194,6 +194,7 @@ Ref<EventObject> CommandRun::finish(bool event_wanted) {
                     (decisions_->result.from.has_value() || !decisions_->result.to.empty()));
     cl_int failure = CL_SUCCESS;
     if (native_) {
+        if (code_ != CL_SUCCESS && executor_.alone() && decisions_ != nullptr) keep_place();
         settle_waits();
         failure = find_failure();
         if (failure != CL_SUCCESS) queue.context->failed = true;
@@ -235,6 +236,16 @@ Ref<EventObject> CommandRun::finish(bool event_wanted) {
     }
     if (executor_.promises(*queue.context)) event->promise = promise(own);
     return held;
+}
+
+// The driver has rejected the command, and finish() throws. Later commands may wait for this one
+// instead of the steps that it waits for, so a marker takes its place.
+void CommandRun::keep_place() {
+    const std::vector<cl_event> &events = waits_.events();
+    const auto held = command_.queue.context->is_careful() ? hold_failures() : FailureLock();
+    const Waits waits{static_cast<cl_uint>(events.size()), events.empty() ? nullptr : events.data(),
+                      native_event_.out()};
+    if (enqueue_marker_behind(command_.queue, waits) == CL_SUCCESS) keep_step(false);
 }
 
 // The native command is enqueued, so the user events that it waits for may end now.

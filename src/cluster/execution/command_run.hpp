@@ -48,6 +48,7 @@ private:
     void decide();
     void look_for_missing_bytes(bool keeps_what_it_overwrites);
     void wait_for_promises();
+    void keep_place();
     void settle_waits();
     cl_int find_failure();
     void keep_step(bool failed);
