@@ -84,6 +84,19 @@ def check_output():
            "the program's output appears once", done.stderr)
 
 
+def check_closed_outputs():
+    """Output must not get into memory whose descriptor took the number of a closed one: the second program would not
+    find rank 0's answers there."""
+    program = 'echo 0123456789 >&%d; exec "$0" "$1" random >"$2/${OMPI_COMM_WORLD_RANK:-$PMI_RANK}"'
+    OUTPUTS.mkdir(parents=True, exist_ok=True)
+    for descriptor, closed in (1, ">&-"), (2, "2>&-"), (1, "<&- >&- 2>&-"):
+        command = [CLDIST, "run", "-n", "2", "sh", "-c", program % descriptor, PROGRAM, FOLDER, OUTPUTS]
+        done = subprocess.run(["sh", "-c", f'exec "$@" {closed}', "sh", *command], stdin=subprocess.DEVNULL, check=False,
+                              timeout=SECONDS)
+        drawn = [(OUTPUTS / str(rank)).read_text() for rank in range(2)]
+        expect(done.returncode == 0 and drawn[0] == drawn[1] != "", f"{closed}: all processes draw the same numbers", drawn)
+
+
 def check_choice():
     done = run_all(2, [PROGRAM, FOLDER, "random", "identity"], CLDIST_HOST_WRAP="identity")
     unlike = differing(done, 2)
@@ -259,6 +272,7 @@ if OPTIONS:
 else:
     check_program()
     check_output()
+    check_closed_outputs()
     check_choice()
     check_differing()
     check_chance()

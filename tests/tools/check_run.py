@@ -257,11 +257,12 @@ def check_closed_output():
            job.returncode, err)
 
 
-def check_closed_input():
+def check_closed_descriptors():
     """Like `cldist run ... <&-`."""
-    done = subprocess.run(["sh", "-c", 'exec "$@" <&-', "sh", *command("-n", 2, "echo", "hello")], env=environment(),
-                          capture_output=True, text=True, check=False, timeout=SECONDS)
-    expect(done.returncode == 0 and done.stdout == "hello\n" and not done.stderr, "standard input may be closed", done)
+    for closed, out in ("<&-", "hello\n"), (">&-", ""), ("<&- >&- 2>&-", ""):
+        done = subprocess.run(["sh", "-c", f'exec "$@" {closed}', "sh", *command("-n", 2, "echo", "hello")], env=environment(),
+                              capture_output=True, text=True, check=False, timeout=SECONDS)
+        expect(done.returncode == 0 and done.stdout == out and not done.stderr, f"it runs with {closed}", done)
 
 
 def check_killed_mpirun():
@@ -530,8 +531,8 @@ def check_simulation():
 def main():
     shutil.rmtree(FOLDER, ignore_errors=True)
     FOLDER.mkdir(parents=True)
-    for check in check_output, check_failures, check_signals, check_terminals, check_closed_output, check_killed_mpirun, check_rank, \
-            check_environment, check_binding, check_hosts, check_choices, check_strangers, check_devices, check_simulation:
+    for check in check_output, check_failures, check_signals, check_terminals, check_closed_output, check_closed_descriptors, \
+            check_killed_mpirun, check_rank, check_environment, check_binding, check_hosts, check_choices, check_strangers, check_devices, check_simulation:
         check()
     return bool(complaints)
 

@@ -506,9 +506,11 @@ int run_command(int argc, char **argv) {
 }  // namespace
 
 int main(int argc, char **argv) {
-    // mpirun never ends if it starts without standard input. open() returns the lowest free
-    // descriptor, which is standard input.
-    if (fcntl(STDIN_FILENO, F_GETFD) < 0) static_cast<void>(open("/dev/null", O_RDONLY));
+    // mpirun never ends if it starts without standard input. Files of this process must not get the
+    // numbers of closed outputs, because output would be written to them. open() returns the lowest
+    // free descriptor.
+    for (int descriptor = STDIN_FILENO; descriptor <= STDERR_FILENO; ++descriptor)
+        if (fcntl(descriptor, F_GETFD) < 0) static_cast<void>(open("/dev/null", O_RDWR));
     const int status = run_command(argc, argv);
     if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return status;
     std::fprintf(stderr, "cldist: cannot write to standard output: %s\n", std::strerror(errno));

@@ -404,9 +404,7 @@ std::optional<int> run_once(const RunOptions &options, Environment environment, 
     mpirun.death_signal = SIGTERM;
     if (open_mpi) mpirun.interrupt_as = interrupt_carrier;
     // mpirun crashes if it can't write to its output.
-    const bool is_open = fcntl(STDOUT_FILENO, F_GETFD) >= 0;
-    if (is_pipe(STDOUT_FILENO) || (start != Start::only && is_open))
-        mpirun.output = Program::Output::passed_on;
+    if (is_pipe(STDOUT_FILENO) || start != Start::only) mpirun.output = Program::Output::passed_on;
     LauncherText errors(CLDIST_MPIRUN);
     const auto show = [start](Shown &shown, std::string_view text) {
         if (start == Start::second) return shown.new_in(text);
