@@ -33,7 +33,9 @@ namespace {
 bool is_own_process(const Session &session) { return syscall(SYS_getpid) == session.pid(); }
 
 Session *of_path(Session *session, int folder, const char *path) {
-    if (session == nullptr || path == nullptr || !is_own_process(*session)) return nullptr;
+    // Each process gets the same error for an empty path.
+    if (session == nullptr || path == nullptr || *path == '\0' || !is_own_process(*session))
+        return nullptr;
     return is_systems(absolute(folder, path)) ? nullptr : session;
 }
 Session *of_path(const void *caller, int folder, const char *path) {
@@ -381,12 +383,8 @@ CLDIST_ALIAS(int, fcntl64, (int descriptor, int command, ...), fcntl);
 
 CLDIST_IN_FRONT int fstatat(int folder, const char *path, struct stat *state, int flags) noexcept {
     static auto *const next = next_function<int(int, const char *, struct stat *, int)>("fstatat");
-    Session *const session = path != nullptr && *path != 0
-                                 ? of_path(__builtin_return_address(0), folder, path)
-                                 : nullptr;
-    if (session == nullptr) return next(folder, path, state, flags);
-    return answer_state(*session, absolute(folder, path), state,
-                        [&](struct stat *mine) { return next(folder, path, mine, flags); });
+    return state_at(__builtin_return_address(0), folder, path, state,
+                    [&](struct stat *mine) { return next(folder, path, mine, flags); });
 }
 CLDIST_ALIAS(int, fstatat64,
              (int folder, const char *path, struct stat64 *state, int flags) noexcept, fstatat);

@@ -48,6 +48,10 @@ std::string true_path(const std::string &path) {
     return folder.empty() ? path : (folder == "/" ? "" : folder) + path.substr(slash);
 }
 
+std::string without_dots(const std::string &path) {
+    return (path + "/").find("/../") == std::string::npos ? path : true_path(path);
+}
+
 void copy(const std::string &from, const std::string &to) {
     const int in = next_open(from.c_str(), O_RDONLY | O_CLOEXEC, 0);
     const int out = next_open(to.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
@@ -101,7 +105,7 @@ bool is_regular(const std::string &path) {
 // Returns Opened::contents for a file that is opened for reading.
 std::uint32_t to_be_sent(const Session &session, const std::string &path, int file) {
     struct stat state {};
-    if (!session.far() || !session.stages(path) || fstat(file, &state) != 0 ||
+    if (!session.far() || !session.stages(without_dots(path)) || fstat(file, &state) != 0 ||
         !S_ISREG(state.st_mode))
         return 0;
     const std::pair<std::int64_t, std::int64_t> now{
@@ -202,20 +206,19 @@ std::string absolute(int folder, const char *path) {
         }
         whole = std::string(base.data()) + "/" + whole;
     }
-    std::vector<std::string> parts;
+    // "..", and '/' at the end, are left to the file system: a link may precede them.
+    std::string result;
     for (std::size_t begin = 0; begin < whole.size();) {
         const std::size_t end = std::min(whole.find('/', begin), whole.size());
         const std::string part = whole.substr(begin, end - begin);
         begin = end + 1;
-        if (part == ".." && !parts.empty()) parts.pop_back();
-        if (!part.empty() && part != "." && part != "..") parts.push_back(part);
+        if (!part.empty() && part != ".") result += "/" + part;
     }
-    std::string result;
-    for (const std::string &part : parts) result += "/" + part;
-    return result.empty() ? "/" : result;
+    return whole.ends_with('/') || result.empty() ? result + "/" : result;
 }
 
-bool is_systems(const std::string &path) {
+bool is_systems(const std::string &name) {
+    const std::string path = without_dots(name);
     for (const char *const place : {"/proc/", "/sys/", "/dev/"})
         if (path.starts_with(place)) return !path.starts_with("/dev/shm/");
     return false;

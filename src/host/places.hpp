@@ -12,7 +12,7 @@ namespace cldist::host {
 // On ranks other than 0, each process has private copies of the files that the program writes. The
 // path of a copy is called its place.
 
-/// Returns the absolute path without "." and "..", which it resolves without following links.
+/// Returns the absolute path without ".". It follows no links, so that ".." stays.
 /// `folder` is a descriptor as in openat.
 [[nodiscard]] std::string absolute(int folder, const char *path);
 /// Returns true for devices and files of the kernel, which each process opens itself.

@@ -164,6 +164,23 @@ void files() {
                std::remove((folder + "/renamed").c_str()), errno});
 }
 
+void paths() {
+    const std::string inner = folder + "/outer/inner";
+    const std::string link = folder + "/link";
+    mkdir((folder + "/outer").c_str(), 0700);
+    mkdir(inner.c_str(), 0700);
+    (void)!symlink(inner.c_str(), link.c_str());
+    std::ofstream(link + "/../file") << "in outer";
+    print(Text{"link/..", contents(folder + "/outer/file"), contents(link + "/../file"),
+               access((folder + "/file").c_str(), F_OK), remove((link + "/../file").c_str())});
+    print(Text{"none/..", open((folder + "/none/../link").c_str(), O_RDONLY), errno});
+    print(Text{"a file as a folder", open((folder + "/new/").c_str(), O_RDWR | O_CREAT, 0600)});
+    print(Text{"empty path", open("", O_RDONLY), errno, open("", O_RDWR | O_CREAT, 0600), errno,
+               std::fopen("", "r") == nullptr, errno, std::fopen("", "w") == nullptr, errno});
+    print(Text{"removed", unlink(link.c_str()), rmdir(inner.c_str()),
+               rmdir((folder + "/outer").c_str())});
+}
+
 void places() {
     const std::string lock = folder + "/lock";
     const int file = open(lock.c_str(), O_RDWR | O_CREAT | O_EXCL, 0600);
@@ -336,10 +353,10 @@ int main(int argc, char **argv) {
     if (argc < 3) return 2;
     folder = argv[1];
     const std::vector<std::pair<std::string, void (*)()>> parts{
-        {"random", draw},   {"time", clocks},       {"identity", identity}, {"files", files},
-        {"places", places}, {"children", children}, {"threads", threads},   {"signals", signals},
-        {"chance", chance}, {"full", full_disk},    {"pool", pool},         {"polling", polling},
-        {"loaded", loaded}};
+        {"random", draw},     {"time", clocks},   {"identity", identity}, {"files", files},
+        {"places", places},   {"paths", paths},   {"children", children}, {"threads", threads},
+        {"signals", signals}, {"chance", chance}, {"full", full_disk},    {"pool", pool},
+        {"polling", polling}, {"loaded", loaded}};
     for (int i = 2; i < argc; ++i)
         for (const auto &[name, part] : parts)
             if (name == argv[i]) part();
