@@ -8,6 +8,7 @@ OPENCL_PROGRAM also uses OpenCL, MPI_PROGRAM uses MPI. The OPTIONs are for `cldi
 
 import collections
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -108,6 +109,25 @@ def check_choice():
     expect(any(line.startswith("identity") for line in differing(done, 2)), "off wraps nothing")
     done = run(2, [PROGRAM, FOLDER, "identity"], CLDIST_HOST_WRAP="random,clock")
     expect(done.returncode == 2 and '"clock" is invalid; expected ' in done.stderr, "an unknown group is reported", done.stderr)
+
+
+def check_unreachable():
+    """Rank 1 gets wrong places, as if a firewall or another /proc hid the right ones."""
+    for options, variable, place, what in (
+            (["--hosts", "localhost:2"], "CLDIST_HOST_HUB", "${CLDIST_HOST_HUB%@*}@127.0.0.1:1",
+             r"cannot connect to `cldist run` at 127\.0\.0\.1:1 \(Connection refused\); allow TCP connections between the hosts"),
+            ([], "CLDIST_HOST_CHANNEL", "/no/such/memory",
+             "cannot open /no/such/memory of `cldist run`: No such file or directory; let processes see each other in /proc")):
+        if options and shutil.which("ssh") is None and shutil.which("rsh") is None:
+            print("SKIP: --hosts: ssh is not installed")
+            continue
+        # mpirun starts this shell, and the shell starts the rank.
+        shell = f'[ "${{OMPI_COMM_WORLD_RANK:-$PMI_RANK}}" = 0 ] || export {variable}="{place}"; exec "$@"'
+        before = [f"--mpirun-option={part}" for part in ("sh", "-c", shell, "sh")]
+        done = run(2, [PROGRAM, FOLDER, "random", "files"], *options, *before)
+        expect(done.returncode == 1 and re.search(
+            rf"^cldist run: rank 1 \(host \S+\) {what}, or set CLDIST_HOST_WRAP=off, .*$", done.stderr, re.MULTILINE),
+            f"a rank without a connection ends the job with a report {options}", done.returncode, done.stderr)
 
 
 def check_differing():
@@ -276,6 +296,7 @@ else:
     check_output()
     check_closed_outputs()
     check_choice()
+    check_unreachable()
     check_differing()
     check_chance()
     check_callbacks()

@@ -147,12 +147,16 @@ std::string text_of(in_addr address) {
     return inet_ntop(AF_INET, &address, text.data(), text.size());
 }
 
+// Returns the connection, or -1 with errno.
 int connect_to(const std::string &address, const std::string &port) {
     addrinfo *found = nullptr;
     addrinfo hints{};
     hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
     hints.ai_socktype = SOCK_STREAM;
-    if (getaddrinfo(address.c_str(), port.c_str(), &hints, &found) != 0) return -1;
+    if (getaddrinfo(address.c_str(), port.c_str(), &hints, &found) != 0) {
+        errno = EADDRNOTAVAIL;
+        return -1;
+    }
     const int connection = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     int error = connect(connection, found->ai_addr, found->ai_addrlen) == 0 ? 0 : errno;
     freeaddrinfo(found);
@@ -165,6 +169,7 @@ int connect_to(const std::string &address, const std::string &port) {
     }
     if (error != 0) {
         close(connection);
+        errno = error;
         return -1;
     }
     fcntl(connection, F_SETFL, 0);
@@ -436,8 +441,9 @@ std::string HostHub::lost_host() const {
 
 namespace {
 
-// Returns the connection to the hub, or -1.
-int greet(const std::string &place, int rank, int ranks, const std::string &host) {
+// Returns the connection to the hub, or -1 and why each address failed.
+int greet(const std::string &place, int rank, int ranks, const std::string &host,
+          std::string &failures) {
     Greeting greeting{};
     const std::vector<std::string> parts = split(place, '@');
     if (parts.size() != 2 || parts[0].size() != greeting.secret.size()) return -1;
@@ -449,17 +455,20 @@ int greet(const std::string &place, int rank, int ranks, const std::string &host
     for (const std::string &at : split(parts[1], ',')) {
         const std::size_t colon = std::min(at.find(':'), at.size() - 1);
         const int hub = connect_to(at.substr(0, colon), at.substr(colon + 1));
-        if (hub < 0) continue;
-        if (send_all(hub, &greeting, sizeof greeting)) return hub;
-        close(hub);
+        if (hub >= 0 && send_all(hub, &greeting, sizeof greeting)) return hub;
+        failures +=
+            fmt::format("{}{} ({})", failures.empty() ? "" : ", ", at, std::strerror(errno));
+        if (hub >= 0) close(hub);
     }
     return -1;
 }
 
 }  // namespace
 
-HostPresence::HostPresence(const std::string &place, int rank, int ranks, const std::string &host)
-    : hub_(greet(place, rank, ranks, host)) {}
+HostPresence::HostPresence(const std::string &place, int rank, int ranks, const std::string &host) {
+    std::string ignored;  // without this connection, only the report of a lost host is missing
+    hub_ = greet(place, rank, ranks, host, ignored);
+}
 
 HostPresence::~HostPresence() {
     if (hub_ < 0) return;
@@ -488,18 +497,15 @@ HostRank::HostRank(Environment &environment, const RankPlace &place, int ranks, 
     if (!channel.empty()) {
         const int file = open(channel.c_str(), O_RDWR | O_CLOEXEC);
         channel_ = file < 0 ? nullptr : map_channel(file);
+        if (channel_ == nullptr)
+            failure_ = fmt::format(
+                "cannot open {} of `cldist run`: {}; let processes see each other in /proc",
+                channel, std::strerror(errno));
         if (file >= 0) close(file);
     } else {
         join(hub, ranks);
     }
-    if (channel_ == nullptr) {
-        std::fprintf(stderr,
-                     "cldist run: rank %d cannot connect to rank 0, so its program gets its own "
-                     "clocks, random numbers "
-                     "and files\n",
-                     rank_);
-        return;
-    }
+    if (channel_ == nullptr) return;
     environment["CLDIST_HOST_CHANNEL"] = own_ != nullptr ? own_->path() : channel;
     std::error_code ignored;
     fs::path temporary = fs::temp_directory_path(ignored);
@@ -510,19 +516,23 @@ HostRank::HostRank(Environment &environment, const RankPlace &place, int ranks, 
     environment["CLDIST_HOST_FOLDER"] = folder_;
 }
 
-bool HostRank::join(const std::string &place, int ranks) {
-    hub_ = greet(place, rank_, ranks, "");
-    if (hub_ < 0) return false;
+void HostRank::join(const std::string &place, int ranks) {
+    std::string failures;
+    hub_ = greet(place, rank_, ranks, "", failures);
     own_ = std::make_unique<HostChannel>();
     HostChannel &own = *own_;
-    if (!receive_all(hub_, own->seed.data(), sizeof own->seed)) return false;
+    if (hub_ < 0 || !receive_all(hub_, own->seed.data(), sizeof own->seed)) {
+        failure_ = fmt::format(
+            "cannot connect to `cldist run` at {}; allow TCP connections between the hosts",
+            hub_ < 0 ? failures : place.substr(place.find('@') + 1));
+        return;
+    }
     own->readers = 1;
     own->far = 1;
     own->barriers = rank_ == 0 ? static_cast<std::uint32_t>(ranks - 1) : 0;
     channel_ = &*own;
     answers_ = quiet_thread([this] { rank_ == 0 ? send_answers() : receive_answers(); });
     barriers_ = quiet_thread([this] { rank_ == 0 ? receive_barriers() : send_barriers(); });
-    return true;
 }
 
 void HostRank::send_answers() {

@@ -79,22 +79,25 @@ private:
 /// Connects a rank's program to the channel, and disconnects after the program's end.
 class HostRank {
 public:
-    /// Adds the variables that the program needs to `environment`, if the job has a channel. Prints
-    /// errors to standard error.
+    /// Adds the variables that the program needs to `environment`, if the job has a channel.
     HostRank(Environment &environment, const RankPlace &place, int ranks, bool all_output);
     HostRank(const HostRank &) = delete;
     HostRank &operator=(const HostRank &) = delete;
     /// Must be called after the program's end.
     ~HostRank();
+    /// Why the program cannot take part, so that the other ranks would wait for it forever, with
+    /// advice; continues "rank N". Empty if it can.
+    [[nodiscard]] const std::string &failure() const { return failure_; }
 
 private:
-    bool join(const std::string &place, int ranks);
+    void join(const std::string &place, int ranks);
     void send_answers();
     void receive_answers();
     void send_barriers();
     void receive_barriers();
 
     const int rank_;
+    std::string failure_;
     std::string folder_;
     std::unique_ptr<HostChannel> own_;  // only if ranks are on several hosts
     host::Channel *channel_ = nullptr;

@@ -592,6 +592,14 @@ int run_rank(const RunOptions &options) {
             program.environment["CLDIST_HOST_PMI_INODE"] = std::to_string(state.st_ino);
     std::optional<HostRank> answers(std::in_place, program.environment, place,
                                     ranks_of(environment), options.all_output);
+    if (!answers->failure().empty()) {
+        std::fprintf(stderr,
+                     "cldist run: rank %d (host %s) %s, or set CLDIST_HOST_WRAP=off, with which "
+                     "each process gets its own clocks, random numbers and files\n",
+                     place.rank, host_name().c_str(), answers->failure().c_str());
+        abort_job(environment, job_failed);
+        return job_failed;
+    }
     program.parent_signals_group = true;
     program.death_signal = SIGKILL;
     // MPICH's mpirun never closes the standard input of ranks above 0.
