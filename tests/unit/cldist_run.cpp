@@ -335,6 +335,16 @@ TEST_CASE("root learns what Open MPI requires before mpirun starts") {
     CHECK(refusal_of_root(options, {}).empty());
 }
 
+TEST_CASE("cldist run: a library whose path LD_PRELOAD would divide is refused") {
+    CHECK(refusal_of_library("", {}).empty());
+    CHECK(refusal_of_library("/opt/cldist/libcldist-host.so", {}).empty());
+    for (const std::string path :
+         {"/opt/my tools/libcldist-host.so", "/opt/a:b/libcldist-host.so"}) {
+        CHECK(refusal_of_library(path, {}).starts_with("it cannot preload " + path));
+        CHECK(refusal_of_library(path, {{"CLDIST_HOST_WRAP", "off"}}).empty());
+    }
+}
+
 namespace {
 
 const std::string dashes = std::string(74, '-') + "\n";

@@ -465,6 +465,7 @@ int run_job(RunOptions options) {
         return wrong_usage;
     }
     std::string refusal = refusal_under_launcher(open_mpi, environment);
+    if (refusal.empty()) refusal = refusal_of_library(host_library(), environment);
     if (refusal.empty() && open_mpi && geteuid() == 0)
         refusal = refusal_of_root(options, environment);
     if (!refusal.empty()) {

@@ -181,6 +181,17 @@ std::string host_wrap(const Environment &environment) {
     return entry == environment.end() ? all_groups : entry->second;
 }
 
+std::string refusal_of_library(const std::string &path, const Environment &environment) {
+    // They separate the paths in LD_PRELOAD.
+    if (path.find_first_of(" \t\n:") == std::string::npos || host_wrap(environment) == "off")
+        return {};
+    return fmt::format(
+        "it cannot preload {}, because its path contains a space or a colon; install cldist in a "
+        "folder without them, or set CLDIST_HOST_WRAP=off, with which each process gets its own "
+        "clocks, random numbers and files",
+        path);
+}
+
 std::string wrong_group(std::string_view groups) {
     while (!groups.empty()) {
         const std::string_view word = groups.substr(0, groups.find(','));

@@ -107,6 +107,11 @@ struct CoreShare {
 /// "max", -1 or an empty text means no limit.
 [[nodiscard]] int processors_by_quota(const std::string &quota, const std::string &period);
 
+/// The reason why the library at this path (libcldist-host) cannot be preloaded, with advice; empty
+/// if it can, or need not.
+[[nodiscard]] std::string refusal_of_library(const std::string &path,
+                                             const Environment &environment);
+
 /// What take_host() reports about `--host`, a deprecated name of `--hosts` and `--host-mode`.
 struct FormerOption {
     std::string warning;
