@@ -536,9 +536,11 @@ int make_file(const void *caller, char *path, int suffix, int flags) {
     if (session == nullptr) return next(path, suffix, flags);
     const Inside inside;
     int file = make_name(*session, "mkstemp", path, [&] { return next(path, suffix, flags); });
-    if (file >= 0 && !session->first() && Session::current() == session)
+    if (file >= 0 && !session->first() && Session::current() == session) {
         file = next_open(make_place(*session, absolute(AT_FDCWD, path), false).c_str(),
                          O_RDWR | O_CREAT | O_TRUNC | (flags & ~O_ACCMODE), 0600);
+        report_copy(*session, file, std::max(file, 0));
+    }
     set_kind(file, Kind::written);
     return file;
 }

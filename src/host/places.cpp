@@ -6,9 +6,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <map>
 #include <mutex>
 #include <vector>
@@ -52,13 +55,19 @@ std::string without_dots(const std::string &path) {
     return (path + "/").find("/../") == std::string::npos ? path : true_path(path);
 }
 
-void copy(const std::string &from, const std::string &to) {
+// Returns false, with a report, if not all is written.
+bool write_copy(const Session &session, int file, const char *bytes, ssize_t size) {
+    const ssize_t written = next_write(file, bytes, static_cast<std::size_t>(size));
+    report_copy(session, written, size);
+    return written == size;
+}
+
+void copy(const Session &session, const std::string &from, const std::string &to) {
     const int in = next_open(from.c_str(), O_RDONLY | O_CLOEXEC, 0);
     const int out = next_open(to.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     std::vector<char> block(std::size_t{1} << 20U);
-    for (ssize_t size = 0;
-         in >= 0 && out >= 0 && (size = next_read(in, block.data(), block.size())) > 0;)
-        if (next_write(out, block.data(), static_cast<std::size_t>(size)) != size) break;
+    for (ssize_t size = 0; in >= 0 && (size = next_read(in, block.data(), block.size())) > 0;)
+        if (!write_copy(session, out, block.data(), size)) break;
     if (in >= 0) next_close(in);
     if (out >= 0) next_close(out);
 }
@@ -89,7 +98,7 @@ void receive_contents(Session &session, std::uint32_t key, const char *what,
     std::vector<char> block(piece);
     for (ssize_t size = 0;
          (size = session.take_any(Answer::contents, key, what, block.data(), 0, block.size())) > 0;)
-        (void)!next_write(out, block.data(), static_cast<std::size_t>(size));
+        write_copy(session, out, block.data(), size);
     if (out >= 0) next_close(out);
 }
 
@@ -165,7 +174,7 @@ int open_as_other(Session &session, const std::string &path, std::uint32_t key, 
     }
     if (writing) make_place(session, path, false);
     const int file = open_own(session, path, flags, mode);
-    if (file < 0) {
+    if (file < 0 && place_of(path).empty()) {
         const SameErrno same;
         session.say(
             "rank %d cannot open %s, but rank 0 can; with `cldist run --stage %s` other hosts read "
@@ -224,6 +233,16 @@ bool is_systems(const std::string &name) {
     return false;
 }
 
+void report_copy(const Session &session, ssize_t result, ssize_t expected) {
+    static std::atomic<bool> said = false;
+    if (result == expected || said.exchange(true)) return;
+    const SameErrno same;
+    session.say(
+        "rank %d cannot write its private copies of files in %s: %s; its program may read wrong "
+        "data; free space there, or set TMPDIR to another folder",
+        session.rank(), session.folder().c_str(), std::strerror(result < 0 ? errno : ENOSPC));
+}
+
 std::string place_of(const std::string &path) {
     const std::lock_guard lock(mutex);
     if (places().empty()) return {};
@@ -238,7 +257,7 @@ std::string make_place(const Session &session, const std::string &path, bool kee
     if (made++ == 0) (void)!mkdir(session.folder().c_str(), 0700);
     place = session.folder() + "/" + std::to_string(made) +
             path.substr(path.rfind('/') + 1).insert(0, "-").substr(0, 100);
-    if (keep && is_regular(path)) copy(path, place);
+    if (keep && is_regular(path)) copy(session, path, place);
     return place;
 }
 
@@ -285,6 +304,7 @@ int open_own(const Session &session, const std::string &path, int flags, mode_t 
     const int file =
         writing ? next_open(place.c_str(), (flags & ~(O_EXCL | O_NOFOLLOW)) | O_CREAT, mode | 0600U)
                 : next_open(place.empty() ? path.c_str() : place.c_str(), flags, mode);
+    if (!place.empty()) report_copy(session, file, std::max(file, 0));
     set_kind(file, writing ? Kind::written : Kind::none);
     return file;
 }

@@ -22,6 +22,8 @@ namespace cldist::host {
 [[nodiscard]] std::string place_of(const std::string &path);
 /// The same, but chooses a path if there is none. `keep`: and copies the present file there.
 std::string make_place(const Session &session, const std::string &path, bool keep);
+/// Reports, once, that a system call on a place has not had the expected result.
+void report_copy(const Session &session, ssize_t result, ssize_t expected);
 void forget(const std::string &path);
 void move_place(const std::string &from, const std::string &to);
 void forget_all();
@@ -50,7 +52,8 @@ ssize_t write_file(Session &session, std::size_t size, Call call) {
             const ssize_t result = call(size);
             return Written{result, errno};
         });
-    if (!own && written.size > 0) (void)call(static_cast<std::size_t>(written.size));
+    if (!own && written.size > 0)
+        report_copy(session, call(static_cast<std::size_t>(written.size)), written.size);
     if (written.size < 0) errno = written.code;
     return written.size;
 }

@@ -228,6 +228,23 @@ print("end")
     expect((FOLDER / "log").read_text() == "once\n", "Python's file is written once")
 
 
+def check_full_folder():
+    """Rank 1 cannot write its private copies of the files that the program writes."""
+    OUTPUTS.mkdir(parents=True, exist_ok=True)
+    write = 'import sys; open(sys.argv[1] + "/new", "w").write("x" * 5000)'
+    append = 'import sys; open(sys.argv[1] + "/old", "a").write("x")'
+    temporary = "import sys, tempfile; tempfile.mkstemp(dir=sys.argv[1])"
+    full = "ulimit -f 1"  # Python ignores SIGXFSZ
+    missing = "export CLDIST_HOST_FOLDER=/no/such/folder"
+    for program, limit in (write, full), (append, full), (write, missing), (temporary, missing):
+        (OUTPUTS / "old").write_text("x" * 5000)
+        shell = f'[ "${{OMPI_COMM_WORLD_RANK:-$PMI_RANK}}" = 0 ] || {limit}; exec "$@"'
+        done = run(2, ["sh", "-c", shell, "sh", sys.executable, "-c", program, OUTPUTS])
+        expect(done.stderr.count("cldist run: rank 1 cannot write its private copies of files in ") == 1 and
+               "free space there, or set TMPDIR" in done.stderr and "--stage" not in done.stderr,
+               f"a folder without room is reported once: {limit}, {program}", done.returncode, done.stderr)
+
+
 def check_sequence():
     """A shell runs two programs. Rank 0 starts the second while rank 1 still runs the first."""
     rank = 'int(os.environ.get("OMPI_COMM_WORLD_RANK", os.environ.get("PMI_RANK")))'
@@ -303,6 +320,7 @@ else:
     check_mpi()
     check_choices_without_run()
     check_children()
+    check_full_folder()
     check_sequence()
     check_python()
 sys.exit(1 if complaints else 0)
