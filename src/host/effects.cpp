@@ -456,5 +456,12 @@ CLDIST_IN_FRONT long syscall(long number, ...) noexcept {
     std::array<long, 6> values{};
     for (long &value : values) value = va_arg(list, long);
     va_end(list);
+    // std::future waits until an absolute time.
+    timespec moved{};
+    if (number == SYS_futex && (values[1] & FUTEX_CMD_MASK) == FUTEX_WAIT_BITSET)
+        values[3] = reinterpret_cast<long>(
+            here(__builtin_return_address(0),
+                 (values[1] & FUTEX_CLOCK_REALTIME) != 0 ? CLOCK_REALTIME : CLOCK_MONOTONIC,
+                 reinterpret_cast<const timespec *>(values[3]), moved));
     return next(number, values[0], values[1], values[2], values[3], values[4], values[5]);
 }

@@ -49,6 +49,9 @@ auto with_errno(Call call) -> WithErrno<decltype(call())> {
     return {value, errno};
 }
 
+/// Shifts a time of the program to this host's clock. Returns `time` or `moved`.
+const timespec *here(const void *caller, clockid_t clock, const timespec *time, timespec &moved);
+
 /// Draws random bytes from the calling thread's stream, which is the same in all processes.
 void draw(const Session &session, void *bytes, std::size_t size);
 

@@ -76,7 +76,8 @@ int read(const void *caller, clockid_t clock, timespec *time) {
     return 0;
 }
 
-// Shifts a time of the program to this host's clock.
+}  // namespace
+
 const timespec *here(const void *caller, clockid_t clock, const timespec *time, timespec &moved) {
     const Session *const session = Session::current();
     if (session == nullptr || !session->far() || time == nullptr ||
@@ -85,8 +86,6 @@ const timespec *here(const void *caller, clockid_t clock, const timespec *time, 
     moved = time_of(ns_of(*time) + session->ahead(clock));
     return &moved;
 }
-
-}  // namespace
 
 int next_clock_gettime(clockid_t clock, timespec *time) {
     static auto *const next = next_function<decltype(::clock_gettime)>("clock_gettime");

@@ -130,6 +130,19 @@ def check_unreachable():
             f"a rank without a connection ends the job with a report {options}", done.returncode, done.stderr)
 
 
+def check_shifted_clock():
+    """The clock of rank 0's host is far ahead, so a wait of rank 1 that kept rank 0's time would not end."""
+    ahead = ["unshare", "-T", "--monotonic", "100000"]
+    if (shutil.which("ssh") is None and shutil.which("rsh") is None or shutil.which("unshare") is None or
+            subprocess.run([*ahead, "true"], stderr=subprocess.DEVNULL, check=False).returncode != 0):
+        print("SKIP: clocks of different hosts: needs ssh and time namespaces")
+        return
+    shell = ('[ "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}" = 0 ] || exec "$@"; '
+             f'LD_PRELOAD= exec {" ".join(ahead)} env LD_PRELOAD="$LD_PRELOAD" "$@"')
+    done = run(2, ["sh", "-c", shell, "sh", PROGRAM, FOLDER, "futures"], "--hosts", "localhost:2", "--all-output")
+    expect(done.returncode == 0 and done.stdout.count("future 1 1 1") == 2, "waits end at the time of the own host's clock", done)
+
+
 def check_differing():
     # Rank 1 opens a different file from rank 0. Both files exist, because a failing process would
     # end the other one before its report.
@@ -314,6 +327,7 @@ else:
     check_closed_outputs()
     check_choice()
     check_unreachable()
+    check_shifted_clock()
     check_differing()
     check_chance()
     check_callbacks()

@@ -20,6 +20,7 @@
 #include <cstring>
 #include <ctime>
 #include <fstream>
+#include <future>
 #include <random>
 #include <sstream>
 #include <string>
@@ -302,6 +303,17 @@ void polling() {
 
 void loaded() { print(Text{"seed", seed_of_library()}); }
 
+void futures() {
+    std::promise<int> never;
+    std::future<int> future = never.get_future();
+    const auto soon = std::chrono::milliseconds(1);
+    const bool late = future.wait_for(soon) == std::future_status::timeout;
+    print(Text{
+        "future", late,
+        future.wait_until(std::chrono::steady_clock::now() + soon) == std::future_status::timeout,
+        future.wait_until(std::chrono::system_clock::now() + soon) == std::future_status::timeout});
+}
+
 // A thread reads the clock an unpredictable number of times, least often in rank 0.
 void chance() {
     for (int round = 0; round < 5; ++round) {
@@ -353,10 +365,10 @@ int main(int argc, char **argv) {
     if (argc < 3) return 2;
     folder = argv[1];
     const std::vector<std::pair<std::string, void (*)()>> parts{
-        {"random", draw},     {"time", clocks},   {"identity", identity}, {"files", files},
-        {"places", places},   {"paths", paths},   {"children", children}, {"threads", threads},
-        {"signals", signals}, {"chance", chance}, {"full", full_disk},    {"pool", pool},
-        {"polling", polling}, {"loaded", loaded}};
+        {"random", draw},     {"time", clocks},     {"identity", identity}, {"files", files},
+        {"places", places},   {"paths", paths},     {"children", children}, {"threads", threads},
+        {"signals", signals}, {"chance", chance},   {"full", full_disk},    {"pool", pool},
+        {"polling", polling}, {"futures", futures}, {"loaded", loaded}};
     for (int i = 2; i < argc; ++i)
         for (const auto &[name, part] : parts)
             if (name == argv[i]) part();
