@@ -300,6 +300,19 @@ CLDIST_IN_FRONT void syslog(int priority, const char *format, ...) {
     next_function<decltype(::vsyslog)>("vsyslog")(priority, format, arguments);
     va_end(arguments);
 }
+// With _FORTIFY_SOURCE.
+extern "C" void __vsyslog_chk(int priority, int flag, const char *format, va_list arguments);
+extern "C" void __syslog_chk(int priority, int flag, const char *format, ...);
+CLDIST_EFFECT("has written to the system's log", void, __vsyslog_chk,
+              (int priority, int flag, const char *format, va_list arguments),
+              (priority, flag, format, arguments))
+CLDIST_IN_FRONT void __syslog_chk(int priority, int flag, const char *format, ...) {
+    note_effect("has written to the system's log", __builtin_return_address(0));
+    va_list arguments;
+    va_start(arguments, format);
+    next_function<decltype(__vsyslog_chk)>("__vsyslog_chk")(priority, flag, format, arguments);
+    va_end(arguments);
+}
 CLDIST_EFFECT(process_started, pid_t, fork, () noexcept, ())
 CLDIST_EFFECT(process_started, int, posix_spawn,
               (pid_t * pid, const char *path, const posix_spawn_file_actions_t *actions,

@@ -89,6 +89,7 @@ def effects():
             (["times"], "has changed a file or folder"),
             (["expand"], "has started another process"),
             (["socket"], "has used a socket"),
+            (["log"], "has written to the system's log"),
             (["child"], "has started another process"),
             (["system"], "has started another process"),
             (["join", "fork"], "has started another process"),

@@ -1,6 +1,7 @@
 // Plain OpenCL programs that cannot run in every process, for the tests of `cldist run`. Each
 // argument is a step.
 #include <CL/cl.h>
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <spawn.h>
 #include <sys/socket.h>
@@ -8,6 +9,7 @@
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
+#include <syslog.h>
 #include <unistd.h>
 #include <wordexp.h>
 
@@ -196,6 +198,13 @@ const std::map<std::string, std::function<void()>> steps = {
      [] {
          std::array<int, 2> pair{};
          (void)!socketpair(AF_UNIX, SOCK_STREAM, 0, pair.data());
+     }},
+    // What syslog() is with _FORTIFY_SOURCE.
+    {"log",
+     [] {
+         auto *const log = reinterpret_cast<void (*)(int, int, const char *, ...)>(
+             dlsym(RTLD_DEFAULT, "__syslog_chk"));
+         log(LOG_DEBUG, 1, "a test of cldist");
      }},
     {"child", [] { run_child("true"); }},
     {"system", [] { (void)!std::system("true"); }},
