@@ -331,17 +331,8 @@ CLDIST_EFFECT(memory_shared, int, shm_open, (const char *name, int flags, mode_t
               (name, flags, mode))
 CLDIST_EFFECT(memory_shared, int, shmget, (key_t key, std::size_t size, int flags) noexcept,
               (key, size, flags))
-CLDIST_EFFECT(folder_changed, int, mkdirat, (int folder, const char *path, mode_t mode) noexcept,
-              (folder, path, mode))
-CLDIST_EFFECT(folder_changed, int, mkfifo, (const char *path, mode_t mode) noexcept, (path, mode))
 CLDIST_EFFECT(folder_changed, int, mknod, (const char *path, mode_t mode, dev_t device) noexcept,
               (path, mode, device))
-CLDIST_EFFECT(folder_changed, int, symlinkat,
-              (const char *to, int folder, const char *path) noexcept, (to, folder, path))
-CLDIST_EFFECT(folder_changed, int, linkat,
-              (int from_folder, const char *from, int to_folder, const char *to,
-               int flags) noexcept,
-              (from_folder, from, to_folder, to, flags))
 CLDIST_EFFECT(folder_changed, int, renameat2,
               (int from_folder, const char *from, int to_folder, const char *to,
                unsigned flags) noexcept,
@@ -382,8 +373,6 @@ CLDIST_EFFECT(folder_changed, int, utimensat,
               (int folder, const char *path, const timespec *times, int flags) noexcept,
               (folder, path, times, flags))
 
-CLDIST_EFFECT(folder_changed, int, mkfifoat, (int folder, const char *path, mode_t mode) noexcept,
-              (folder, path, mode))
 CLDIST_EFFECT(folder_changed, int, mknodat,
               (int folder, const char *path, mode_t mode, dev_t device) noexcept,
               (folder, path, mode, device))

@@ -22,29 +22,30 @@
 #include "host/places.hpp"
 #include "host/streams.hpp"
 
-// Defines the C library's name of a function for large files, which is the same function.
-#define CLDIST_ALIAS(result, name, parameters, of) \
-    extern "C" __attribute__((visibility("default"), alias(#of))) result name parameters
-
 namespace cldist::host {
 namespace {
 
 // A child of vfork shares this process's memory, but not its descriptors.
 bool is_own_process(const Session &session) { return syscall(SYS_getpid) == session.pid(); }
 
-Session *of_path(Session *session, int folder, const char *path) {
+Session *with_path(Session *session, int folder, const char *path) {
     // Each process gets the same error for an empty path.
     if (session == nullptr || path == nullptr || *path == '\0' || !is_own_process(*session))
         return nullptr;
     return is_systems(absolute(folder, path)) ? nullptr : session;
 }
-Session *of_path(const void *caller, int folder, const char *path) {
-    return of_path(wrapped(files, caller), folder, path);
-}
-// The same, also in callbacks.
+// Like of_path(), also in callbacks.
 Session *of_path_anywhere(const void *caller, int folder, const char *path) {
-    return of_path(wrapped_anywhere(files, caller), folder, path);
+    return with_path(wrapped_anywhere(files, caller), folder, path);
 }
+
+}  // namespace
+
+Session *of_path(const void *caller, int folder, const char *path) {
+    return with_path(wrapped(files, caller), folder, path);
+}
+
+namespace {
 
 bool is_random_source(const char *path) {
     return std::strcmp(path, "/dev/urandom") == 0 || std::strcmp(path, "/dev/random") == 0;
@@ -128,26 +129,6 @@ int change_what_is_there(Session &session, const char *call, const std::string &
     return result;
 }
 
-struct State {
-    int value;
-    int code;
-    struct stat state;
-};
-template <typename Native>
-int answer_state(Session &session, const std::string &path, struct stat *to, Native native) {
-    const Inside inside;
-    const std::string what = "stat " + path;
-    const auto result = session.answer<State>(Answer::state, key_of(path), what.c_str(), [&] {
-        State mine{};
-        mine.value = native(&mine.state);
-        mine.code = errno;
-        return mine;
-    });
-    if (result.value == 0) *to = result.state;
-    if (result.value < 0) errno = result.code;
-    return result.value;
-}
-
 // For wrapped functions with one path. `native` calls the wrapped function.
 
 template <typename Native>
@@ -168,11 +149,26 @@ int remove_at(const void *caller, const char *call, int folder, const char *path
     const std::string name = absolute(folder, path);
     return change_what_is_there(*session, call, name, native, [&] { others(name); });
 }
-template <typename Native>
-int state_at(const void *caller, int folder, const char *path, struct stat *to, Native native) {
+template <typename State, typename Native>
+int state_at(const void *caller, int folder, const char *path, State *to, Native native) {
     Session *const session = of_path(caller, folder, path);
-    return session != nullptr ? answer_state(*session, absolute(folder, path), to, native)
-                              : native(to);
+    if (session == nullptr) return native(to);
+    const Inside inside;
+    const std::string name = absolute(folder, path);
+    const std::string what = "stat " + name;
+    struct Answered {
+        Result result;
+        State state;
+    };
+    const auto answer = session->answer<Answered>(Answer::state, key_of(name), what.c_str(), [&] {
+        Answered mine{};
+        mine.result.value = native(&mine.state);
+        mine.result.code = errno;
+        return mine;
+    });
+    if (answer.result.value == 0) *to = answer.state;
+    if (answer.result.value < 0) errno = answer.result.code;
+    return answer.result.value;
 }
 
 }  // namespace
@@ -205,6 +201,12 @@ CLDIST_IN_FRONT int __open_2(const char *path, int flags) {
     return open_at(__builtin_return_address(0), AT_FDCWD, path, flags, 0);
 }
 CLDIST_ALIAS(int, __open64_2, (const char *path, int flags), __open_2);
+
+extern "C" int __openat_2(int folder, const char *path, int flags);
+CLDIST_IN_FRONT int __openat_2(int folder, const char *path, int flags) {
+    return open_at(__builtin_return_address(0), folder, path, flags, 0);
+}
+CLDIST_ALIAS(int, __openat64_2, (int folder, const char *path, int flags), __openat_2);
 
 CLDIST_IN_FRONT int creat(const char *path, mode_t mode) {
     return open_at(__builtin_return_address(0), AT_FDCWD, path, O_WRONLY | O_CREAT | O_TRUNC, mode);
@@ -403,6 +405,45 @@ CLDIST_IN_FRONT int lstat(const char *path, struct stat *state) noexcept {
 }
 CLDIST_ALIAS(int, lstat64, (const char *path, struct stat64 *state) noexcept, lstat);
 
+CLDIST_IN_FRONT int statx(int folder, const char *path, int flags, unsigned mask,
+                          struct statx *state) noexcept {
+    CLDIST_NEXT(statx);
+    return state_at(__builtin_return_address(0), folder, path, state,
+                    [&](struct statx *mine) { return next(folder, path, flags, mask, mine); });
+}
+
+// Programs that were linked with a C library before version 2.33 call these.
+extern "C" {
+int __xstat(int version, const char *path, struct stat *state) noexcept;
+int __lxstat(int version, const char *path, struct stat *state) noexcept;
+int __fxstatat(int version, int folder, const char *path, struct stat *state, int flags) noexcept;
+}
+CLDIST_IN_FRONT int __xstat(int version, const char *path, struct stat *state) noexcept {
+    CLDIST_NEXT(__xstat);
+    return state_at(__builtin_return_address(0), AT_FDCWD, path, state,
+                    [&](struct stat *mine) { return next(version, path, mine); });
+}
+CLDIST_ALIAS(int, __xstat64, (int version, const char *path, struct stat64 *state) noexcept,
+             __xstat);
+
+CLDIST_IN_FRONT int __lxstat(int version, const char *path, struct stat *state) noexcept {
+    CLDIST_NEXT(__lxstat);
+    return state_at(__builtin_return_address(0), AT_FDCWD, path, state,
+                    [&](struct stat *mine) { return next(version, path, mine); });
+}
+CLDIST_ALIAS(int, __lxstat64, (int version, const char *path, struct stat64 *state) noexcept,
+             __lxstat);
+
+CLDIST_IN_FRONT int __fxstatat(int version, int folder, const char *path, struct stat *state,
+                               int flags) noexcept {
+    CLDIST_NEXT(__fxstatat);
+    return state_at(__builtin_return_address(0), folder, path, state,
+                    [&](struct stat *mine) { return next(version, folder, path, mine, flags); });
+}
+CLDIST_ALIAS(int, __fxstatat64,
+             (int version, int folder, const char *path, struct stat64 *state, int flags) noexcept,
+             __fxstatat);
+
 CLDIST_IN_FRONT int access(const char *path, int mode) noexcept {
     static auto *const next = next_function<int(const char *, int)>("access");
     return change_at(__builtin_return_address(0), "access", AT_FDCWD, path,
@@ -483,10 +524,34 @@ CLDIST_IN_FRONT int mkdir(const char *path, mode_t mode) noexcept {
                      [&] { return next(path, mode); });
 }
 
+CLDIST_IN_FRONT int mkdirat(int folder, const char *path, mode_t mode) noexcept {
+    CLDIST_NEXT(mkdirat);
+    return change_at(__builtin_return_address(0), "mkdirat", folder, path,
+                     [&] { return next(folder, path, mode); });
+}
+
+CLDIST_IN_FRONT int mkfifo(const char *path, mode_t mode) noexcept {
+    CLDIST_NEXT(mkfifo);
+    return change_at(__builtin_return_address(0), "mkfifo", AT_FDCWD, path,
+                     [&] { return next(path, mode); });
+}
+
+CLDIST_IN_FRONT int mkfifoat(int folder, const char *path, mode_t mode) noexcept {
+    CLDIST_NEXT(mkfifoat);
+    return change_at(__builtin_return_address(0), "mkfifoat", folder, path,
+                     [&] { return next(folder, path, mode); });
+}
+
 CLDIST_IN_FRONT int symlink(const char *to, const char *path) noexcept {
     static auto *const next = next_function<int(const char *, const char *)>("symlink");
     return change_at(__builtin_return_address(0), "symlink", AT_FDCWD, path,
                      [&] { return next(to, path); });
+}
+
+CLDIST_IN_FRONT int symlinkat(const char *to, int folder, const char *path) noexcept {
+    CLDIST_NEXT(symlinkat);
+    return change_at(__builtin_return_address(0), "symlinkat", folder, path,
+                     [&] { return next(to, folder, path); });
 }
 
 CLDIST_IN_FRONT int link(const char *from, const char *path) noexcept {
@@ -495,85 +560,17 @@ CLDIST_IN_FRONT int link(const char *from, const char *path) noexcept {
                      [&] { return next(from, path); });
 }
 
+CLDIST_IN_FRONT int linkat(int from_folder, const char *from, int folder, const char *path,
+                           int flags) noexcept {
+    CLDIST_NEXT(linkat);
+    return change_at(__builtin_return_address(0), "linkat", folder, path,
+                     [&] { return next(from_folder, from, folder, path, flags); });
+}
+
 CLDIST_IN_FRONT int chmod(const char *path, mode_t mode) noexcept {
     static auto *const next = next_function<int(const char *, mode_t)>("chmod");
     return change_at(__builtin_return_address(0), "chmod", AT_FDCWD, path,
                      [&] { return next(path, mode); });
-}
-
-// ---- Temporary files
-
-namespace cldist::host {
-namespace {
-
-struct Name {
-    int value;
-    int code;
-    std::array<char, PATH_MAX> path;
-};
-
-// `make` creates a name from the template `path`. Returns rank 0's result.
-template <typename Make>
-int make_name(Session &session, const char *what, char *path, Make make) {
-    const auto name = session.answer<Name>(Answer::name, key_of(path), what, [&] {
-        Name mine{};
-        mine.value = make();
-        mine.code = errno;
-        std::strncpy(mine.path.data(), path, mine.path.size() - 1);
-        return mine;
-    });
-    if (name.value < 0)
-        errno = name.code;
-    else if (!session.first() && std::strlen(name.path.data()) == std::strlen(path))
-        std::strcpy(path, name.path.data());
-    return name.value;
-}
-
-int make_file(const void *caller, char *path, int suffix, int flags) {
-    static auto *const next = next_function<int(char *, int, int)>("mkostemps");
-    note_effect("has made a temporary file", caller);
-    Session *const session = path != nullptr ? of_path(caller, AT_FDCWD, path) : nullptr;
-    if (session == nullptr) return next(path, suffix, flags);
-    const Inside inside;
-    int file = make_name(*session, "mkstemp", path, [&] { return next(path, suffix, flags); });
-    if (file >= 0 && !session->first() && Session::current() == session) {
-        file = next_open(make_place(*session, absolute(AT_FDCWD, path), false).c_str(),
-                         O_RDWR | O_CREAT | O_TRUNC | (flags & ~O_ACCMODE), 0600);
-        report_copy(*session, file, std::max(file, 0));
-    }
-    set_kind(file, Kind::written);
-    return file;
-}
-
-}  // namespace
-}  // namespace cldist::host
-
-CLDIST_IN_FRONT int mkstemp(char *path) {
-    return make_file(__builtin_return_address(0), path, 0, 0);
-}
-CLDIST_ALIAS(int, mkstemp64, (char *path), mkstemp);
-CLDIST_IN_FRONT int mkostemp(char *path, int flags) {
-    return make_file(__builtin_return_address(0), path, 0, flags);
-}
-CLDIST_ALIAS(int, mkostemp64, (char *path, int flags), mkostemp);
-CLDIST_IN_FRONT int mkstemps(char *path, int suffix) {
-    return make_file(__builtin_return_address(0), path, suffix, 0);
-}
-CLDIST_ALIAS(int, mkstemps64, (char *path, int suffix), mkstemps);
-CLDIST_IN_FRONT int mkostemps(char *path, int suffix, int flags) {
-    return make_file(__builtin_return_address(0), path, suffix, flags);
-}
-CLDIST_ALIAS(int, mkostemps64, (char *path, int suffix, int flags), mkostemps);
-
-CLDIST_IN_FRONT char *mkdtemp(char *path) noexcept {
-    static auto *const next = next_function<char *(char *)>("mkdtemp");
-    note_effect("has made a temporary folder", __builtin_return_address(0));
-    Session *const session = of_path(__builtin_return_address(0), AT_FDCWD, path);
-    if (session == nullptr) return next(path);
-    const Inside inside;
-    return make_name(*session, "mkdtemp", path, [&] { return next(path) != nullptr ? 0 : -1; }) == 0
-               ? path
-               : nullptr;
 }
 
 // ---- Child processes: only rank 0 starts them

@@ -5,6 +5,9 @@
 
 /// A function that replaces a function of another library.
 #define CLDIST_IN_FRONT extern "C" __attribute__((visibility("default")))
+/// Another name of such a function, for example its name for large files.
+#define CLDIST_ALIAS(result, name, parameters, of) \
+    extern "C" __attribute__((visibility("default"), alias(#of))) result name parameters
 
 namespace cldist::host {
 

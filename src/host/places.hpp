@@ -18,6 +18,10 @@ namespace cldist::host {
 /// Returns true for devices and files of the kernel, which each process opens itself.
 [[nodiscard]] bool is_systems(const std::string &path);
 
+/// Returns the session if the program itself calls a function of files with this path, otherwise
+/// null. `caller` is the wrapped function's return address.
+[[nodiscard]] Session *of_path(const void *caller, int folder, const char *path);
+
 /// Returns the path of the file's private copy. Empty if there is none.
 [[nodiscard]] std::string place_of(const std::string &path);
 /// The same, but chooses a path if there is none. `keep`: and copies the present file there.

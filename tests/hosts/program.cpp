@@ -182,6 +182,45 @@ void paths() {
                rmdir((folder + "/outer").c_str())});
 }
 
+// A function that programs get from old C libraries or by _FORTIFY_SOURCE, or at whose use the
+// linker warns.
+template <typename Function>
+Function *found(const char *name) {
+    return reinterpret_cast<Function *>(dlsym(RTLD_DEFAULT, name));
+}
+
+void names() {
+    std::string name = folder + "/name-XXXXXX";
+    print(Text{"mktemp", found<char *(char *)>("mktemp")(name.data()), name});
+    std::array<char, L_tmpnam> other{};
+    print(Text{"tmpnam", found<char *(char *)>("tmpnam")(other.data()), other.data()});
+    char *const own = found<char *(const char *, const char *)>("tempnam")(folder.c_str(), "own");
+    print(Text{"tempnam", own});
+    std::free(own);
+    std::ofstream(name) << "named";
+    struct stat state {};
+    print(Text{"__xstat",
+               found<int(int, const char *, struct stat *)>("__xstat")(1, name.c_str(), &state),
+               state.st_size, state.st_mtim.tv_nsec});
+    struct statx more {};
+    print(Text{"statx", statx(AT_FDCWD, name.c_str(), 0, STATX_BASIC_STATS, &more), more.stx_size,
+               more.stx_mtime.tv_nsec});
+    const int here = open(folder.c_str(), O_RDONLY | O_DIRECTORY);
+    // Only rank 0 may truncate the file.
+    const int file = found<int(int, const char *, int)>("__openat_2")(
+        here, name.c_str() + folder.size() + 1, O_RDWR | O_TRUNC);
+    print(Text{"__openat_2", write(file, "opened", 6), contents(name)});
+    close(file);
+    // In all ranks, the first call succeeds and the second finds a folder, link or pipe.
+    for (int i = 0; i < 2; ++i)
+        print(Text{"made", mkdirat(here, "made", 0700), symlinkat("made", here, "linked"),
+                   linkat(here, "linked", here, "again", 0),
+                   mkfifo((folder + "/pipe").c_str(), 0600), mkfifoat(here, "pipe2", 0600)});
+    for (const char *const made : {"linked", "again", "pipe", "pipe2"}) unlinkat(here, made, 0);
+    close(here);
+    print(Text{"removed", remove((folder + "/made").c_str()), remove(name.c_str())});
+}
+
 void places() {
     const std::string lock = folder + "/lock";
     const int file = open(lock.c_str(), O_RDWR | O_CREAT | O_EXCL, 0600);
@@ -365,10 +404,10 @@ int main(int argc, char **argv) {
     if (argc < 3) return 2;
     folder = argv[1];
     const std::vector<std::pair<std::string, void (*)()>> parts{
-        {"random", draw},     {"time", clocks},     {"identity", identity}, {"files", files},
-        {"places", places},   {"paths", paths},     {"children", children}, {"threads", threads},
-        {"signals", signals}, {"chance", chance},   {"full", full_disk},    {"pool", pool},
-        {"polling", polling}, {"futures", futures}, {"loaded", loaded}};
+        {"random", draw},       {"time", clocks},     {"identity", identity}, {"files", files},
+        {"places", places},     {"paths", paths},     {"names", names},       {"futures", futures},
+        {"children", children}, {"threads", threads}, {"signals", signals},   {"chance", chance},
+        {"full", full_disk},    {"pool", pool},       {"polling", polling},   {"loaded", loaded}};
     for (int i = 2; i < argc; ++i)
         for (const auto &[name, part] : parts)
             if (name == argv[i]) part();
