@@ -186,6 +186,9 @@ void replace_standard_error() {
     auto *const buffer = new __gnu_cxx::stdio_sync_filebuf<char>(error);
     std::cerr.rdbuf(buffer);
     std::clog.rdbuf(buffer);
+    auto *const wide = new __gnu_cxx::stdio_sync_filebuf<wchar_t>(error);
+    std::wcerr.rdbuf(wide);
+    std::wclog.rdbuf(wide);
 }
 
 bool goes_to_own_output(const void *caller) {

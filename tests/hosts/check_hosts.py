@@ -19,7 +19,7 @@ CLDIST, MPI, FOLDER, PROGRAM, OPENCL, MPI_PROGRAM, OPTIONS = (
     *sys.argv[1:3], Path(sys.argv[3]), *sys.argv[4:7], sys.argv[7:])
 OUTPUTS = FOLDER.with_name(FOLDER.name + "-outputs")
 SECONDS = 100
-ALL = ["random", "time", "identity", "files", "places", "paths", "names", "children", "threads", "pool", "polling", "loaded", "signals", "full"]
+ALL = ["random", "time", "identity", "files", "places", "paths", "names", "printing", "children", "threads", "pool", "polling", "loaded", "signals", "full"]
 complaints = []
 
 
@@ -71,7 +71,7 @@ def check_program():
         done = check_same(ranks, [PROGRAM, FOLDER, *ALL], "all parts")
         lines = done.stdout.splitlines()
         for line in ("counted 20 ", "forked 5 ", "pclose 0 ", "kill 0 1 ", "fstream 0 ", "write -1 28 ", "fflush -1 28 1 ",
-                     "__openat_2 6 opened ",
+                     "full dprintf -1 28 ", "wide 7 1 1 ", "wide line 1 7 1 ", "__openat_2 6 opened ",
                      "made 0 0 0 0 0 ", "made -1 -1 -1 -1 -1 ", "link/.. in outer in outer -1 0 ", "none/.. -1 2 ", "a file as a folder -1 ",
                      "empty path -1 2 -1 2 1 2 1 2 "):
             expect(line in lines, f"{ranks} processes: {line}")
@@ -83,9 +83,10 @@ def check_program():
 
 
 def check_output():
-    done = run(3, [PROGRAM, FOLDER, "identity"])
-    expect(done.returncode == 0 and done.stderr.count("to standard error") == 1 and done.stdout.count("end") == 1,
-           "the program's output appears once", done.stderr)
+    for part, lines in ("identity", 1), ("printing", 2):
+        done = run(3, [PROGRAM, FOLDER, part])
+        expect(done.returncode == 0 and done.stderr.count("to standard error") == lines and done.stdout.count("end") == 1,
+               f"the program's output appears once: {part}", done.stderr)
 
 
 def check_closed_outputs():

@@ -19,8 +19,10 @@
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
+#include <cwchar>
 #include <fstream>
 #include <future>
+#include <iostream>
 #include <random>
 #include <sstream>
 #include <string>
@@ -221,6 +223,24 @@ void names() {
     print(Text{"removed", remove((folder + "/made").c_str()), remove(name.c_str())});
 }
 
+void printing() {
+    const std::string path = folder + "/printed";
+    const int file = open(path.c_str(), O_WRONLY | O_CREAT, 0600);
+    print(Text{"dprintf", dprintf(file, "number %d\n", 7), contents(path)});
+    close(file);
+    std::FILE *const stream = std::fopen(path.c_str(), "w+");
+    print(Text{"wide", std::fwprintf(stream, L"wide %d\n", 8), std::fputwc(L'x', stream) == L'x',
+               std::fputws(L"y\n", stream) >= 0});
+    std::rewind(stream);
+    std::array<wchar_t, 16> line{};
+    print(Text{"wide line", std::fgetws(line.data(), line.size(), stream) != nullptr,
+               std::wcslen(line.data()), std::fgetwc(stream) == L'x'});
+    std::fclose(stream);
+    print(Text{"printed", contents(path), remove(path.c_str())});
+    dprintf(STDERR_FILENO, "dprintf to standard error\n");
+    std::wcerr << L"wcerr to standard error" << std::endl;
+}
+
 void places() {
     const std::string lock = folder + "/lock";
     const int file = open(lock.c_str(), O_RDWR | O_CREAT | O_EXCL, 0600);
@@ -388,6 +408,7 @@ void full_disk() {
     print(Text{"symlink", symlink("/dev/full", path.c_str())});
     const int file = open(path.c_str(), O_WRONLY);
     print(Text{"write", write(file, "x", 1), errno});
+    print(Text{"full dprintf", dprintf(file, "x"), errno});
     close(file);
     std::FILE *stream = std::fopen(path.c_str(), "w");
     std::fprintf(stream, "x");
@@ -404,10 +425,12 @@ int main(int argc, char **argv) {
     if (argc < 3) return 2;
     folder = argv[1];
     const std::vector<std::pair<std::string, void (*)()>> parts{
-        {"random", draw},       {"time", clocks},     {"identity", identity}, {"files", files},
-        {"places", places},     {"paths", paths},     {"names", names},       {"futures", futures},
-        {"children", children}, {"threads", threads}, {"signals", signals},   {"chance", chance},
-        {"full", full_disk},    {"pool", pool},       {"polling", polling},   {"loaded", loaded}};
+        {"random", draw},       {"time", clocks},       {"identity", identity},
+        {"files", files},       {"places", places},     {"paths", paths},
+        {"names", names},       {"printing", printing}, {"futures", futures},
+        {"children", children}, {"threads", threads},   {"signals", signals},
+        {"chance", chance},     {"full", full_disk},    {"pool", pool},
+        {"polling", polling},   {"loaded", loaded}};
     for (int i = 2; i < argc; ++i)
         for (const auto &[name, part] : parts)
             if (name == argv[i]) part();
