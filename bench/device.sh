@@ -37,6 +37,9 @@ if ! grep -qs nvidia /etc/OpenCL/vendors/*.icd; then
     # The loader reads the first variable, the cluster platform the second.
     export OCL_ICD_VENDORS=$BUILD_DIR/vendors/ CLDIST_NATIVE_ICDS=$BUILD_DIR/vendors/
 fi
+export only=$BUILD_DIR/nvidia-alone # the folder of one driver
+mkdir -p "$only"
+echo libnvidia-opencl.so.1 >"$only/nvidia.icd"
 unset OCL_ICD_FILENAMES # these platforms would come before the cluster platform
 # mpirun loads OpenCL platforms through hwloc. The loader then cuts off OCL_ICD_FILENAMES for the
 # ranks.
@@ -96,8 +99,11 @@ step small p2p 40 env CLDIST_BENCH_PATHS=auto bench/run p2p --device gpu --max 4
 step cpu p2p 60 env CLDIST_BENCH_PATHS="auto mapped pipelined shared" bench/run p2p --min 16K --max 16M --rounds 5 \
     --methods cldist,cldist-event,mpi
 for n in 1 2; do
-    step platform tests 30 "$BUILD_DIR/tools/cldist/cldist" run -n $n -- "$BUILD_DIR/tests/cluster/test_cluster"
+    for program in test_cluster test_cluster_collectives; do
+        step platform tests 30 "$BUILD_DIR/tools/cldist/cldist" run -n $n -- "$BUILD_DIR/tests/cluster/$program"
+    done
 done
+step platform tests 30 env CLDIST_TEST_ANY_DRIVER=1 OCL_ICD_VENDORS="$only/" "$BUILD_DIR/tests/cluster/test_cluster_collectives"
 step tests tests 130 "${meson[@]}" test -C "$BUILD_DIR" --no-rebuild --print-errorlogs --num-processes 4
 step auto p2p 60 env CLDIST_BENCH_PATHS=auto bench/run p2p --device gpu --rounds 5 \
     --methods cldist,cldist-event,read-write-pinned,mpi
@@ -107,9 +113,7 @@ step shared p2p 40 env CLDIST_BENCH_PATHS=shared bench/run p2p --device gpu --ro
 # platform.
 step nccl p2p 60 python3 bench/nccl.py
 context() {
-    local elements only=$BUILD_DIR/nvidia-alone
-    mkdir -p "$only"
-    echo libnvidia-opencl.so.1 >"$only/nvidia.icd"
+    local elements
     for elements in 65536 4194304 67108864; do
         echo "$((elements / 256)) KiB natively, then on the platform in one process"
         OCL_ICD_VENDORS=$only/ "$BUILD_DIR/bench/cluster_copies" --size $elements --iterations 3 --repeat 3
