@@ -145,8 +145,9 @@ void cldist::get_transfer_info(cl_event event, cl_transfer_info name, std::size_
     const EventTable::Records records = event_table().find(event);
     if (records.empty())
         throw Error(CL_INVALID_EVENT, "no command of this library created the event");
-    if (const Job *const with_mpi = job; with_mpi != nullptr) with_mpi->note_failures();
-    if (ProgressThread *const files = find_file_progress_thread()) files->note_failures();
+    const bool failed = execution_status(event) < 0;
+    if (const Job *const with_mpi = job; with_mpi != nullptr) with_mpi->note_failures(failed);
+    if (ProgressThread *const files = find_file_progress_thread()) files->note_failures(failed);
     answer(event, records, name, {size, value, size_ret});
 }
 

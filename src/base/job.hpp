@@ -9,7 +9,7 @@ namespace cldist {
 struct Job {
     std::string (*mpi_version)();  ///< name and version of the MPI library
     void (*abort)();               ///< MPI_Abort, if MPI is running
-    void (*note_failures)();       ///< makes failed messages visible to clGetTransferInfo
+    void (*note_failures)(bool);   ///< ProgressThread::note_failures() of messages
     /// MPI_Finalize will wait for file commands before it ends libraries that use MPI now.
     void (*wait_for_files_at_finalize)();
 };

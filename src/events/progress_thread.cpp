@@ -162,26 +162,31 @@ void ProgressThread::keep_remains(std::unique_ptr<Bridge> bridge, std::vector<Ev
         {std::move(device), std::move(bridge), std::move(events), now_ns(), used_on});
 }
 
-void ProgressThread::note_failures() {
-    if (wait_lists_ == 0) return;
+void ProgressThread::note_failures(bool thorough) {
+    if (!thorough && wait_lists_ == 0) return;
     const std::lock_guard lock(mutex_);
+    const auto note = [&](Id id, Waiting &waiting) {
+        if (waiting.gate) return true;
+        const cl_int status = waiting.command->bridge()->start_status();
+        if (status >= CL_COMPLETE) return false;
+        waiting.gate = gate_of(status);
+        waiting.command->announce_failure(*waiting.gate);
+        if (waiting.rule.ordered_by != nullptr) gated_.insert(waiting.rule.ordered_by);
+        inbox_->fill([&](Inbox &inbox) { inbox.ready.push_back(id); });
+        return true;
+    };
     for (const auto &[queue, order] : order_) {
-        bool before_failed = false;
+        bool before_failed = thorough;
         for (const Id id : order) {
             Waiting &waiting = waiting_.at(id);
-            if (!waiting.gate) {
-                // The query costs more than a microsecond on some platforms.
-                if (!waiting.rule.has_wait_list && !before_failed) break;
-                const cl_int status = waiting.command->bridge()->start_status();
-                if (status >= CL_COMPLETE) break;
-                waiting.gate = gate_of(status);
-                waiting.command->announce_failure(*waiting.gate);
-                gated_.insert(queue);
-                inbox_->fill([&](Inbox &inbox) { inbox.ready.push_back(id); });
-            }
+            // The query costs more than a microsecond on some platforms.
+            if (!waiting.gate && !waiting.rule.has_wait_list && !before_failed) break;
+            if (!note(id, waiting)) break;
             before_failed = !waiting.gate->ok();
         }
     }
+    for (auto &[id, waiting] : waiting_)
+        if (thorough && waiting.rule.ordered_by == nullptr) note(id, waiting);
 }
 
 void ProgressThread::submit(std::unique_ptr<Command> command, Status gate) {

@@ -62,8 +62,9 @@ public:
     /// For each command whose start event failed: takes its position in the message order and
     /// publishes its status. On an in-order queue, the platform may fail the start events as soon
     /// as their wait lists fail. A thread that sees this may continue before the progress thread
-    /// reacts. Any thread.
-    void note_failures();
+    /// reacts. Any thread. Without `thorough`, it saves a query per queue and misses commands that
+    /// have no wait list, or no order, and whose start event failed.
+    void note_failures(bool thorough = false);
     /// Starts the command now. `gate` is the result of its wait list. Any thread.
     void submit(std::unique_ptr<Command> command, Status gate);
     /// Keeps the events of a failed command, because PoCL 3.1 uses them for some time after their

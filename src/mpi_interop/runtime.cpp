@@ -65,8 +65,8 @@ void abort_job() {
     if (mpi_runs()) PMPI_Abort(MPI_COMM_WORLD, 1);
 }
 
-void note_failures() {
-    if (const auto runtime = Runtime::find()) runtime->progress_thread().note_failures();
+void note_failures(bool thorough) {
+    if (const auto runtime = Runtime::find()) runtime->progress_thread().note_failures(thorough);
 }
 
 // MPI_Finalize, whoever calls it, first deletes the attributes of MPI_COMM_SELF, the newest one

@@ -499,6 +499,25 @@ MPI_CASE("commands that wait for a failed command fail and do not access their f
     expect_same(other.content(), pattern(3, 700));
 }
 
+MPI_CASE("a command's status and cause are known as soon as a wait for it has failed", 1) {
+    const failure_bench bench(1000);
+    const temporary_file file(pattern(2, 500));
+    const descriptor fd(file.path(), O_RDWR);
+    const std::vector<queue_set> queues = bench.cl.independent_queues(1);
+    for (int i = 0; i < 10; ++i) {
+        const event_handle gate = bench.cl.user_event();
+        const event_handle failing = read_file(bench.queue, bench.buffer, 0, 1000, fd, 0, {gate});
+        const event_handle behind = read_file(bench.queue, bench.buffer, 0, 100, fd, 0);
+        const event_handle listed =
+            read_file(queues.back()[0], bench.buffer, 0, 100, fd, 0, {failing});
+        CL_OK(clSetUserEventStatus(gate, CL_COMPLETE));
+        for (const cl_event event : {cl_event{behind}, cl_event{listed}}) {
+            CHECK(clWaitForEvents(1, &event) < 0);
+            expect_file_failure(event, CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST, 0, 0);
+        }
+    }
+}
+
 MPI_CASE(
     "the message of a failure contains the file, the call, the bytes and the system's error text",
     1) {
