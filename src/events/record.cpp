@@ -209,6 +209,11 @@ std::string title(const Record &record) {
                        tag_name(s.tag), s.size);
 }
 
+std::string hold_up(const Record &record) {
+    if (record.state().phase != CL_QUEUED) return {};
+    return "waits for " + what_holds_up(record.wait_list());
+}
+
 std::string describe(const Record &record, std::uint64_t now) {
     const Record::State s = record.state();
     const double seconds = static_cast<double>(now - record.created_ns) * 1e-9;
@@ -218,7 +223,7 @@ std::string describe(const Record &record, std::uint64_t now) {
     if (s.phase == CL_COMPLETE && !s.status.ok())
         progress = fmt::format("failed: {}: {}", s.status.message, code_text(s.status.code));
     else if (s.phase == CL_QUEUED)
-        progress = "waits for " + what_holds_up(record.wait_list());
+        progress = hold_up(record);
     else if (record.direction == Direction::recv && !s.matched)
         progress = "waits for a matching send";
     else if (record.direction == Direction::collective && s.bytes == 0)

@@ -116,6 +116,8 @@ private:
 
 /// For example "send to rank 1, tag 2, 300 bytes".
 std::string title(const Record &record);
+/// For example "waits for its wait list: a user event that is not set". Empty after the start.
+std::string hold_up(const Record &record);
 /// One line with the title, the progress and the duration.
 std::string describe(const Record &record, std::uint64_t now);
 

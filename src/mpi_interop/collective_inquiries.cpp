@@ -99,8 +99,20 @@ CollectiveInquiries::~CollectiveInquiries() = default;
 
 void CollectiveInquiries::tick() {
     if (stall_seconds_ <= 0) return;
+    ask_about_older(static_cast<std::uint64_t>(stall_seconds_ * 1e9));
+    answered();
+}
+
+void CollectiveInquiries::ask_all() { ask_about_older(0); }
+
+bool CollectiveInquiries::answered() {
+    for (const MPI_Comm comm : communicators_.collective_comms()) serve(comm);
+    report(now_ns());
+    return questions_.empty();
+}
+
+void CollectiveInquiries::ask_about_older(std::uint64_t age_ns) {
     const std::uint64_t now = now_ns();
-    const auto stall_ns = static_cast<std::uint64_t>(stall_seconds_ * 1e9);
     const auto lines = communicators_.collectives();
     std::erase_if(asked_, [&](const auto &asked) {
         return std::none_of(lines.begin(), lines.end(),
@@ -110,13 +122,10 @@ void CollectiveInquiries::tick() {
         const auto first = line->pending(1);
         if (first.empty()) continue;
         // The first command may be old, although the commands before it have ended just now.
-        if (std::max(first[0].record->last_moved(), line->last_removed()) + stall_ns > now)
-            continue;
+        if (std::max(first[0].record->last_moved(), line->last_removed()) + age_ns > now) continue;
         // Asks once for each command that was first when it stalled.
         if (std::exchange(asked_[line.get()], first[0].number) != first[0].number) ask(line, now);
     }
-    for (const MPI_Comm comm : communicators_.collective_comms()) serve(comm);
-    report(now);
 }
 
 void CollectiveInquiries::ask(const std::shared_ptr<CollectiveLine> &line, std::uint64_t now) {

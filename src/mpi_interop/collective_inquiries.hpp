@@ -22,10 +22,15 @@ public:
 
     /// Asks about stalled commands and answers other processes. Called by the progress thread.
     void tick();
+    /// For the end of MPI: like tick(), but asks about all pending commands, however old.
+    void ask_all();
+    /// Answers other processes. Returns true if all own questions are answered.
+    bool answered();
 
 private:
     struct Question;
 
+    void ask_about_older(std::uint64_t age_ns);
     void ask(const std::shared_ptr<CollectiveLine> &line, std::uint64_t now);
     void serve(MPI_Comm comm);
     void report(std::uint64_t now);

@@ -26,6 +26,7 @@ public:
 
     /// Asks about stalled transfers and answers other processes. Called by the progress thread.
     void tick();
+    [[nodiscard]] CollectiveInquiries &collectives() { return collectives_; }
 
 private:
     struct Inquiry;

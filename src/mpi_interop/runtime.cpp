@@ -398,8 +398,13 @@ std::vector<Unmatched> Runtime::unmatched() const {
     for (const auto &record : pending_records().list()) {
         if (is_file(record->direction)) continue;
         const Record::State state = record->state();
-        mine.push_back({static_cast<int>(record->direction), rank_, record->world_peer, state.tag,
-                        state.size});
+        Unmatched &u = mine.emplace_back(Unmatched{static_cast<int>(record->direction), rank_,
+                                                   record->world_peer, state.tag, state.size});
+        if (record->direction == Direction::request || record->direction == Direction::event)
+            continue;
+        std::string text = record->far_end;
+        if (const std::string why = hold_up(*record); !why.empty()) text += ": " + why;
+        text.copy(u.text.data(), u.text.size() - 1);
     }
     return mine;
 }
@@ -413,6 +418,7 @@ void Runtime::complete(Begin &&begin) {
     int done = 0;
     for (Backoff backoff; done == 0;) {
         progress_thread().between_rounds([&] {
+            inquiries_.collectives().answered();
             const OwnYields own_yields;
             if (PMPI_Test(&request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS) done = 1;
         });
@@ -452,6 +458,11 @@ void Runtime::name_unmatched(const std::vector<Unmatched> &mine, std::vector<int
         for (const std::string &line : match_unmatched(all)) text += "\n  " + line;
         log_error("MPI_Finalize ends commands that cannot complete:{}", text);
     }
+    // All processes answer until all have reached the barrier.
+    progress_thread().between_rounds([&] { inquiries_.collectives().ask_all(); });
+    bool answered = false;
+    for (Backoff backoff; !answered; backoff.rest(true))
+        progress_thread().between_rounds([&] { answered = inquiries_.collectives().answered(); });
     complete([&](MPI_Request *request) { PMPI_Ibarrier(world, request); });
 }
 
@@ -465,9 +476,10 @@ std::vector<std::string> match_unmatched(const std::vector<Unmatched> &all) {
     };
     const auto line_of = [&](const Unmatched &u) {
         const auto direction = static_cast<Direction>(u.direction);
+        const char *const text = u.text.data();
         if (direction == Direction::request || direction == Direction::event ||
             direction == Direction::collective)
-            return fmt::format("rank {}: {}", u.rank, name_of(direction));
+            return fmt::format("rank {}: {}", u.rank, *text != 0 ? text : name_of(direction));
         const bool send = direction == Direction::send;
         const auto opposite = static_cast<int>(send ? Direction::recv : Direction::send);
         std::string others;
@@ -476,12 +488,12 @@ std::vector<std::string> match_unmatched(const std::vector<Unmatched> &all) {
                                  (u.peer == v.rank || u.peer == MPI_ANY_SOURCE) &&
                                  (v.peer == u.rank || v.peer == MPI_ANY_SOURCE);
             if (!answers) continue;
-            others +=
-                fmt::format("{}{}, {} bytes", others.empty() ? "" : "; ", tag_name(v.tag), v.bytes);
+            others += fmt::format("{}{}, {} bytes{}", others.empty() ? "" : "; ", tag_name(v.tag),
+                                  v.bytes, v.text.front() != 0 ? ", that has not started" : "");
         }
         return fmt::format(
-            "rank {}: {} {}, {}, {} bytes; {} has {}", u.rank, send ? "send to" : "recv from",
-            rank_name(u.peer), tag_name(u.tag), u.bytes, rank_name(u.peer),
+            "rank {}: {} {}, {}, {} bytes{}; {} has {}", u.rank, send ? "send to" : "recv from",
+            rank_name(u.peer), tag_name(u.tag), u.bytes, text, rank_name(u.peer),
             others.empty() ? fmt::format("no pending {} for it", send ? "recv" : "send")
                            : fmt::format("a pending {} with {}", send ? "recv" : "send", others));
     };

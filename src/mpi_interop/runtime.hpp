@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <memory>
 #include <string>
 #include <vector>
@@ -20,6 +21,8 @@ struct Unmatched {
     int peer;  ///< or MPI_ANY_SOURCE, or MPI_UNDEFINED
     int tag;   ///< or MPI_ANY_TAG
     unsigned long long bytes;
+    /// Of a collective: its name. Of a command that has not started: ": " and why. Cut if too long.
+    std::array<char, 160> text{};
 };
 
 /// The library's state between the initialisation and the end of MPI: progress thread,

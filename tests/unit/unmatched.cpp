@@ -8,6 +8,7 @@ namespace {
 
 constexpr int send = static_cast<int>(Direction::send);
 constexpr int recv = static_cast<int>(Direction::recv);
+constexpr int collective = static_cast<int>(Direction::collective);
 
 }  // namespace
 
@@ -23,6 +24,21 @@ TEST_CASE("unmatched commands are listed with what the other side has instead") 
           "bytes");
     CHECK(lines[2] ==
           "rank 2: recv from any rank, tag 9, 1 bytes; any rank has no pending send for it");
+}
+
+TEST_CASE("commands that have not started are listed with what they wait for") {
+    const auto lines =
+        match_unmatched({{send, 0, 1, 5, 64, {": waits for rain"}},
+                         {recv, 1, 0, 5, 64},
+                         {collective, 2, MPI_UNDEFINED, MPI_ANY_TAG, 0, {"Barrier"}}});
+    REQUIRE(lines.size() == 3);
+    CHECK(lines[0] ==
+          "rank 0: send to rank 1, tag 5, 64 bytes: waits for rain; rank 1 has a pending recv with "
+          "tag 5, 64 bytes");
+    CHECK(lines[1] ==
+          "rank 1: recv from rank 0, tag 5, 64 bytes; rank 0 has a pending send with tag 5, 64 "
+          "bytes, that has not started");
+    CHECK(lines[2] == "rank 2: Barrier");
 }
 
 TEST_CASE("an incomplete MPI request is listed, and matches nothing") {
