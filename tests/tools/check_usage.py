@@ -89,11 +89,21 @@ def check_settings(program):
     for line in "CLDIST_PATH=auto default", "CLDIST_STAGING_KEEP=64M default", "CLDIST_STALL_SECONDS=30 default":
         if line not in usual:
             yield f"config does not say {line!r} but {usual}"
-    changed = list(lines_of(1, CLDIST_PATH="mapped", CLDIST_DEPTH="many", CLDIST_LGO="debug"))
+    changed = list(lines_of(1, CLDIST_PATH="mapped", CLDIST_DEPTH="many", CLDIST_LOGS="debug", CLDIST_FOO="1"))
     for line in ("CLDIST_PATH=mapped environment", "CLDIST_DEPTH=0 default; the environment's value is invalid",
-                 "PROBLEM: CLDIST_LGO is not a setting; did you mean CLDIST_LOG?"):
+                 "PROBLEM: CLDIST_LOGS is not a setting; did you mean CLDIST_LOG?"):
         if line not in changed:
             yield f"config does not say {line!r} but {changed}"
+    if any("CLDIST_FOO" in line for line in changed):
+        yield f"config takes CLDIST_FOO for a misspelt setting: {changed}"
+    for name, value, word in (("DEVICES", "gpus", "gpus"), ("HOST_WRAP", "random,clock", "clock"),
+                              ("HOST_WRAP", "off,random", "off")):
+        refused = "\n".join(lines_of(1, **{f"CLDIST_{name}": value}))
+        for text in (f"CLDIST_{name}={{}} default; the environment's value is invalid".format(
+                         "auto" if name == "DEVICES" else "random,time,identity,output,files"),
+                     f'PROBLEM: CLDIST_{name}={value}: "{word}" is invalid; expected '):
+            if text not in refused:
+                yield f"config does not say {text!r} but {refused}"
 
 
 def check_colours(program):

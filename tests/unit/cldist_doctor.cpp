@@ -111,6 +111,10 @@ TEST_CASE("settings in force are listed, and a misspelt setting is a problem") {
     CHECK(findings[1].level == Level::problem);
     CHECK(has(findings[1].fact, "did you mean CLDIST_DEPTH?"));
     CHECK(has(findings[2].fact, "CLDIST_ON_ERROR=maybe: expected"));
+    const Findings others = judge_settings({"CLDIST_DEVICES=gpus", "CLDIST_HOST_WRAP=off,random"});
+    REQUIRE(others.size() == 3);
+    CHECK(has(others[1].fact, "CLDIST_DEVICES=gpus: \"gpus\" is invalid"));
+    CHECK(has(others[2].fact, "CLDIST_HOST_WRAP=off,random: \"off\" is invalid"));
 }
 
 TEST_CASE("missing or hidden platforms are a problem") {

@@ -17,7 +17,7 @@
 
 #include <fmt/format.h>
 
-#include "base/config.hpp"
+#include "settings.hpp"
 
 namespace cldist::tool {
 namespace {
@@ -285,7 +285,7 @@ Findings judge_host(const HostFacts &facts) {
 Findings judge_settings(const std::vector<std::string_view> &environment) {
     const std::string topic = "settings";
     std::vector<std::string> complaints;
-    [[maybe_unused]] const Config config = read_config(environment, complaints);
+    read_settings(environment, complaints);
     std::vector<std::string> known;
     for (const std::string_view entry : environment) {
         const std::string_view name = entry.substr(0, entry.find('='));

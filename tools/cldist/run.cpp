@@ -33,11 +33,11 @@
 #include "base/config.hpp"
 #include "base/new_start.hpp"
 #include "base/status.hpp"
-#include "cluster/world/device_choice.hpp"
 #include "cluster_devices.hpp"
 #include "host_channel.hpp"
 #include "launcher_text.hpp"
 #include "program.hpp"
+#include "settings.hpp"
 
 namespace cldist::tool {
 namespace {
@@ -182,22 +182,18 @@ int end_as(int wait_status) {
     return exit_status(wait_status);
 }
 
-// Checks the choice of devices for errors. Returns the exit status.
-int check_choice(const Environment &environment, const std::string &devices) {
+// Checks the settings that would fail in every rank. Returns the exit status.
+int check_choice(Environment environment, const std::string &devices) {
+    if (!devices.empty()) environment["CLDIST_DEVICES"] = devices;
     std::vector<std::string> entries;
     for (const auto &[name, value] : environment)
         entries.push_back(fmt::format("{}={}", name, value));
     std::vector<std::string> complaints;
-    const Config config = read_config({entries.begin(), entries.end()}, complaints);
+    read_settings({entries.begin(), entries.end()}, complaints);
     std::erase_if(complaints, [](const std::string &text) {
-        return text.find("CLDIST_DEVICES") == std::string::npos;
+        return text.find("CLDIST_DEVICES") == std::string::npos &&
+               !text.starts_with("CLDIST_HOST_WRAP=");
     });
-    try {
-        const std::string &choice = devices.empty() ? config.devices : devices;
-        if (choice != "auto") cluster::parse_device_choice(choice);
-    } catch (const Error &error) {
-        complaints.push_back(error.status().message);
-    }
     if (complaints.empty()) return 0;
     std::fprintf(stderr, "cldist run: %s\n", complaints.front().c_str());
     return wrong_usage;
@@ -378,12 +374,6 @@ std::optional<int> run_once(const RunOptions &options, Environment environment, 
     if (const std::string wrap = host_wrap(environment); wrap != "off" && options.ranks != 1 &&
                                                          !is_central(environment) &&
                                                          !host_library().empty()) {
-        if (const std::string word = wrong_group(wrap); !word.empty()) {
-            std::fprintf(stderr,
-                         "cldist run: CLDIST_HOST_WRAP=%s: \"%s\" is invalid; expected %s or off\n",
-                         wrap.c_str(), word.c_str(), host_wrap({}).c_str());
-            return wrong_usage;
-        }
         if (on_other_hosts(options, environment)) {
             environment["CLDIST_HOST_HUB"] = hub->place();
         } else if (static_cast<std::size_t>(options.ranks) <= host::Channel::most_readers) {

@@ -75,7 +75,7 @@ struct RankPlace {
 
 /// The value of CLDIST_HOST_WRAP.
 [[nodiscard]] std::string host_wrap(const Environment &environment);
-/// The first invalid word in that value; empty if all words are valid.
+/// The first invalid word in that value; empty if all words are valid. "off" is valid alone.
 [[nodiscard]] std::string wrong_group(std::string_view groups);
 
 /// A hardware thread.

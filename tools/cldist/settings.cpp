@@ -5,14 +5,34 @@
 
 #include <fmt/format.h>
 
-#include "base/config.hpp"
+#include "base/status.hpp"
+#include "cluster/world/device_choice.hpp"
+#include "run_plan.hpp"
 #include "terminal.hpp"
 
 namespace cldist::tool {
 
+Config read_settings(const std::vector<std::string_view> &environment,
+                     std::vector<std::string> &complaints) {
+    Config config = read_config(environment, complaints);
+    try {
+        if (config.devices != "auto") cluster::parse_device_choice(config.devices);
+    } catch (const Error &error) {
+        complaints.push_back(error.status().message);
+        config.devices = Config{}.devices;
+    }
+    if (const std::string word = wrong_group(config.host_wrap); !word.empty()) {
+        complaints.push_back(
+            fmt::format("CLDIST_HOST_WRAP={}: \"{}\" is invalid; expected off, or some of {}",
+                        config.host_wrap, word, Config{}.host_wrap));
+        config.host_wrap = Config{}.host_wrap;
+    }
+    return config;
+}
+
 int print_settings(const std::vector<std::string_view> &environment) {
     std::vector<std::string> complaints;
-    const std::vector<SettingText> settings = settings_of(read_config(environment, complaints));
+    const std::vector<SettingText> settings = settings_of(read_settings(environment, complaints));
     std::size_t widest = 0;
     for (const SettingText &setting : settings)
         widest = std::max(widest, std::string_view(setting.name).size() + 1 + setting.value.size());
@@ -23,7 +43,8 @@ int print_settings(const std::vector<std::string_view> &environment) {
             };
         };
         const bool set = std::ranges::any_of(environment, begins("="));
-        const bool refused = std::ranges::any_of(complaints, begins("="));
+        const bool refused = std::ranges::any_of(complaints, begins("=")) ||
+                             std::ranges::any_of(complaints, begins(" "));
         const char *const origin = refused ? "default; the environment's value is invalid"
                                    : set   ? "environment"
                                            : "default";
