@@ -186,8 +186,10 @@ std::string_view nearest_setting(std::string_view name) {
     }
 #include "base/config.def"
 #undef CLDIST_SETTING
-    // Other programs use CLDIST_ variables, too. Only a near miss counts as a misspelling.
-    return best <= 2 ? nearest : std::string_view{};
+    // Other programs use CLDIST_ variables, too. Only a near miss counts as a misspelling. At
+    // most half of a short name may differ.
+    const bool near = best <= 2 && 2 * best <= nearest.size() - std::string_view("CLDIST_").size();
+    return near ? nearest : std::string_view{};
 }
 
 }  // namespace

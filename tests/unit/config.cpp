@@ -89,7 +89,8 @@ TEST_CASE("an unreadable value is reported with the expected form, and the defau
 TEST_CASE(
     "a misspelt variable is reported with the nearest name, other programs' variables are not") {
     std::vector<std::string> complaints;
-    read({"CLDIST_BLOCKSIZE=1", "CLDIST_PAHT=auto", "CLDIST_SOMETHING_ELSE=1", "CLDISTX=1"},
+    read({"CLDIST_BLOCKSIZE=1", "CLDIST_PAHT=auto", "CLDIST_SOMETHING_ELSE=1", "CLDIST_FOO=1",
+          "CLDISTX=1"},
          complaints);
     REQUIRE(complaints.size() == 2);
     CHECK(complaints[0].find("CLDIST_BLOCK_SIZE") != std::string::npos);
