@@ -139,9 +139,6 @@ World::Shares shares_of(const std::vector<Ref<DeviceObject>> &devices, const cld
 // The number of a compiler's first builds that may create static objects (World::note_build).
 constexpr unsigned builds_that_make_objects = 8;
 
-// If this variable is set, the process does not join the job. The value is the reason.
-constexpr const char *apart_variable = "CLDIST_APART";
-
 #ifdef OPEN_MPI
 constexpr bool mpi_starts_again = true;  // in a rank's next program, as `cldist run` sets it up
 #else
@@ -195,7 +192,8 @@ bool has_mpi_parent() {
 
 // Empty if this process may join the job for its rank, otherwise the reason why not.
 std::string why_apart() {
-    if (const char *const reason = std::getenv(apart_variable); reason != nullptr) return reason;
+    if (const std::string &reason = config().apart; !reason.empty())
+        return "CLDIST_APART is set: " + reason;
     if (has_mpi_parent()) return "a process that started this one has called MPI_Init";
     if (const char *const launcher = std::getenv("PMI_FD");
         !mpi_starts_again && launcher != nullptr && has_lost_launcher(launcher))
@@ -262,7 +260,7 @@ World &World::join() {
             return begin(*new AloneJob);
         }
         auto &job = *new MpiJob;
-        setenv(apart_variable, "a process that started this one has joined the job", 1);
+        setenv("CLDIST_APART", "a process that started this one has joined the job", 1);
         World &joined = begin(job);
         job.call_at_finalize([] { world_.load()->end(); });
         return joined;
