@@ -23,6 +23,8 @@ add_executable(program program.c)
 target_link_libraries(program PRIVATE cldist::cldist)
 add_executable(collectives collectives_program.c)
 target_link_libraries(collectives PRIVATE cldist::collectives)
+add_executable(file file_program.c)
+target_link_libraries(file PRIVATE cldist::file)
 find_package(HDF5 COMPONENTS C)
 if(TARGET cldist::hdf5 AND HDF5_FOUND)
     add_executable(hdf5 hdf5_program.c)
@@ -31,16 +33,27 @@ if(TARGET cldist::hdf5 AND HDF5_FOUND)
 endif()
 """
 
+CMAKE_WITHOUT_MPI = """cmake_minimum_required(VERSION 3.13)
+project(sample C)
+find_package(cldist REQUIRED COMPONENTS file collectives)
+if(NOT TARGET cldist::file OR NOT TARGET cldist::collectives OR TARGET cldist::cldist)
+    message(FATAL_ERROR "the components file and collectives need no MPI")
+endif()
+"""
+
 MESON = """project('sample', 'c', default_options: ['c_std=gnu99'])
 executable('program', 'program.c', dependencies: dependency('cldist'))
 executable('collectives', 'collectives_program.c', dependencies: dependency('cldist-collectives'))
+executable('file', 'file_program.c', dependencies: dependency('cldist-file'))
 """
 
-MAKE = """all: program collectives
+MAKE = """all: program collectives file
 program: program.c
 \t$(MPICC) $< $$(pkg-config --cflags --libs cldist) -o $@
 collectives: collectives_program.c
 \t$(CC) $< $$(pkg-config --cflags --libs cldist-collectives) -o $@
+file: file_program.c
+\t$(CC) $< $$(pkg-config --cflags --libs cldist-file) -o $@
 """
 
 
@@ -80,9 +93,10 @@ def main():
             # Debian's /lib is a link to /usr/lib.
             (folder / "linked").symlink_to(libraries)
             run("cmake", "-B", folder / "through-link", "-S", folder, f"-Dcldist_DIR={folder}/linked/cmake/cldist")
-            newer = CMAKE.replace("cldist 0.1 ", "cldist 0.99 ")
-            (folder / "newer").mkdir()
-            (folder / "newer/CMakeLists.txt").write_text(newer)
+            for other, text in ("without-mpi", CMAKE_WITHOUT_MPI), ("newer", CMAKE.replace("cldist 0.1 ", "cldist 0.99 ")):
+                (folder / other).mkdir()
+                (folder / other / "CMakeLists.txt").write_text(text)
+            run("cmake", "-B", folder / "without-mpi/out", "-S", folder / "without-mpi", f"-DCMAKE_PREFIX_PATH={prefix}")
             refused = subprocess.run(["cmake", "-B", folder / "other", "-S", folder / "newer", f"-DCMAKE_PREFIX_PATH={prefix}"],
                                      capture_output=True, text=True, check=False)
             if refused.returncode == 0 or "0.1.0" not in refused.stderr:
@@ -100,7 +114,8 @@ def main():
             (folder / "parts/meson.build").write_text(MESON)
             shutil.copy(folder / "program.c", folder / "parts")
             shutil.copy(folder / "collectives_program.c", folder / "parts")
-            told = run("meson", "setup", folder / "parts/out", folder / "parts", "--force-fallback-for=cldist,cldist-collectives",
+            shutil.copy(folder / "file_program.c", folder / "parts")
+            told = run("meson", "setup", folder / "parts/out", folder / "parts", "--force-fallback-for=cldist,cldist-file,cldist-collectives",
                        f"-Dcldist:mpi={mpi}")
             if not re.search(r"Dependency cldist (from subproject .*)?found: YES.*overridden", told):
                 sys.exit(f"FAILED: the subproject does not provide cldist: {told}")
@@ -111,6 +126,7 @@ def main():
             flags = [f"-I{prefix}/include", f"-L{libraries}"]
             run(mpicc, folder / "program.c", *flags, "-lcldist", "-lOpenCL", "-o", folder / "program")
             run("cc", folder / "collectives_program.c", *flags, "-lcldist-collectives", "-lOpenCL", "-o", folder / "collectives")
+            run("cc", folder / "file_program.c", *flags, "-lcldist-file", "-lOpenCL", "-o", folder / "file")
         # CMake and Meson give programs a run path.
         running = dict(os.environ, POCL_DEVICES="pthread pthread")
         if system in ("make", "mpicc"):
@@ -120,6 +136,7 @@ def main():
             sys.exit(f"FAILED: the program lists {order}; libcldist must precede the MPI library")
         run(mpirun, "-n", "1", place / "program", env=running)
         run(place / "collectives", env=running)
+        run(place / "file", env=running)
         if (place / "hdf5").exists():
             run(mpirun, "-n", "1", place / "hdf5", env=running)
             print("with HDF5")
