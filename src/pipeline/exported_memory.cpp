@@ -15,6 +15,7 @@
 
 #include "base/clock.hpp"
 #include "ocl/query.hpp"
+#include "ocl/quirks.hpp"
 #include "pipeline/cuda.hpp"
 
 namespace cldist {
@@ -41,7 +42,9 @@ bool imports_descriptors(cl_device_id device) {
            create_with_properties() != nullptr;
 }
 
-bool is_standing_in(cl_device_id device) { return is_cpu(device); }
+// Two buffers with the same host memory share their bytes only if the driver uses that memory
+// itself. The cluster platform copies it for each device.
+bool is_standing_in(cl_device_id device) { return quirks_of(device).keeps_addresses; }
 
 struct Mapping {
     void *memory;

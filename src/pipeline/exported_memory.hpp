@@ -22,10 +22,11 @@ class ImportedMemory;
 
 /// IPC-shareable device memory, which other processes of the host can import. It needs NVIDIA's
 /// OpenCL driver and CUDA's driver library, which is loaded at run time and allocates the memory.
-/// On CPU devices, shared host memory replaces it. Thread-safe.
+/// On CPU devices whose driver uses host memory itself, shared host memory replaces it.
+/// Thread-safe.
 class ExportedMemory {
 public:
-    /// Returns true if the device has such memory. `stand_in`: also for CPU devices.
+    /// Returns true if the device has such memory. `stand_in`: also for such CPU devices.
     static bool possible(cl_device_id device, bool stand_in);
     /// Throws an Error that describes the missing feature.
     static std::shared_ptr<ExportedMemory> create(cl_context context, cl_device_id device,
