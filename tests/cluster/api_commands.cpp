@@ -425,6 +425,24 @@ TEST_CASE("migrated buffers keep their bytes") {
     expect(cl, first, first_data);
 }
 
+TEST_CASE("buffers are migrated to the host while blocks of messages arrive in them") {
+    const setup cl;
+    const buffer_handle buffer = cl.buffer(1 << 20U);
+    for (std::uint64_t round = 0; round < 20; ++round) {
+        const bytes data = pattern(round, 1 << 20U);
+        write(cl.queues[round % cl.count()], buffer, 0, data);
+        for (std::size_t i = 0; i < 200 * cl.count(); ++i) {
+            cl_command_queue const queue = cl.queues[i % cl.count()];
+            // The first migrations of a round let the messages start.
+            const cl_mem memory = buffer;
+            CL_OK(clEnqueueMigrateMemObjects(queue, 1, &memory,
+                                             i < cl.count() ? 0 : CL_MIGRATE_MEM_OBJECT_HOST, 0,
+                                             nullptr, nullptr));
+        }
+        expect(cl, buffer, data);
+    }
+}
+
 TEST_CASE("commands refuse invalid arguments") {
     const setup cl;
     const setup other(setup::of::its_own);

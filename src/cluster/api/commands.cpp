@@ -505,8 +505,11 @@ void enqueue_migrate_mem_objects(cl_command_queue queue_handle, cl_uint count, c
             [&](Enqueued &, const Waits &w) {
                 // If migrations wait for transfers, also for those of earlier commands in the
                 // queue, NVIDIA's driver (580) crashes in one of its threads. PoCL's migrations
-                // (3.1) wait for all commands that use their buffers.
-                const bool moves_nothing = queue.space->devices.size() == 1;
+                // (3.1) wait for all commands that use their buffers. While PoCL (3.1) enqueues a
+                // migration to the host, another thread's command on the buffer releases the
+                // migration's event once too often.
+                const bool moves_nothing =
+                    queue.space->devices.size() == 1 || (flags & CL_MIGRATE_MEM_OBJECT_HOST) != 0;
                 if (moves_nothing || w.count != 0) return enqueue_marker_behind(queue, w);
                 std::vector<cl_mem> natives;
                 for (cl_uint i = 0; i < count; ++i)
