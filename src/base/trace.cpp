@@ -187,11 +187,10 @@ private:
         [[maybe_unused]] const int failed = ftruncate(descriptor_, static_cast<off_t>(size));
     }
 
-    static std::string give_up(const char *what, const std::string &path, int error) {
+    std::string give_up(const char *what, const std::string &path, int error) const {
         given_up = true;
-        return fmt::format(
-            "CLDIST_TRACE: cannot {} {}: {}; this process writes no trace from now on", what, path,
-            std::strerror(error));
+        return fmt::format("CLDIST_TRACE: cannot {} {}: {}; rank {} writes no trace from now on",
+                           what, path, std::strerror(error), rank_);
     }
 
     const std::string folder_ = config().trace;  // a copy, because config() is destroyed at exit

@@ -72,7 +72,7 @@ def check_full_disk(path, ranks, command):
     for rank in range(ranks):
         if rank != 0 and f"cldist-trace-{rank}.json" in done.stderr:
             complaints.append(f"a full disk: rank {rank} says what rank 0 has said: {done.stderr}")
-    line = f"CLDIST_TRACE: cannot write {path}/cldist-trace-0.json: No space left on device; "
+    line = f"CLDIST_TRACE: cannot write {path}/cldist-trace-0.json: No space left on device; rank 0 writes no trace from now on"
     if done.stderr.count(line) != 1:
         complaints.append(f"a full disk: expected once: {line}in: {done.stderr}")
     return complaints
@@ -86,7 +86,7 @@ def check_start(path, command):
         fcntl.flock(other, fcntl.LOCK_EX)
         other.write("another's")
         other.flush()
-        for folder, said in (("/proc/nope", "CLDIST_TRACE: cannot create the folder /proc/nope: No such file or directory; "),
+        for folder, said in (("/proc/nope", "CLDIST_TRACE: cannot create the folder /proc/nope: No such file or directory; rank 0 writes no trace "),
                              (path, f"CLDIST_TRACE: cannot write {file}, which another process is writing: ")):
             done = subprocess.run(command, env=dict(os.environ, CLDIST_TRACE=str(folder)), stdout=subprocess.PIPE,
                                   stderr=subprocess.STDOUT, text=True, errors="replace", check=False)
