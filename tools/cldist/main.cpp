@@ -67,8 +67,10 @@ The table has a line for each kind of command, followed by a line for each of it
   median us      median time
   busy ms        time in which at least one was in progress, summed over the ranks
   GB/s           bytes per busy time
-  under kernels  share of the busy time during which kernels of the same rank ran.
-                 Kernels are those that the program passed to clTraceEvent.
+  under kernels  share of the busy time during which kernels of the same rank ran
+
+All kernels in queues with profiling are recorded, except in programs that pass their commands to
+clTraceEvent (tracing.md in share/doc/cldist/howto).
 
 Exit status: 0 for success, 1 if traces are missing, damaged or cannot be written, 2 for
 wrong usage.)";

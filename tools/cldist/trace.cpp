@@ -36,7 +36,9 @@ bool print_tables(const std::vector<RankTrace> &traces,
         fmt::print("\n{}", format_table(rows));
     }
     if (!rows.back().kernel)
-        fmt::print("\nNo kernels are in these traces: clTraceEvent(event, name) records them.\n");
+        fmt::print(
+            "\nNo kernels are in these traces: create their queues with "
+            "CL_QUEUE_PROFILING_ENABLE, or pass their events to clTraceEvent.\n");
     return true;
 }
 
