@@ -294,16 +294,13 @@ Profile parse_profile(const std::string &text) {
 void write_profile(const std::string &path, const Profile &profile) {
     std::error_code failure;
     const fs::path target(path);
-    if (target.has_parent_path()) fs::create_directories(target.parent_path(), failure);
     const fs::path part = path + fmt::format(".{}", getpid());
-    if (!failure) {
-        errno = 0;
-        std::ofstream file(part);
-        file << profile_text(profile);
-        file.close();
-        // Streams have no error code, but the failed call set errno.
-        if (!file) failure = std::error_code(errno != 0 ? errno : EIO, std::generic_category());
-    }
+    errno = 0;
+    std::ofstream file(part);
+    file << profile_text(profile);
+    file.close();
+    // Streams have no error code, but the failed call set errno.
+    if (!file) failure = std::error_code(errno != 0 ? errno : EIO, std::generic_category());
     if (!failure) fs::rename(part, target, failure);
     if (!failure) return;
     std::error_code ignored;

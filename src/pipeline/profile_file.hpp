@@ -24,7 +24,7 @@ namespace cldist {
 /// Throws an Error with CL_INVALID_VALUE, the line and the cause if the text is damaged.
 [[nodiscard]] Profile parse_profile(const std::string &text);
 
-/// Writes the complete file or nothing, and creates the folder. Throws an Error.
+/// Writes the complete file or nothing. Throws an Error.
 void write_profile(const std::string &path, const Profile &profile);
 /// Throws an Error if the file can't be read or is damaged.
 [[nodiscard]] Profile read_profile(const std::string &path);

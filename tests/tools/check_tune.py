@@ -82,7 +82,7 @@ def check_explaining_in_a_job(cldist, mpirun, folder):
 
 def check_full_disk(cldist, folder):
     """A write error is reported with path and cause before any measurement. A size limit simulates a full disk."""
-    profile = folder / "limited" / "profile.toml"
+    profile = folder / "limited.toml"
     for limit, what in ((1 << 20, rf"cannot write a file of 64 MiB in {folder / 'tmp'}: pwrite: File too large"),
                         (1 << 10, rf"cannot write {profile}: File too large")):
         done = subprocess.run([cldist, "tune", "--force", "--seconds", "4", "--output", str(profile), "--directory", str(folder / "tmp")],
@@ -96,7 +96,7 @@ def check_full_disk(cldist, folder):
 
 def check_full_error(cldist, folder):
     """If progress can't be printed, the measurement continues."""
-    profile = folder / "unseen" / "profile.toml"
+    profile = folder / "unseen.toml"
     with open("/dev/full", "w", encoding="utf-8") as full:
         status = subprocess.run([cldist, "tune", "--force", "--seconds", "1", "--output", str(profile), "--directory", str(folder / "tmp")],
                                 stdout=subprocess.DEVNULL, stderr=full, check=False, timeout=100).returncode
@@ -106,7 +106,7 @@ def check_full_error(cldist, folder):
 
 def check_load(cldist, folder):
     """On a busy machine, `cldist tune` warns, and reports the routes that it does not save."""
-    profile = folder / "loaded" / "profile.toml"
+    profile = folder / "loaded.toml"
     loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2 * (os.cpu_count() or 1))]
     try:
         done = run([cldist, "tune", "--seconds", "3", "--output", str(profile), "--directory", str(folder / "tmp")], folder)

@@ -47,7 +47,7 @@ CASES = [  # arguments, exit status, expected text
     (["tune", "--explain", "--profile", "/no/such/file"], 1, "/no/such/file: cannot be read"),
     (["tune", "--device", "999"], 1, "this host has no OpenCL device 999"),
     (["tune", "--directory", "/no/such/folder"], 1, "cannot create a file in /no/such/folder"),
-    (["tune", "--output", "/proc/no/profile.toml"], 1, "cannot create the folder /proc/no"),
+    (["tune", "--output", "/proc/no/profile.toml"], 1, "cannot write /proc/no/profile.toml: /proc/no is not a folder; create it, "),
     (["run", "--help"], 0, "Exit status: that of a rank that failed"),
     (["run"], 2, "PROGRAM is required"),
     (["run", "-n", "2", "--"], 2, "PROGRAM is required"),

@@ -249,11 +249,14 @@ TEST_CASE("a profile's file is named after host and device, in the user's settin
     CHECK(profile_path({"a", "b", "", ""}) == "/home/me/.config/cldist/a-b.toml");
 }
 
-TEST_CASE("writing a profile creates its folder, and a failure is reported") {
+TEST_CASE("a profile is written into an existing folder, and failures are reported") {
     const auto folder =
         std::filesystem::temp_directory_path() / ("cldist-profile-" + std::to_string(::getpid()));
     const std::string path = folder / "deep" / "p.toml";
+    CHECK_THROWS_AS(write_profile(path, some_profile()), Error);
+    std::filesystem::create_directories(folder / "deep");
     write_profile(path, some_profile());
+    CHECK_THROWS_AS(static_cast<void>(read_profile(folder)), Error);
     CHECK(read_profile(path).system == some_profile().system);
     std::ofstream(folder / "file") << "no folder";
     CHECK_THROWS_AS(write_profile(folder / "file" / "p.toml", some_profile()), Error);

@@ -115,10 +115,17 @@ std::string output_of(const TuneOptions &options, const Profile::System &system)
             fmt::format("cannot write {}: it is a folder; expected the name of a file", path));
     const fs::path folder =
         fs::path(path).has_parent_path() ? fs::path(path).parent_path() : fs::path(".");
-    fs::create_directories(folder, failure);
-    if (failure)
+    if (options.output.empty()) {
+        fs::create_directories(folder, failure);
+        if (failure)
+            throw TuneError(
+                fmt::format("cannot create the folder {}: {}", folder.string(), failure.message()));
+    }
+    if (!fs::is_directory(folder, failure))
         throw TuneError(
-            fmt::format("cannot create the folder {}: {}", folder.string(), failure.message()));
+            fmt::format("cannot write {}: {} is not a folder; create it, or choose "
+                        "another file with --output",
+                        path, folder.string()));
     try_to_write(path);
     return path;
 }
