@@ -10,7 +10,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <map>
 #include <mutex>
 #include <utility>
@@ -24,6 +23,7 @@
 #include "base/job.hpp"
 #include "base/log.hpp"
 #include "base/status.hpp"
+#include "base/text_file.hpp"
 #include "ocl/query.hpp"
 
 namespace cldist {
@@ -309,9 +309,10 @@ void write_profile(const std::string &path, const Profile &profile) {
 }
 
 Profile read_profile(const std::string &path) {
-    std::ifstream file(path);
-    if (!file) throw Error(CL_INVALID_VALUE, "cannot be read");
-    return parse_profile(std::string(std::istreambuf_iterator<char>(file), {}));
+    std::string text;
+    if (const std::string error = read_text(path, text); !error.empty())
+        throw Error(CL_INVALID_VALUE, "cannot be read: " + error);
+    return parse_profile(text);
 }
 
 FoundProfile find_profile(cl_device_id device) {

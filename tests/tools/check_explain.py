@@ -33,5 +33,8 @@ for source, wanted in (("kernel void f(global int *a) { a[0] = b; }", "program.c
         said = explain(file.name, "-cl-std=CL2.0")
         if wanted not in said.stdout + said.stderr:
             complaints.append(f"{source}: {said.stdout}{said.stderr} has no {wanted!r}")
+said = explain("/")
+if said.returncode != 1 or "cldist explain: cannot read /: Is a directory" not in said.stderr:
+    complaints.append(f"a folder: status {said.returncode}: {said.stderr}")
 print("\n".join(complaints) or "all as expected")
 sys.exit(1 if complaints else 0)

@@ -143,6 +143,7 @@ def check_use(cldist, program, folder, profile):
         if done.returncode != 0 or len(lines) != 1 or not re.search(expected, lines[0]):
             yield f"{what}: the program ended with {done.returncode}, says {lines}"
 
+    yield from complaints_of("a folder", "is not used: cannot be read: Is a directory", CLDIST_PROFILE=str(folder))
     yield from complaints_of("a good profile", re.escape(str(profile)), CLDIST_LOG="info")
     text = profile.read_text(encoding="utf-8")
     for what, changed, expected in (

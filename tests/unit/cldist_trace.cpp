@@ -244,7 +244,7 @@ TEST_CASE("missing and damaged files are all listed, or skipped on request") {
     folder.write("merged.json", "not a rank's");
     const std::string wrong = what_is_wrong(folder.path);
     CHECK(has(wrong, "cldist-trace-1.json is missing; the run had 4 ranks"));
-    CHECK(has(wrong, "cldist-trace-2.json: is damaged"));
+    CHECK(has(wrong, "cldist-trace-2.json: is damaged at byte "));
     CHECK(has(wrong, "cldist-trace-3.json: contains the trace of rank 5"));
     CHECK(has(wrong, "cldist-trace-9.json is from a run of 10 ranks"));
     CHECK_FALSE(has(wrong, "merged.json"));

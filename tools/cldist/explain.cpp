@@ -2,20 +2,20 @@
 
 #include <cstdio>
 #include <exception>
-#include <fstream>
-#include <iterator>
 
 #include <fmt/format.h>
 
+#include "base/text_file.hpp"
 #include "splitting/library.hpp"
 
 namespace cldist::tool {
 
 int run_explain(const std::string &program, const std::vector<std::string> &options) {
-    std::ifstream file(program, std::ios::binary);
-    const std::string source{std::istreambuf_iterator<char>(file), {}};
-    if (!file) {
-        fmt::print(stderr, "cldist explain: cannot read {}\n", program);
+    std::string source;
+    if (const std::string error = read_text(program, source); !error.empty()) {
+        fmt::print(stderr,
+                   "cldist explain: cannot read {}: {}; expected a file with OpenCL C source\n",
+                   program, error);
         return 1;
     }
     // One text, as for clBuildProgram.

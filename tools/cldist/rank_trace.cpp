@@ -1,11 +1,7 @@
 #include "rank_trace.hpp"
 
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
-#include <cstring>
-#include <fstream>
-#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
@@ -13,6 +9,8 @@
 #include <utility>
 
 #include <fmt/format.h>
+
+#include "base/text_file.hpp"
 
 namespace cldist::tool {
 namespace {
@@ -51,10 +49,8 @@ std::map<int, fs::path> files_in(const fs::path &folder) {
 }
 
 RankTrace read_file(const fs::path &path, int rank) {
-    std::ifstream in(path, std::ios::binary);
-    if (!in) throw TraceError(std::strerror(errno));
-    const std::string text{std::istreambuf_iterator<char>(in), {}};
-    if (in.bad()) throw TraceError("cannot be read");
+    std::string text;
+    if (const std::string error = read_text(path, text); !error.empty()) throw TraceError(error);
     RankTrace trace = parse_trace(text);
     // Finds errors in the commands here, where the file's name is known.
     [[maybe_unused]] const std::vector<Command> commands = commands_of(trace);
@@ -208,9 +204,10 @@ RankTrace parse_trace(const std::string &text) {
                                    sample.at("offset_ns").get<std::int64_t>(),
                                    sample.at("uncertainty_ns").get<std::uint64_t>()});
         return trace;
-    } catch (const Json::exception &error) {
-        throw TraceError(
-            fmt::format("is damaged, or not a trace of this version: {}", error.what()));
+    } catch (const Json::parse_error &error) {
+        throw TraceError(fmt::format("is damaged at byte {}: expected JSON", error.byte));
+    } catch (const Json::exception &) {
+        throw TraceError("is damaged, or not a trace of this version");
     }
 }
 
@@ -218,7 +215,9 @@ std::vector<RankTrace> read_traces(const fs::path &folder, bool partial,
                                    std::vector<std::string> &left_out) {
     Found found = read_all(folder);
     if (!found.complaints.empty() && (!partial || found.traces.empty()))
-        throw TraceError(fmt::format("{}", fmt::join(found.complaints, "\n")));
+        throw TraceError(fmt::format(
+            "{}\nRun the program again with CLDIST_TRACE={}{}", fmt::join(found.complaints, "\n"),
+            folder.string(), found.traces.empty() ? "" : ", or leave these out with --partial"));
     left_out = std::move(found.complaints);
     return std::move(found.traces);
 }
@@ -231,8 +230,8 @@ std::vector<Command> commands_of(const RankTrace &trace) {
             check_event(event);
         }
         return reader.finish();
-    } catch (const Json::exception &error) {
-        throw TraceError(fmt::format("has a damaged event: {}", error.what()));
+    } catch (const Json::exception &) {
+        throw TraceError("has a damaged event");
     }
 }
 
