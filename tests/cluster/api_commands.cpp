@@ -425,6 +425,39 @@ TEST_CASE("migrated buffers keep their bytes") {
     expect(cl, first, first_data);
 }
 
+TEST_CASE("the program gets a map for writing only behind earlier reads") {
+    const setup cl;
+    if (!has_several_processes()) return;  // the driver alone orders commands on the same memory
+    const bytes data = pattern(1, 1000);
+    for (const cl_map_flags flags : {CL_MAP_WRITE, CL_MAP_WRITE_INVALIDATE_REGION}) {
+        for (std::size_t i = 0; i < cl.count(); ++i) {
+            CAPTURE(i);
+            const buffer_handle buffer = cl.buffer(data.size());
+            const buffer_handle copy = cl.buffer(data.size());
+            const queue_handle other = cl.out_of_order(i);
+            write(other, buffer, 0, data);
+            const event_handle begin = cl.user_event();
+            const cl_event after = begin;
+            CL_OK(clEnqueueCopyBuffer(cl.queues[i], buffer, copy, 0, 0, data.size(), 1, &after,
+                                      nullptr));
+            event_handle mapped;
+            cl_int code = CL_SUCCESS;
+            void *const memory = clEnqueueMapBuffer(other, buffer, CL_FALSE, flags, 0, data.size(),
+                                                    0, nullptr, mapped.out(), &code);
+            CL_OK(code);
+            const buffer_handle unrelated = cl.buffer(data.size());
+            write(other, unrelated, 0, data);
+            CHECK(status_of(mapped) > CL_COMPLETE);
+            CL_OK(clSetUserEventStatus(begin, CL_COMPLETE));
+            complete(mapped);
+            std::memset(memory, 1, data.size());
+            CL_OK(clEnqueueUnmapMemObject(other, buffer, memory, 0, nullptr, nullptr));
+            expect(cl, copy, data);
+            expect(cl, buffer, bytes(data.size(), 1));
+        }
+    }
+}
+
 TEST_CASE("buffers are migrated to the host while blocks of messages arrive in them") {
     const setup cl;
     const buffer_handle buffer = cl.buffer(1 << 20U);

@@ -117,10 +117,13 @@ void *enqueue_map_buffer(cl_command_queue queue_handle, cl_mem buffer_handle, cl
         if (mapped.memory == nullptr) host_mode().give_memory(queue, buffer, mapped);
     }
     const bool needs_contents = (flags & CL_MAP_WRITE_INVALIDATE_REGION) == 0;
-    // A map counts as a read of an attached buffer: only unmapping copies bytes back to its device.
-    const bool reads = needs_contents || buffer.homes().by_program();
-    const std::array accesses{
-        buffer.access(offset, offset + size, reads ? AccessMode::read : AccessMode::write)};
+    // The program may write into the device's memory as soon as it has a map for writing. The map
+    // of an attached buffer only reads: unmapping copies the bytes back to the buffer's device.
+    const bool only_reads = !mapped.is_written() || buffer.homes().by_program();
+    const AccessMode mode = only_reads       ? AccessMode::read
+                            : needs_contents ? AccessMode::read_write
+                                             : AccessMode::write;
+    const std::array accesses{buffer.access(offset, offset + size, mode)};
     Result result;
     if (needs_contents)
         result =
