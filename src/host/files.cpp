@@ -518,60 +518,24 @@ CLDIST_IN_FRONT int truncate(const char *path, off_t size) noexcept {
 }
 CLDIST_ALIAS(int, truncate64, (const char *path, off_t size) noexcept, truncate);
 
-CLDIST_IN_FRONT int mkdir(const char *path, mode_t mode) noexcept {
-    static auto *const next = next_function<int(const char *, mode_t)>("mkdir");
-    return change_at(__builtin_return_address(0), "mkdir", AT_FDCWD, path,
-                     [&] { return next(path, mode); });
-}
-
-CLDIST_IN_FRONT int mkdirat(int folder, const char *path, mode_t mode) noexcept {
-    CLDIST_NEXT(mkdirat);
-    return change_at(__builtin_return_address(0), "mkdirat", folder, path,
-                     [&] { return next(folder, path, mode); });
-}
-
-CLDIST_IN_FRONT int mkfifo(const char *path, mode_t mode) noexcept {
-    CLDIST_NEXT(mkfifo);
-    return change_at(__builtin_return_address(0), "mkfifo", AT_FDCWD, path,
-                     [&] { return next(path, mode); });
-}
-
-CLDIST_IN_FRONT int mkfifoat(int folder, const char *path, mode_t mode) noexcept {
-    CLDIST_NEXT(mkfifoat);
-    return change_at(__builtin_return_address(0), "mkfifoat", folder, path,
-                     [&] { return next(folder, path, mode); });
-}
-
-CLDIST_IN_FRONT int symlink(const char *to, const char *path) noexcept {
-    static auto *const next = next_function<int(const char *, const char *)>("symlink");
-    return change_at(__builtin_return_address(0), "symlink", AT_FDCWD, path,
-                     [&] { return next(to, path); });
-}
-
-CLDIST_IN_FRONT int symlinkat(const char *to, int folder, const char *path) noexcept {
-    CLDIST_NEXT(symlinkat);
-    return change_at(__builtin_return_address(0), "symlinkat", folder, path,
-                     [&] { return next(to, folder, path); });
-}
-
-CLDIST_IN_FRONT int link(const char *from, const char *path) noexcept {
-    static auto *const next = next_function<int(const char *, const char *)>("link");
-    return change_at(__builtin_return_address(0), "link", AT_FDCWD, path,
-                     [&] { return next(from, path); });
-}
-
-CLDIST_IN_FRONT int linkat(int from_folder, const char *from, int folder, const char *path,
-                           int flags) noexcept {
-    CLDIST_NEXT(linkat);
-    return change_at(__builtin_return_address(0), "linkat", folder, path,
-                     [&] { return next(from_folder, from, folder, path, flags); });
-}
-
-CLDIST_IN_FRONT int chmod(const char *path, mode_t mode) noexcept {
-    static auto *const next = next_function<int(const char *, mode_t)>("chmod");
-    return change_at(__builtin_return_address(0), "chmod", AT_FDCWD, path,
-                     [&] { return next(path, mode); });
-}
+// A function that changes the entry `path` of `folder`.
+#define CLDIST_CHANGE(name, parameters, folder, arguments)                 \
+    CLDIST_IN_FRONT int name parameters noexcept {                         \
+        CLDIST_NEXT(name);                                                 \
+        return change_at(__builtin_return_address(0), #name, folder, path, \
+                         [&] { return next arguments; });                  \
+    }
+CLDIST_CHANGE(mkdir, (const char *path, mode_t mode), AT_FDCWD, (path, mode))
+CLDIST_CHANGE(mkdirat, (int folder, const char *path, mode_t mode), folder, (folder, path, mode))
+CLDIST_CHANGE(mkfifo, (const char *path, mode_t mode), AT_FDCWD, (path, mode))
+CLDIST_CHANGE(mkfifoat, (int folder, const char *path, mode_t mode), folder, (folder, path, mode))
+CLDIST_CHANGE(symlink, (const char *to, const char *path), AT_FDCWD, (to, path))
+CLDIST_CHANGE(symlinkat, (const char *to, int folder, const char *path), folder, (to, folder, path))
+CLDIST_CHANGE(link, (const char *from, const char *path), AT_FDCWD, (from, path))
+CLDIST_CHANGE(linkat, (int from_folder, const char *from, int folder, const char *path, int flags),
+              folder, (from_folder, from, folder, path, flags))
+CLDIST_CHANGE(chmod, (const char *path, mode_t mode), AT_FDCWD, (path, mode))
+#undef CLDIST_CHANGE
 
 // ---- Child processes: only rank 0 starts them
 
