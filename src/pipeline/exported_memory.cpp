@@ -74,13 +74,6 @@ Mem wrap_shared_memory(cl_context context, int descriptor, cl_mem_flags flags, s
     return buffer;
 }
 
-int duplicate(int descriptor) {
-    const int made = fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
-    if (made < 0)
-        throw Error(CL_OUT_OF_RESOURCES, fmt::format("a descriptor: {}", std::strerror(errno)));
-    return made;
-}
-
 Mem import(cl_context context, cl_device_id device, int descriptor, cl_mem_flags flags,
            std::size_t size, std::size_t allocated) {
     if (is_standing_in(device))
@@ -142,6 +135,13 @@ void CL_CALLBACK forget(cl_mem buffer, void *) {
 }
 
 }  // namespace
+
+int duplicate(int descriptor) {
+    const int made = fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
+    if (made < 0)
+        throw Error(CL_OUT_OF_RESOURCES, fmt::format("a descriptor: {}", std::strerror(errno)));
+    return made;
+}
 
 DeviceUuid uuid_of(cl_device_id device) {
     return query<DeviceUuid>(device, device_uuid).value_or(DeviceUuid{});

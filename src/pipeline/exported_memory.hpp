@@ -20,6 +20,9 @@ using DeviceUuid = std::array<unsigned char, 16>;
 
 class ImportedMemory;
 
+/// Returns another descriptor of the same file, which the caller closes. Throws an Error.
+[[nodiscard]] int duplicate(int descriptor);
+
 /// IPC-shareable device memory, which other processes of the host can import. It needs NVIDIA's
 /// OpenCL driver and CUDA's driver library, which is loaded at run time and allocates the memory.
 /// On CPU devices whose driver uses host memory itself, shared host memory replaces it.

@@ -1,6 +1,5 @@
 #include "pipeline/transfer_slots.hpp"
 
-#include <fcntl.h>
 #include <sys/mman.h>
 
 #include <cerrno>
@@ -38,10 +37,7 @@ TransferSlots::TransferSlots(cl_context context, cl_device_id device, Descriptor
 }
 
 void TransferSlots::open(cl_context context, cl_device_id device) {
-    Descriptor duplicate(fcntl(descriptor_.get(), F_DUPFD_CLOEXEC, 0));
-    if (!duplicate)
-        throw Error(CL_OUT_OF_RESOURCES, fmt::format("a descriptor: {}", std::strerror(errno)));
-    imported_.emplace(std::move(duplicate), bytes, DeviceUuid{});
+    imported_.emplace(Descriptor(duplicate(descriptor_.get())), bytes, DeviceUuid{});
     buffer_ = imported_->buffer(context, device);
     mapped_here_ = is_cpu(device);
     void *const memory = mapped_here_ ? mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
