@@ -21,7 +21,7 @@ struct Unmatched {
     int peer;  ///< or MPI_ANY_SOURCE, or MPI_UNDEFINED
     int tag;   ///< or MPI_ANY_TAG
     unsigned long long bytes;
-    /// Of a collective: its name. Of a command that has not started: ": " and why. Cut if too long.
+    /// The name of a collective, or ": " and why a command has not started. Cut if too long.
     std::array<char, 160> text{};
 };
 

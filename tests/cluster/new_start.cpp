@@ -199,7 +199,7 @@ const std::map<std::string, std::function<void()>> steps = {
          std::array<int, 2> pair{};
          (void)!socketpair(AF_UNIX, SOCK_STREAM, 0, pair.data());
      }},
-    // What syslog() is with _FORTIFY_SOURCE.
+    // With _FORTIFY_SOURCE, syslog() calls this function.
     {"log",
      [] {
          auto *const log = reinterpret_cast<void (*)(int, int, const char *, ...)>(

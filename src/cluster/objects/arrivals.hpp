@@ -9,9 +9,9 @@
 
 namespace cldist::cluster {
 
-/// The bytes of one memory object that transfers bring to memories of this process, and those that
-/// a memory lacks because a transfer has failed. Commands that read missing bytes must fail, even
-/// if the transfer failed long before. Under the lock.
+/// The bytes of one memory object that transfers bring to memories of this process, and the bytes
+/// that a memory lacks because a transfer has failed. Commands that read missing bytes must fail,
+/// even if the transfer failed long before. Under the lock.
 class Arrivals {
 public:
     /// A transfer brings the bytes, and `event` ends when it ends.
