@@ -198,6 +198,28 @@ TEST_CASE("a buffer argument may be NULL, as a pointer or as a handle") {
     }
 }
 
+TEST_CASE("an argument has the last value and the last buffer that were set, changed or not") {
+    const kernels cl;
+    const kernel_handle kernel = cl["set"];
+    buffer_handle first = cl.buffer(sizeof(int));
+    const buffer_handle second = cl.buffer(sizeof(int));
+    for (const queue_handle &queue : cl.queues) {
+        for (const int value : {1, 1, 2, 1}) {
+            for (const cl_mem buffer :
+                 {cl_mem(first), cl_mem(first), cl_mem(second), cl_mem(first)}) {
+                CL_OK(clSetKernelArg(kernel, 0, sizeof buffer, &buffer));
+                CL_OK(set(kernel, 1, cl_int{-1}));
+                CL_OK(set(kernel, 1, cl_int{value}));
+                CL_OK(run(queue, kernel, {1}));
+                CHECK(values<int>(queue, buffer, 1) == std::vector<int>{value});
+            }
+        }
+        // The new buffer's handle may have the address of the old one.
+        first = buffer_handle();
+        first = cl.buffer(sizeof(int));
+    }
+}
+
 TEST_CASE("an argument has the value that it had at the enqueue") {
     const kernels cl;
     const kernel_handle kernel = cl["set"];

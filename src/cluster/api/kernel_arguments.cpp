@@ -1,8 +1,6 @@
 // The arguments of kernels.
-#include <array>
 #include <cstring>
 #include <string>
-#include <string_view>
 
 #include "cluster/api/call_arguments.hpp"
 #include "cluster/api/checks.hpp"
@@ -12,21 +10,8 @@
 namespace cldist::cluster {
 namespace {
 
-enum class ArgumentKind { value, memory, sampler, local };
-
-bool starts_with(const std::string &text, std::string_view with) {
-    return text.compare(0, with.size(), with) == 0;
-}
-
 ArgumentKind kind_of(const KernelInfo &info, cl_uint index, std::size_t size, const void *value) {
-    if (!info.arguments.empty()) {
-        const ArgumentInfo &argument = info.arguments[index];
-        if (argument.address == CL_KERNEL_ARG_ADDRESS_LOCAL) return ArgumentKind::local;
-        if (argument.address != CL_KERNEL_ARG_ADDRESS_PRIVATE ||
-            argument.access != CL_KERNEL_ARG_ACCESS_NONE)
-            return ArgumentKind::memory;
-        return argument.type == "sampler_t" ? ArgumentKind::sampler : ArgumentKind::value;
-    }
+    if (!info.arguments.empty()) return info.arguments[index].kind;
     // Without argument information, only the value shows the kind.
     if (value == nullptr) return ArgumentKind::local;
     if (size != sizeof(void *)) return ArgumentKind::value;
@@ -37,30 +22,9 @@ ArgumentKind kind_of(const KernelInfo &info, cl_uint index, std::size_t size, co
     return object->second == Kind::memory ? ArgumentKind::memory : ArgumentKind::sampler;
 }
 
-// The size of a built-in type of OpenCL C in bytes; 0 for other types.
-std::size_t size_of_type(std::string type) {
-    if (starts_with(type, "unsigned ")) type = "u" + type.substr(9);
-    constexpr std::array<std::pair<std::string_view, std::size_t>, 11> scalars = {{{"char", 1},
-                                                                                   {"uchar", 1},
-                                                                                   {"short", 2},
-                                                                                   {"ushort", 2},
-                                                                                   {"half", 2},
-                                                                                   {"int", 4},
-                                                                                   {"uint", 4},
-                                                                                   {"float", 4},
-                                                                                   {"long", 8},
-                                                                                   {"ulong", 8},
-                                                                                   {"double", 8}}};
-    const std::size_t digits = type.find_first_of("0123456789");
-    for (const auto &[name, size] : scalars) {
-        if (type.substr(0, digits) != name) continue;
-        if (digits == std::string::npos) return size;
-        const std::string width = type.substr(digits);
-        if (width == "3") return 4 * size;
-        if (width == "2" || width == "4" || width == "8" || width == "16")
-            return std::stoul(width) * size;
-    }
-    return 0;
+// The size of the argument's type in bytes; 0 if it is unknown.
+std::size_t size_of(const KernelInfo &info, cl_uint index) {
+    return info.arguments.empty() ? 0 : info.arguments[index].size;
 }
 
 void check_image_argument(const ArgumentInfo &argument, const MemObject *memory) {
@@ -76,52 +40,44 @@ void check_image_argument(const ArgumentInfo &argument, const MemObject *memory)
             CL_INVALID_ARG_VALUE, "the image's flags forbid what the kernel does with it");
 }
 
-KernelObject::Argument checked_argument(const KernelObject &kernel, cl_uint index, std::size_t size,
-                                        const void *value) {
-    const KernelInfo &info = *kernel.info;
-    KernelObject::Argument argument;
-    argument.set = true;
-    argument.size = size;
-    switch (kind_of(info, index, size, value)) {
-        case ArgumentKind::local:
-            require(value == nullptr, CL_INVALID_ARG_VALUE,
-                    "arg_value is not NULL; expected NULL for an argument in local memory");
-            require(size != 0, CL_INVALID_ARG_SIZE,
-                    "arg_size is 0; expected the number of bytes of local memory");
-            argument.is_local = true;
-            return argument;
-        case ArgumentKind::memory: {
-            require(size == sizeof(cl_mem), CL_INVALID_ARG_SIZE,
-                    "arg_size is {}; expected {}, the size of a cl_mem", size, sizeof(cl_mem));
-            cl_mem memory = nullptr;
-            if (value != nullptr) std::memcpy(&memory, value, sizeof memory);
-            argument.is_memory = true;
-            if (memory != nullptr) argument.memory = Weak<MemObject>(&memory_of(memory));
-            if (!info.arguments.empty())
-                check_image_argument(info.arguments[index], argument.memory.get());
-            return argument;
-        }
-        case ArgumentKind::sampler: {
-            require(size == sizeof(cl_sampler), CL_INVALID_ARG_SIZE,
-                    "arg_size is {}; expected {}, the size of a cl_sampler", size,
-                    sizeof(cl_sampler));
-            require(value != nullptr, CL_INVALID_SAMPLER,
-                    "arg_value is NULL; expected the address of a cl_sampler");
-            cl_sampler sampler = nullptr;
-            std::memcpy(&sampler, value, sizeof sampler);
-            argument.sampler = Weak<SamplerObject>(&sampler_of(sampler));
-            return argument;
-        }
-        default: break;
-    }
+void set_local(KernelObject &kernel, cl_uint index, std::size_t size, const void *value) {
+    require(value == nullptr, CL_INVALID_ARG_VALUE,
+            "arg_value is not NULL; expected NULL for an argument in local memory");
+    require(size != 0, CL_INVALID_ARG_SIZE,
+            "arg_size is 0; expected the number of bytes of local memory");
+    kernel.set_argument(index, {.size = size, .is_local = true});
+}
+
+void set_memory(KernelObject &kernel, cl_uint index, std::size_t size, const void *value) {
+    require(size == sizeof(cl_mem), CL_INVALID_ARG_SIZE,
+            "arg_size is {}; expected {}, the size of a cl_mem", size, sizeof(cl_mem));
+    cl_mem handle = nullptr;
+    if (value != nullptr) std::memcpy(&handle, value, sizeof handle);
+    MemObject *const memory = handle != nullptr ? &memory_of(handle) : nullptr;
+    if (!kernel.info->arguments.empty())
+        check_image_argument(kernel.info->arguments[index], memory);
+    kernel.set_memory(index, memory);
+}
+
+void set_sampler(KernelObject &kernel, cl_uint index, std::size_t size, const void *value) {
+    require(size == sizeof(cl_sampler), CL_INVALID_ARG_SIZE,
+            "arg_size is {}; expected {}, the size of a cl_sampler", size, sizeof(cl_sampler));
+    require(value != nullptr, CL_INVALID_SAMPLER,
+            "arg_value is NULL; expected the address of a cl_sampler");
+    cl_sampler sampler = nullptr;
+    std::memcpy(&sampler, value, sizeof sampler);
+    kernel.set_argument(index,
+                        {.size = size, .sampler = Weak<SamplerObject>(&sampler_of(sampler))});
+}
+
+void set_value(KernelObject &kernel, cl_uint index, std::size_t size, const void *value) {
     require(value != nullptr, CL_INVALID_ARG_VALUE,
             "arg_value is NULL; expected the address of the argument's value");
-    const std::size_t known = info.arguments.empty() ? 0 : size_of_type(info.arguments[index].type);
+    const std::size_t known = size_of(*kernel.info, index);
     if (size == 0 || (known != 0 && known != size))
         fail(CL_INVALID_ARG_SIZE, "arg_size is {}, but argument {} has {} bytes", size, index,
              known);
-    argument.value.assign(at(value, 0), at(value, size));
-    return argument;
+    kernel.set_value(index, {at(value, 0), size});
 }
 
 }  // namespace
@@ -140,7 +96,7 @@ RecordedValue recorded_value(cl_kernel kernel, cl_uint index, std::size_t size, 
         const std::uint64_t number = number_of(handle);
         return {handle != nullptr && number == 0 ? Form::no_object : Form::object, number};
     }
-    const std::size_t known = info.arguments.empty() ? 0 : size_of_type(info.arguments[index].type);
+    const std::size_t known = size_of(info, index);
     if (kind == ArgumentKind::local || size == 0 || (known != 0 && known != size))
         return {Form::wrong_size, 0};
     return {Form::bytes, 0};
@@ -155,17 +111,22 @@ std::uint64_t argument_hash(cl_kernel kernel, cl_uint index, std::size_t size, c
     if (recorded.form != RecordedValue::Form::bytes) return 0;
     const KernelInfo &info = *KernelObject::from(kernel)->info;
     if (info.arguments.empty()) return 0;
-    const std::string &type = info.arguments[index].type;
-    const bool vector = type.find_first_of("0123456789") != std::string::npos;
-    if (vector || size_of_type(type) != size) return 0;
+    const ArgumentInfo &argument = info.arguments[index];
+    if (!argument.is_scalar || argument.size != size) return 0;
     return hash_of({static_cast<const char *>(value), size});
 }
+
 void set_kernel_arg(cl_kernel kernel, cl_uint index, size_t size, const void *value) {
     KernelObject &object = kernel_of(kernel);
     if (index >= object.arguments.size())
         fail(CL_INVALID_ARG_INDEX, "arg_index is {}, but {} has {} arguments", index,
              object.info->name, object.arguments.size());
-    object.set_argument(index, checked_argument(object, index, size, value));
+    switch (kind_of(*object.info, index, size, value)) {
+        case ArgumentKind::value: return set_value(object, index, size, value);
+        case ArgumentKind::memory: return set_memory(object, index, size, value);
+        case ArgumentKind::sampler: return set_sampler(object, index, size, value);
+        case ArgumentKind::local: return set_local(object, index, size, value);
+    }
 }
 
 }  // namespace cldist::cluster

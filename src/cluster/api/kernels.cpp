@@ -142,6 +142,7 @@ std::shared_ptr<const KernelInfo> agree_on_kernel(const Exchange &exchange,
                 argument.type_qualifier = each.get<cl_kernel_arg_type_qualifier>();
                 argument.type = each.get_text();
                 argument.name = each.get_text();
+                argument.classify();
                 arguments.push_back(std::move(argument));
             }
         }

@@ -1,14 +1,48 @@
 #include "cluster/objects/program.hpp"
 
 #include <algorithm>
+#include <array>
 #include <optional>
+#include <string_view>
 #include <tuple>
+#include <utility>
 
 #include "cluster/calls/call.hpp"
 #include "cluster/objects/lock.hpp"
 #include "ocl/query.hpp"
 
 namespace cldist::cluster {
+
+void ArgumentInfo::classify() {
+    if (address == CL_KERNEL_ARG_ADDRESS_LOCAL)
+        kind = ArgumentKind::local;
+    else if (address != CL_KERNEL_ARG_ADDRESS_PRIVATE || access != CL_KERNEL_ARG_ACCESS_NONE)
+        kind = ArgumentKind::memory;
+    else if (type == "sampler_t")
+        kind = ArgumentKind::sampler;
+    constexpr std::array<std::pair<std::string_view, std::size_t>, 11> scalars = {{{"char", 1},
+                                                                                   {"uchar", 1},
+                                                                                   {"short", 2},
+                                                                                   {"ushort", 2},
+                                                                                   {"half", 2},
+                                                                                   {"int", 4},
+                                                                                   {"uint", 4},
+                                                                                   {"float", 4},
+                                                                                   {"long", 8},
+                                                                                   {"ulong", 8},
+                                                                                   {"double", 8}}};
+    const std::string full = type.starts_with("unsigned ") ? "u" + type.substr(9) : type;
+    const std::size_t digits = full.find_first_of("0123456789");
+    for (const auto &[scalar, bytes] : scalars) {
+        if (full.substr(0, digits) != scalar) continue;
+        is_scalar = digits == std::string::npos;
+        const std::string width = is_scalar ? "1" : full.substr(digits);
+        if (width == "3")
+            size = 4 * bytes;
+        else if (is_scalar || width == "2" || width == "4" || width == "8" || width == "16")
+            size = std::stoul(width) * bytes;
+    }
+}
 
 ProgramObject::~ProgramObject() {
     // A node of a std::map has four words besides its value.
@@ -108,9 +142,26 @@ Access KernelObject::access(cl_uint index, MemObject &memory) const {
 }
 
 void KernelObject::set_argument(cl_uint index, Argument argument) {
+    argument.set = true;
     argument.version = arguments[index].version + 1;
     arguments[index] = std::move(argument);
     homes_ = 0;
+}
+
+// Programs often set the same values before each launch.
+void KernelObject::set_value(cl_uint index, std::span<const std::byte> value) {
+    Argument &argument = arguments[index];
+    if (std::ranges::equal(argument.value, value)) return;
+    if (argument.value.size() != value.size())
+        return set_argument(index, {.value{value.begin(), value.end()}, .size = value.size()});
+    std::ranges::copy(value, argument.value.begin());
+    ++argument.version;
+}
+
+void KernelObject::set_memory(cl_uint index, MemObject *memory) {
+    if (memory == nullptr || arguments[index].memory.get() != memory)
+        set_argument(
+            index, {.size = sizeof(cl_mem), .memory = Weak<MemObject>(memory), .is_memory = true});
 }
 
 Homes KernelObject::find_homes() {

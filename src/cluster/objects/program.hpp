@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -13,13 +14,21 @@
 
 namespace cldist::cluster {
 
+enum class ArgumentKind { value, memory, sampler, local };
+
 /// The answers of clGetKernelArgInfo.
 struct ArgumentInfo {
+    /// Derives `kind`, `size` and `is_scalar` from the answers.
+    void classify();
+
     cl_kernel_arg_address_qualifier address = 0;
     cl_kernel_arg_access_qualifier access = 0;
     cl_kernel_arg_type_qualifier type_qualifier = 0;
     std::string type;
     std::string name;
+    ArgumentKind kind = ArgumentKind::value;
+    std::size_t size = 0;  ///< of a built-in type of OpenCL C, in bytes; 0 for other types
+    bool is_scalar = false;
 };
 
 /// The answers of clGetKernelWorkGroupInfo for one device.
@@ -132,12 +141,12 @@ public:
     struct Argument {
         bool set = false;
         /// Empty for a memory object, a sampler or local memory.
-        std::vector<std::byte> value;
+        std::vector<std::byte> value{};
         std::size_t size = 0;
         // Weak, because the kernel must not keep its arguments alive (OpenCL 3.0, clSetKernelArg).
         /// If `is_memory`, null means that the kernel gets a null pointer.
-        Weak<MemObject> memory;
-        Weak<SamplerObject> sampler;
+        Weak<MemObject> memory{};
+        Weak<SamplerObject> sampler{};
         bool is_memory = false;
         bool is_local = false;
         std::uint64_t version = 0;
@@ -159,6 +168,8 @@ public:
                    : find_homes();
     }
     void set_argument(cl_uint index, Argument argument);
+    void set_value(cl_uint index, std::span<const std::byte> value);
+    void set_memory(cl_uint index, MemObject *memory);
 
     const Ref<ProgramObject> program;
     const std::shared_ptr<const KernelInfo> info;
