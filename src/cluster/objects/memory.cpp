@@ -68,7 +68,7 @@ MemObject::~MemObject() {
     // A sub-buffer is bound together with its root.
     if (homes().home != Home::none) ++version_of_homes;
     if (keeper != nullptr) keeper->forget(*this);
-    if (parent) std::erase(parent->sub_buffers_, this);
+    if (parent) parent->has_lost_sub_buffers_ |= std::erase(parent->sub_buffers_, this) != 0;
     if (destruction->callbacks.empty()) return;
     for (const Native &native : natives_) {
         auto held = std::make_unique<std::shared_ptr<Destruction>>(destruction);

@@ -143,8 +143,10 @@ public:
         return (flags & CL_MEM_USE_HOST_PTR) != 0 ? static_cast<std::byte *>(host_ptr) + at
                                                   : nullptr;
     }
-    /// See is_safe_in_kernels() of a native buffer.
-    [[nodiscard]] bool is_safe_in_kernels() const { return sub_buffers_.empty(); }
+    /// See is_safe_in_kernels() of a native buffer. Sub-buffers that stay are safe.
+    [[nodiscard]] bool is_safe_in_kernels() const {
+        return sub_buffers_.empty() || !has_lost_sub_buffers_;
+    }
     /// The last mapping with that Mapped::memory; null if there is none.
     [[nodiscard]] Mapped *mapping(const void *memory) {
         const auto at = std::find_if(mappings.rbegin(), mappings.rend(),
@@ -204,6 +206,7 @@ private:
 
     std::vector<Native> natives_;
     std::vector<MemObject *> sub_buffers_;
+    bool has_lost_sub_buffers_ = false;
     std::atomic<Homes> homes_ = Homes{};
 };
 
