@@ -192,7 +192,7 @@ private:
                               host_path(config()) != Path::automatic ||
                               DeviceResources::some_have_own_memory();
         with_peer.ring = worth_it && peer_.comm->links().reach(peer_.comm->world_rank(peer_.rank));
-        with_peer.exports = range_.resources != nullptr && range_.resources->exports();
+        with_peer.exports = range_.exports();
         with_peer.in_place = trial_.chooses_place(range_, with_peer);
         plan_ = plan_send(range_.size, with_peer, config());
         in_place_ = with_peer.in_place;

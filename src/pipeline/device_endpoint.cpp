@@ -11,6 +11,11 @@
 
 namespace cldist {
 
+Exports DeviceRange::exports() const {
+    if (resources == nullptr || !resources->exports()) return Exports::nothing;
+    return ExportedMemory::of(buffer.get()) != nullptr ? Exports::range : Exports::landing;
+}
+
 cl_event *DeviceCommand::begin() {
     start_ns_ = now_ns();
     return event_.out();

@@ -36,6 +36,7 @@ struct DeviceRange {
     [[nodiscard]] bool host_memory() const {
         return resources == nullptr || resources->host_memory();
     }
+    [[nodiscard]] Exports exports() const;
     /// Returns true if the calling thread should block until a single copy ends. On a CPU device,
     /// polling would use the cores that copy. On other devices, polling is faster.
     [[nodiscard]] bool waits_for_copies() const { return caller_queue && resources->is_cpu(); }

@@ -1,6 +1,7 @@
 #include "pipeline/plan.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 
 #include <fmt/format.h>
@@ -31,7 +32,7 @@ constexpr std::size_t staged_on_host_min = mib / 2;
 // the two devices overlap and MPI copies nothing. The first limit is for path shared or direct on
 // request: the sender of a smaller message may expect not to wait for the receiver.
 constexpr std::size_t never_through_ring = 4 * kib;
-constexpr std::size_t most_beside_ring = 32 * kib;
+constexpr std::size_t most_beside_ring = 8 * kib;
 // The largest message that the command's queue copies in one piece.
 constexpr std::size_t most_copied_beside_ring = 512 * kib;
 
@@ -91,8 +92,18 @@ const Way *advised(std::size_t size, const Situation &situation, const Config &r
 Path path_of(const Way &way, const Situation &situation) {
     const bool near = way.path == Path::shared || way.path == Path::direct;
     if (near && !situation.ring) return Path::pipelined;
-    if (way.path == Path::direct && (!situation.exports || situation.mapped)) return Path::shared;
+    if (way.path == Path::direct && (situation.exports == Exports::nothing || situation.mapped))
+        return Path::shared;
     return way.path == Path::mapped && !situation.mapped ? Path::pipelined : way.path;
+}
+
+// The smallest message that the receiver's device copies from the sender's. Each copy between
+// devices waits for the host, so smaller messages are faster through host memory.
+std::size_t least_direct(Exports exports, Path requested) {
+    constexpr std::size_t never = std::numeric_limits<std::size_t>::max();
+    if (exports == Exports::nothing || requested == Path::shared) return never;
+    if (requested == Path::direct) return 0;
+    return exports == Exports::range ? 256 * kib : mib;
 }
 
 Plan in_one_block(std::size_t size) { return {Path::pinned, std::min(size, max_block), 1, false}; }
@@ -106,8 +117,8 @@ Path path_in_blocks(std::size_t size, const Situation &situation, const Config &
     const bool ring = situation.ring && (forced || better);
     if (situation.no_device) return ring ? Path::shared : Path::mapped;
     if (host_path(requested) == Path::pinned) return Path::pinned;
-    const bool direct = ring && situation.exports && !situation.mapped && !situation.strided &&
-                        host_path(requested) != Path::shared;
+    const bool direct = ring && !situation.mapped && !situation.strided &&
+                        size >= least_direct(situation.exports, host_path(requested));
     if (direct) return Path::direct;
     if (!situation.mapped || situation.strided) return ring ? Path::shared : Path::pipelined;
     if (host_path(requested) == Path::mapped) return Path::mapped;

@@ -32,6 +32,13 @@ inline constexpr std::size_t landing_capacity = std::size_t{64} << 20U;
 /// the host for both at once.
 inline constexpr std::size_t direct_on_one_device = std::size_t{8} << 20U;
 
+/// Memory that a device shares with the devices of other processes.
+enum class Exports {
+    nothing,
+    landing,  ///< memory to which the device copies the blocks first
+    range     ///< the bytes themselves
+};
+
 /// The largest block, because MPI counts are int.
 inline constexpr std::size_t max_block = std::size_t{1} << 30U;
 
@@ -87,8 +94,7 @@ struct Situation {
     bool in_place = false;
     /// Blocks can pass through a Ring that is shared with the far end's process.
     bool ring = false;
-    /// The device has IPC-shareable memory.
-    bool exports = false;
+    Exports exports = Exports::nothing;  ///< of the sender's device
 };
 
 /// Returns true if a message of `size` bytes may either use staging blocks, which is the default

@@ -71,7 +71,7 @@ TEST_CASE(
     CHECK(plan_send(64 * mib, situation, {}) == Plan{Path::shared, 2 * mib, 8});
     situation.advice = &direct;
     CHECK(plan_send(64 * mib, situation, {}) == Plan{Path::shared, mib, 16});
-    situation.exports = true;
+    situation.exports = Exports::landing;
     CHECK(plan_send(64 * mib, situation, {}) == Plan{Path::direct, mib, 16});
     situation.advice = &by_mpi;
     CHECK(plan_send(64 * mib, situation, {}).path == Path::direct);
@@ -83,6 +83,24 @@ TEST_CASE(
     CHECK(plan_send(4 * mib, situation, {}).path == Path::pipelined);
     situation.ring = true;
     CHECK(plan_send(4 * mib, situation, {}) == Plan{Path::shared, 512 * kib, 3});
+}
+
+TEST_CASE("large messages are copied from the sender's device, smaller ones through a ring") {
+    Situation situation = gpu_same_host;
+    situation.ring = true;
+    const auto path = [&](std::size_t size, Exports exports, const Config &config = {}) {
+        situation.exports = exports;
+        return plan_send(size, situation, config).path;
+    };
+    CHECK(plan_send(8 * kib, situation, {}).inlined);
+    CHECK(path(8 * kib + 1, Exports::range) == Path::shared);
+    CHECK(path(gib, Exports::nothing) == Path::shared);
+    CHECK(path(mib - 1, Exports::landing) == Path::shared);
+    CHECK(path(mib, Exports::landing) == Path::direct);
+    CHECK(path(256 * kib - 1, Exports::range) == Path::shared);
+    CHECK(path(256 * kib, Exports::range) == Path::direct);
+    CHECK(path(64 * kib, Exports::landing, forced(Path::direct)) == Path::direct);
+    CHECK(path(gib, Exports::range, forced(Path::shared)) == Path::shared);
 }
 
 TEST_CASE("blocks go through a ring if there is one, and are never more than the ring holds") {

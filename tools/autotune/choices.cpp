@@ -171,7 +171,7 @@ Way way_taken(Route route, std::size_t size, const Here &here, const Advice *adv
                         route == Route::same_host};
     situation.advice = advice;
     situation.ring = route == Route::same_host;
-    situation.exports = situation.ring && !here.host_memory;
+    if (situation.ring && !here.host_memory) situation.exports = Exports::landing;
     const Plan plan =
         is_file(route)
             ? plan_file(size, situation, {route == Route::from_file ? here.file_threads : 1, 1, 0},

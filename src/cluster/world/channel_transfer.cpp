@@ -129,8 +129,7 @@ private:
                          .same_host = link_.same_host,
                          .advice = advice};
         sender.ring = ring;
-        sender.exports = direction_ == Direction::send && range_.resources != nullptr &&
-                         range_.resources->exports();
+        if (direction_ == Direction::send) sender.exports = range_.exports();
         const Plan plan_there = plan_send(range_.size, sender, config());
         if (plan_there.path == Path::shared || plan_there.path == Path::direct) return plan_there;
         const Situation here{.host_memory = range_.host_memory(),
