@@ -38,10 +38,10 @@ void enqueue(CheckedCall &call) {
 // Lets the progress thread send the error message that the far end waits for.
 Status leave_failure(const CheckedCall &call, std::unique_ptr<Bridge> bridge) {
     const Status failure = failed_wait();
-    auto command = std::make_unique<Command>(call.make_operations(Drives::progress_thread),
-                                             std::move(bridge), call.queue.device);
-    command->announce_failure(failure);
-    call.progress_thread().submit(std::move(command), failure);
+    call.progress_thread().start_failed(
+        std::make_unique<Command>(call.make_operations(Drives::progress_thread), std::move(bridge),
+                                  call.queue.device),
+        ordered_by(call.queue, call.arguments), failure);
     return failure;
 }
 

@@ -26,11 +26,12 @@ Command::~Command() {
     for (const auto &operation : operations_) pending_records().remove(*operation->record());
 }
 
-void Command::announce_failure(const Status &gate) {
-    for (const auto &operation : operations_) {
-        operation->record()->failed(gate);
-        operation->announce();
-    }
+void Command::publish_failure(const Status &gate) {
+    for (const auto &operation : operations_) operation->record()->failed(gate);
+}
+
+void Command::take_position() {
+    for (const auto &operation : operations_) operation->announce();
 }
 
 void Command::woken_by(const Waker &waker) {
@@ -113,6 +114,7 @@ void Command::end(const Status &status) {
             account += "\n  " + describe(*operation->record(), now_ns());
         policy(device_, account);
     }
+    if (!status.ok() && before_failure) before_failure();
     bridge_->complete(status.code);
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -26,9 +27,11 @@ public:
     Command &operator=(const Command &) = delete;
     ~Command();
 
-    /// Call it if the start event has failed and the command will start later, with `gate`. The
-    /// command takes its position in the message order and publishes its status now.
-    void announce_failure(const Status &gate);
+    /// Publishes the status of a command whose start event has failed. It starts later, with
+    /// `gate`.
+    void publish_failure(const Status &gate);
+    /// Takes the position in the message order before the command starts.
+    void take_position();
     /// See Operation::woken_by().
     void woken_by(const Waker &waker);
     /// Starts all operations. If `gate` failed, the event gets its status at once, because no
@@ -46,8 +49,9 @@ public:
     /// Passes on the bridge of a failed command. Returns null for other commands.
     std::unique_ptr<Bridge> take_failed_bridge();
 
-    /// Used by the progress thread: the command was enqueued with start_when_ready().
-    bool starts_later = false;
+    // Used by the progress thread.
+    bool starts_later = false;             ///< the command was enqueued with start_when_ready()
+    std::function<void()> before_failure;  ///< called before the event fails; may be empty
 
     /// Set before the first command and never changed.
     static std::atomic<FailurePolicy> failure_policy;

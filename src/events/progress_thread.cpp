@@ -108,23 +108,12 @@ void ProgressThread::start_when_ready(std::unique_ptr<Command> command, const St
     const Id id = next_id_++;
     const Event start = Event::share(command->bridge()->start().gate);
     if (rule.polled) patient_ = watches_ = true;
-    command->starts_later = true;
-    ++later_;
     bool look_now = false;
     {
         const std::lock_guard lock(mutex_);
-        waiting_.emplace(id, Waiting{std::move(command), rule, {}});
-        if (rule.ordered_by == nullptr) {
-            next_.insert(id);
-        } else {
-            std::deque<Id> &order = order_[rule.ordered_by];
-            if (order.empty()) next_.insert(id);
-            order.push_back(id);
-        }
-        look_now = commands_++ == 0;
         // The next check may be far off if no polled command was waiting.
-        if (rule.polled && polled_++ == 0) look_now = true;
-        if (rule.has_wait_list) ++wait_lists_;
+        look_now = commands_ == 0 || (rule.polled && polled_ == 0);
+        add(id, {std::move(command), rule, {}});
     }
     if (look_now) inbox_->fill([&](Inbox &inbox) { inbox.look |= rule.polled || inbox.dozing; });
     if (rule.polled) return;
@@ -132,6 +121,40 @@ void ProgressThread::start_when_ready(std::unique_ptr<Command> command, const St
     // command may start and be destroyed before the call returns.
     clSetEventCallback(start.get(), CL_COMPLETE, &ProgressThread::on_start_event,
                        reinterpret_cast<void *>(id));
+}
+
+void ProgressThread::add(Id id, Waiting waiting) {
+    const StartRule rule = waiting.rule;
+    waiting.command->starts_later = true;
+    ++later_;
+    ++commands_;
+    if (rule.polled) ++polled_;
+    if (rule.has_wait_list) ++suspects_;
+    if (rule.ordered_by != nullptr)
+        waiting.command->before_failure = [this, queue = rule.ordered_by] { note_failed(queue); };
+    waiting_.emplace(id, std::move(waiting));
+    std::deque<Id> none;
+    std::deque<Id> &order = rule.ordered_by != nullptr ? order_[rule.ordered_by] : none;
+    if (order.empty()) next_.insert(id);
+    order.push_back(id);
+}
+
+// Behind a failed command of an in-order queue, the platform may fail start events.
+void ProgressThread::note_failed(cl_command_queue queue) {
+    const std::lock_guard lock(mutex_);
+    if (failed_.insert(queue).second) ++suspects_;
+}
+
+void ProgressThread::start_failed(std::unique_ptr<Command> command, cl_command_queue ordered_by,
+                                  Status gate) {
+    const Id id = next_id_++;
+    Waiting waiting{std::move(command), {ordered_by, true, false}, {}};
+    waiting.set_gate(gate);
+    const std::lock_guard lock(mutex_);
+    // If a command before it has no position yet, so does this one.
+    if (ordered_by == nullptr || !order_.contains(ordered_by)) waiting.take_position_if_failed();
+    add(id, std::move(waiting));
+    inbox_->fill([&](Inbox &inbox) { inbox.ready.push_back(id); });
 }
 
 ProgressThread::CallbackInboxes &ProgressThread::callback_inboxes() {
@@ -163,30 +186,35 @@ void ProgressThread::keep_remains(std::unique_ptr<Bridge> bridge, std::vector<Ev
 }
 
 void ProgressThread::note_failures(bool thorough) {
-    if (!thorough && wait_lists_ == 0) return;
+    if (!thorough && suspects_ == 0) return;
     const std::lock_guard lock(mutex_);
-    const auto note = [&](Id id, Waiting &waiting) {
-        if (waiting.gate) return true;
-        const cl_int status = waiting.command->bridge()->start_status();
-        if (status >= CL_COMPLETE) return false;
-        waiting.gate = gate_of(status);
-        waiting.command->announce_failure(*waiting.gate);
-        if (waiting.rule.ordered_by != nullptr) gated_.insert(waiting.rule.ordered_by);
-        inbox_->fill([&](Inbox &inbox) { inbox.ready.push_back(id); });
-        return true;
-    };
     for (const auto &[queue, order] : order_) {
-        bool before_failed = thorough;
+        bool in_turn = true;
+        bool before_failed = thorough || failed_.contains(queue);
         for (const Id id : order) {
             Waiting &waiting = waiting_.at(id);
             // The query costs more than a microsecond on some platforms.
-            if (!waiting.gate && !waiting.rule.has_wait_list && !before_failed) break;
-            if (!note(id, waiting)) break;
-            before_failed = !waiting.gate->ok();
+            const bool may_have_failed = waiting.rule.has_wait_list || before_failed;
+            in_turn &= (waiting.gate || may_have_failed) && note_failure(id, waiting);
+            if (in_turn) waiting.take_position_if_failed();
+            if (!in_turn && !thorough) break;
+            before_failed = waiting.gate && !waiting.gate->ok();
         }
     }
     for (auto &[id, waiting] : waiting_)
-        if (thorough && waiting.rule.ordered_by == nullptr) note(id, waiting);
+        if (thorough && waiting.rule.ordered_by == nullptr && note_failure(id, waiting))
+            waiting.take_position_if_failed();
+}
+
+// Returns true if the result of the wait list is known.
+bool ProgressThread::note_failure(Id id, Waiting &waiting) {
+    if (waiting.gate) return true;
+    const cl_int status = waiting.command->bridge()->start_status();
+    if (status >= CL_COMPLETE) return false;
+    waiting.set_gate(gate_of(status));
+    if (waiting.rule.ordered_by != nullptr) gated_.insert(waiting.rule.ordered_by);
+    inbox_->fill([&](Inbox &inbox) { inbox.ready.push_back(id); });
+    return true;
 }
 
 void ProgressThread::submit(std::unique_ptr<Command> command, Status gate) {
@@ -329,9 +357,10 @@ void ProgressThread::take(std::vector<Id> &ready, std::vector<Submitted> &submit
     if (!ready.empty()) {
         const std::lock_guard lock(mutex_);
         const auto start = [&](std::map<Id, Waiting>::iterator it) {
+            it->second.take_position_if_failed();
             started.push_back(
                 {std::move(it->second.command), std::move(*it->second.gate), it->first});
-            if (it->second.rule.has_wait_list) --wait_lists_;
+            if (it->second.rule.has_wait_list) --suspects_;
             if (it->second.rule.polled) --polled_;
             next_.erase(it->first);
             waiting_.erase(it);
@@ -340,11 +369,8 @@ void ProgressThread::take(std::vector<Id> &ready, std::vector<Submitted> &submit
             const auto it = waiting_.find(id);
             if (it == waiting_.end()) continue;
             // Queried here, because PoCL 3.1 passes CL_COMPLETE to callbacks of failed events.
-            if (!it->second.gate) {
-                it->second.gate = gate_of(it->second.command->bridge()->start_status());
-                // Before any thread can see that the command has left the waiting commands.
-                if (!it->second.gate->ok()) it->second.command->announce_failure(*it->second.gate);
-            }
+            if (!it->second.gate)
+                it->second.set_gate(gate_of(it->second.command->bridge()->start_status()));
             if (it->second.rule.ordered_by == nullptr)
                 start(it);
             else
@@ -355,16 +381,22 @@ void ProgressThread::take(std::vector<Id> &ready, std::vector<Submitted> &submit
         for (cl_command_queue const queue : std::exchange(gated_, {})) {
             const auto order = order_.find(queue);
             if (order == order_.end()) continue;
-            while (!order->second.empty()) {
+            for (const std::size_t begin_of_queue = started.size(); !order->second.empty();) {
                 const auto first = waiting_.find(order->second.front());
                 if (!first->second.gate) break;
+                // A failed command takes its position now, so those before it do, too.
+                if (!first->second.gate->ok())
+                    for (std::size_t i = begin_of_queue; i < started.size(); ++i)
+                        started[i].command->take_position();
                 start(first);
                 order->second.pop_front();
             }
-            if (order->second.empty())
-                emptied.push_back(queue);
-            else
+            if (!order->second.empty()) {
                 next_.insert(order->second.front());
+                continue;
+            }
+            emptied.push_back(queue);
+            suspects_ -= failed_.erase(queue);
         }
         ready.clear();
     }

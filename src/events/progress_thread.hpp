@@ -11,6 +11,7 @@
 #include <set>
 #include <thread>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "base/backoff.hpp"
@@ -59,11 +60,14 @@ public:
     /// Starts the command when its start event is complete. The command must have a bridge. Any
     /// thread.
     void start_when_ready(std::unique_ptr<Command> command, const StartRule &rule);
-    /// For each command whose start event failed: takes its position in the message order and
-    /// publishes its status. On an in-order queue, the platform may fail the start events as soon
-    /// as their wait lists fail. A thread that sees this may continue before the progress thread
-    /// reacts. Any thread. Without `thorough`, it saves a query per queue and misses commands that
-    /// have no wait list, or no order, and whose start event failed.
+    /// The same for a command whose wait list has failed with `gate`, and which may have no bridge.
+    void start_failed(std::unique_ptr<Command> command, cl_command_queue ordered_by, Status gate);
+    /// For each command whose start event failed: publishes its status and, when the commands
+    /// before it may start, takes its position in the message order. On an in-order queue, the
+    /// platform may fail the start events as soon as their wait lists fail. A thread that sees this
+    /// may continue before the progress thread reacts. Any thread. Without `thorough`, it saves
+    /// queries and misses commands that have no order or wait for others, and commands without wait
+    /// list behind a failed command of the platform.
     void note_failures(bool thorough = false);
     /// Starts the command now. `gate` is the result of its wait list. Any thread.
     void submit(std::unique_ptr<Command> command, Status gate);
@@ -109,6 +113,17 @@ private:
         std::unique_ptr<Command> command;
         StartRule rule;
         std::optional<Status> gate;  ///< the result of the wait list, when it is known
+        bool has_position = false;
+
+        void set_gate(const Status &known) {
+            gate = known;
+            if (!known.ok()) command->publish_failure(known);
+        }
+        /// Call it before the command leaves the waiting ones, and when all commands before it in
+        /// its order have gates.
+        void take_position_if_failed() {
+            if (!gate->ok() && !std::exchange(has_position, true)) command->take_position();
+        }
     };
     /// Shared with callers and callbacks. Callbacks may arrive after the end of the thread.
     struct Inbox {
@@ -172,6 +187,9 @@ private:
     }
     [[nodiscard]] bool bytes_in_flight() const;
     void look_at(Id id, std::vector<Id> &ready) const;
+    void add(Id id, Waiting waiting);
+    void note_failed(cl_command_queue queue);
+    bool note_failure(Id id, Waiting &waiting);
     std::chrono::nanoseconds find_starts(std::vector<Id> &ready);
     bool poll_commands();
     void watch();
@@ -194,8 +212,10 @@ private:
     std::atomic<std::size_t> commands_ = 0;  ///< waiting or active commands
     /// Commands of start_when_ready() that have not ended.
     std::atomic<std::size_t> later_ = 0;
-    std::atomic<std::size_t> wait_lists_ = 0;  ///< waiting commands that have a wait list
-    std::size_t polled_ = 0;                   ///< waiting commands whose start event is polled
+    std::set<cl_command_queue> failed_;  ///< queues in which the last started command failed
+    /// Waiting commands that have a wait list, and `failed_`: what may fail start events.
+    std::atomic<std::size_t> suspects_ = 0;
+    std::size_t polled_ = 0;             ///< waiting commands whose start event is polled
     std::atomic<bool> patient_;          ///< there is a poller, or a start event was ever polled
     std::atomic<bool> watches_ = false;  ///< a start event was ever polled
 
