@@ -45,7 +45,7 @@ cl_int clAttachBufferToDevice(cl_mem buffer, cl_device_id device) {
     return collectives::at_boundary(__func__, [&] {
         check_buffer(buffer);
         const auto devices = devices_of(buffer);
-        if (std::find(devices.begin(), devices.end(), device) == devices.end())
+        if (std::ranges::find(devices, device) == devices.end())
             throw Error(CL_INVALID_DEVICE, "the device does not belong to the buffer's context");
         const auto attach =
             function_of<clAttachBufferToDevice_fn>(device, "clAttachBufferToDevice");

@@ -376,7 +376,7 @@ void refuse_overlaps(std::span<const Block> blocks) {
             ranges.push_back({reinterpret_cast<std::uintptr_t>(memory->whole), begin,
                               begin + block.size, memory == &block.to});
         }
-    std::sort(ranges.begin(), ranges.end(), [](const Range &a, const Range &b) {
+    std::ranges::sort(ranges, [](const Range &a, const Range &b) {
         return std::pair(a.whole, a.begin) < std::pair(b.whole, b.begin);
     });
     // The largest ends of the ranges before the current one, in the same memory.

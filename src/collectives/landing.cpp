@@ -48,7 +48,7 @@ std::shared_ptr<Landing> Landing::between(cl_context context, cl_device_id write
         refused.emplace(writer, owner);
         return nullptr;
     }
-    if (std::none_of(kept.begin(), kept.end(), is_ours)) make_room(kept);
+    if (std::ranges::none_of(kept, is_ours)) make_room(kept);
     kept.push_back(
         {Context::share(context), writer, owner, std::make_shared<Landing>(std::move(memory))});
     return kept.back().landing;

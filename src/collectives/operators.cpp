@@ -44,8 +44,7 @@ constexpr Combining operators[] = {
 };
 
 const Datatype &find(cl_channel_type type) {
-    const auto *const found = std::find_if(std::begin(datatypes), std::end(datatypes),
-                                           [&](const Datatype &d) { return d.type == type; });
+    const auto *const found = std::ranges::find(datatypes, type, &Datatype::type);
     if (found == std::end(datatypes))
         throw Error(CL_INVALID_VALUE, fmt::format("0x{:x} is not a supported datatype", type));
     return *found;
@@ -141,13 +140,12 @@ std::shared_ptr<Operator::Built> Operator::Built::find(cl_context context, const
     const auto same = [&](const auto &b) {
         return b->context.get() == context && b->datatype == type.type;
     };
-    if (const auto at = std::find_if(kept.begin(), kept.end(), same); at != kept.end()) return *at;
+    if (const auto at = std::ranges::find_if(kept, same); at != kept.end()) return *at;
     std::vector<cl_context> contexts;
     for (const auto &built : kept)
-        if (std::find(contexts.begin(), contexts.end(), built->context.get()) == contexts.end())
+        if (std::ranges::find(contexts, built->context.get()) == contexts.end())
             contexts.push_back(built->context.get());
-    if (contexts.size() >= most_contexts &&
-        std::find(contexts.begin(), contexts.end(), context) == contexts.end())
+    if (contexts.size() >= most_contexts && std::ranges::find(contexts, context) == contexts.end())
         kept.remove_if([&](const auto &b) { return b->context.get() == contexts.front(); });
     kept.push_back(std::shared_ptr<Built>(
         new Built{Context::share(context), type.type, build(context, type)}));
@@ -156,8 +154,7 @@ std::shared_ptr<Operator::Built> Operator::Built::find(cl_context context, const
 
 Operator::Operator(cl_context context, cl_channel_type datatype, cl_reduction_op op) : op_(op) {
     const Datatype &type = find(datatype);
-    const auto *const found = std::find_if(std::begin(operators), std::end(operators),
-                                           [&](const Combining &o) { return o.op == op; });
+    const auto *const found = std::ranges::find(operators, op, &Combining::op);
     if (found == std::end(operators))
         throw Error(CL_INVALID_VALUE,
                     fmt::format("0x{:x} is not an operator of a reduction (CL_REDUCTION_...)", op));

@@ -39,7 +39,7 @@ Runner::Runner(std::span<const cl_command_queue> queues, std::span<const cl_even
     : queues_(queues), ordered_(ordered), wanted_(wanted) {
     for (const cl_command_queue queue : queues) {
         const auto known = [&](const Lane &lane) { return lane.queue == queue; };
-        if (std::any_of(lanes_.begin(), lanes_.end(), known)) continue;
+        if (std::ranges::any_of(lanes_, known)) continue;
         const auto device = query<cl_device_id>(queue, CL_QUEUE_DEVICE).value_or(nullptr);
         alignment_ = std::max<std::size_t>(
             alignment_, query<cl_uint>(device, CL_DEVICE_MEM_BASE_ADDR_ALIGN).value_or(8) / 8);
@@ -71,16 +71,14 @@ std::shared_ptr<Landing> Runner::landing_of(const Lane &writer, const Lane &owne
 
 Runner::Lane &Runner::lane_of(std::size_t queue) {
     if (on_first_) return lanes_.front();
-    return *std::find_if(lanes_.begin(), lanes_.end(),
-                         [&](const Lane &lane) { return lane.queue == queues_[queue]; });
+    return *std::ranges::find(lanes_, queues_[queue], &Lane::queue);
 }
 
 void Runner::wait_for(cl_mem whole, bool write, std::vector<cl_event> &events) {
     const auto at = accesses_.find(whole);
     if (at == accesses_.end()) return;
     for (const Access &access : at->second)
-        if ((write || access.writes) &&
-            std::find(events.begin(), events.end(), access.event) == events.end())
+        if ((write || access.writes) && std::ranges::find(events, access.event) == events.end())
             events.push_back(access.event);
 }
 

@@ -70,9 +70,7 @@ int add_module(dl_phdr_info *info, std::size_t, void *to) {
 Owner owner_at(std::uintptr_t address) {
     if (last.begin <= address && address < last.end) return last.owner;
     const auto find = [&] {
-        const auto after =
-            std::upper_bound(ranges().begin(), ranges().end(), address,
-                             [](std::uintptr_t a, const Range &range) { return a < range.begin; });
+        const auto after = std::ranges::upper_bound(ranges(), address, {}, &Range::begin);
         return after != ranges().begin() && address < (after - 1)->end ? &*(after - 1) : nullptr;
     };
     std::unique_lock lock(mutex);
@@ -82,8 +80,7 @@ Owner owner_at(std::uintptr_t address) {
         lock.unlock();
         std::vector<Range> now;
         dl_iterate_phdr(add_module, &now);
-        std::sort(now.begin(), now.end(),
-                  [](const Range &a, const Range &b) { return a.begin < b.begin; });
+        std::ranges::sort(now, {}, &Range::begin);
         lock.lock();
         ranges() = std::move(now);
         found = find();
@@ -116,8 +113,8 @@ _Unwind_Reason_Code look_at_frame(_Unwind_Context *context, void *result) {
 Owner owner_of(const char *file_name) {
     const std::string_view name = file_name;
     const auto begins = [&](const char *prefix) { return name.starts_with(prefix); };
-    if (std::any_of(callers.begin(), callers.end(), begins)) return Owner::caller;
-    return std::any_of(others.begin(), others.end(), begins) ? Owner::others : Owner::program;
+    if (std::ranges::any_of(callers, begins)) return Owner::caller;
+    return std::ranges::any_of(others, begins) ? Owner::others : Owner::program;
 }
 
 bool from_program(const void *caller) {

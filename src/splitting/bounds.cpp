@@ -170,7 +170,7 @@ std::optional<Form> Evaluation::product(const Form &a, const Form &b) const {
         __builtin_mul_overflow(left->high, right->high, &corners[3])) {
         return std::nullopt;
     }
-    const auto [low, high] = std::minmax_element(corners.begin(), corners.end());
+    const auto [low, high] = std::ranges::minmax_element(corners);
     return between(*low, *high);
 }
 
@@ -213,9 +213,9 @@ Form Evaluation::quotient(const Expression &expression) const {
     const Wide by = divisor->low;
     if (by == divisor->high) {
         const auto whole = [&](Wide part) { return part % by == 0; };
-        const bool exact = a.low == a.high && whole(a.low) &&
-                           std::all_of(a.factors.begin(), a.factors.end(),
-                                       [&](const auto &at) { return whole(at.second); });
+        const bool exact =
+            a.low == a.high && whole(a.low) &&
+            std::ranges::all_of(a.factors, [&](const auto &at) { return whole(at.second); });
         if (exact) {
             Form divided = a;
             divided.low /= by;
@@ -226,7 +226,7 @@ Form Evaluation::quotient(const Expression &expression) const {
     }
     const std::array corners{all->low / by, all->low / divisor->high, all->high / by,
                              all->high / divisor->high};
-    const auto [low, high] = std::minmax_element(corners.begin(), corners.end());
+    const auto [low, high] = std::ranges::minmax_element(corners);
     return wrapped(between(*low, *high), width);
 }
 
@@ -301,7 +301,7 @@ Form Evaluation::bits(const Expression &expression) const {
             const std::array corners{
                 floor_of(all->low, two_to(low)), floor_of(all->low, two_to(high)),
                 floor_of(all->high, two_to(low)), floor_of(all->high, two_to(high))};
-            const auto [least, most] = std::minmax_element(corners.begin(), corners.end());
+            const auto [least, most] = std::ranges::minmax_element(corners);
             return wrapped(between(*least, *most), width);
         }
     }

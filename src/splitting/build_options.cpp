@@ -47,8 +47,8 @@ std::vector<std::string> values_of(const std::string &options, const std::string
 
 bool chooses_language(const std::string &options) {
     const auto all = options_of(options);
-    return std::any_of(all.begin(), all.end(),
-                       [](const std::string &one) { return one.starts_with("-cl-std="); });
+    return std::ranges::any_of(all,
+                               [](const std::string &one) { return one.starts_with("-cl-std="); });
 }
 
 }  // namespace cldist::splitting

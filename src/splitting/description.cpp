@@ -22,7 +22,7 @@ constexpr Wide most_bytes = Wide{1} << 46;
 constexpr std::string_view first_line = "cldist-accesses 2";
 
 std::string without_ends(std::string text) {
-    std::replace(text.begin(), text.end(), '\n', ' ');
+    std::ranges::replace(text, '\n', ' ');
     return text;
 }
 
@@ -102,7 +102,7 @@ private:
     /// Adds a box. Boxes with equal steps that touch are merged.
     static void unite(std::vector<Box> &boxes, Box box) {
         for (;;) {
-            const auto touching = std::find_if(boxes.begin(), boxes.end(), [&](const Box &other) {
+            const auto touching = std::ranges::find_if(boxes, [&](const Box &other) {
                 return other.steps == box.steps && other.begin <= box.begin + box.length &&
                        box.begin <= other.begin + other.length;
             });
@@ -171,10 +171,10 @@ private:
         box.length = static_cast<std::size_t>(length);
         box = normalised(box);
         if (end_of_buffer != 0 && box.begin >= end_of_buffer) return true;
-        const bool always = exact && std::all_of(access.conditions.begin(), access.conditions.end(),
-                                                 [&](const Operand &condition) {
-                                                     return evaluation.always(*condition);
-                                                 });
+        const bool always =
+            exact && std::ranges::all_of(access.conditions, [&](const Operand &condition) {
+                return evaluation.always(*condition);
+            });
         if (access.written) unite(boxes.written, box);
         if (!access.written || !always) unite(boxes.read, box);
         return true;

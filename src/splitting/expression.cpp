@@ -66,7 +66,7 @@ Operand parse(std::string_view &text, std::size_t depth) {
         throw std::invalid_argument("expected an expression, got \"" + std::string(open) + "\"");
     }
     const auto name = word(text);
-    const auto *const found = std::find(names.begin(), names.end(), name);
+    const auto *const found = std::ranges::find(names, name);
     if (found == names.end())
         throw std::invalid_argument("unknown expression: \"" + std::string(name) + "\"");
     Expression expression;
@@ -140,8 +140,8 @@ Operand node(Kind kind, unsigned width, std::vector<Operand> operands, std::int6
 
 bool has(const Expression &expression, Kind kind) {
     return expression.kind == kind ||
-           std::any_of(expression.operands.begin(), expression.operands.end(),
-                       [&](const Operand &operand) { return has(*operand, kind); });
+           std::ranges::any_of(expression.operands,
+                               [&](const Operand &operand) { return has(*operand, kind); });
 }
 
 std::string text_of(const Expression &expression) {

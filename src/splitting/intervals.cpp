@@ -27,8 +27,8 @@ bool begins_before(const Interval &a, const Interval &b) { return a.begin < b.be
 }  // namespace
 
 Intervals::Intervals(std::vector<Interval> ranges) : ranges_(std::move(ranges)) {
-    if (!std::is_sorted(ranges_.begin(), ranges_.end(), begins_before)) {
-        std::sort(ranges_.begin(), ranges_.end(), begins_before);
+    if (!std::ranges::is_sorted(ranges_, begins_before)) {
+        std::ranges::sort(ranges_, begins_before);
     }
     merge(ranges_);
 }
@@ -62,9 +62,7 @@ void Intervals::unite(std::size_t begin, std::size_t end) {
         return;
     }
     // Merges the ranges that touch [begin, end).
-    const auto first =
-        std::lower_bound(ranges_.begin(), ranges_.end(), begin,
-                         [](const Interval &range, std::size_t byte) { return range.end < byte; });
+    const auto first = std::ranges::lower_bound(ranges_, begin, {}, &Interval::end);
     auto last = first;
     for (; last != ranges_.end() && last->begin <= end; ++last) {
         begin = std::min(begin, last->begin);
@@ -125,7 +123,7 @@ void Intervals::subtract(const Intervals &other) {
 Box normalised(const Box &box) {
     Box least{box.begin, box.length, {}};
     auto steps = box.steps;
-    std::sort(steps.begin(), steps.end());
+    std::ranges::sort(steps);
     for (const auto &[stride, count] : steps) {
         if (count == 0) least.length = 0;
         if (count <= 1 || stride == 0 || least.length == 0) continue;

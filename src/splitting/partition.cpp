@@ -39,10 +39,10 @@ public:
                               static_cast<double>(launch.groups(1)) *
                               static_cast<double>(launch.groups(2));
         if (groups < static_cast<double>(working_.size())) {
-            std::stable_sort(working_.begin(), working_.end(),
-                             [&](std::size_t a, std::size_t b) { return share(a) > share(b); });
+            std::ranges::stable_sort(
+                working_, [&](std::size_t a, std::size_t b) { return share(a) > share(b); });
             working_.resize(static_cast<std::size_t>(groups));
-            std::sort(working_.begin(), working_.end());
+            std::ranges::sort(working_);
         }
         // A part with less than half of the smallest possible piece would end much later than the
         // others, so it gets nothing.
@@ -50,9 +50,8 @@ public:
         for (const std::size_t part : working_) all += share(part);
         const auto highest = static_cast<double>(launch.groups(launch.dimensions - 1));
         while (!equal && working_.size() > 1) {
-            const auto least =
-                std::min_element(working_.begin(), working_.end(),
-                                 [&](std::size_t a, std::size_t b) { return share(a) < share(b); });
+            const auto least = std::ranges::min_element(
+                working_, [&](std::size_t a, std::size_t b) { return share(a) < share(b); });
             const double pieces =
                 highest >= static_cast<double>(working_.size()) ? highest : groups;
             if (share(*least) / all * pieces >= 0.5) break;

@@ -103,8 +103,7 @@ std::optional<Sum> divided(Sum sum, std::int64_t by) {
 }
 
 bool is_same_everywhere(const Sum &sum) {
-    return std::none_of(sum.begin(), sum.end(),
-                        [](const auto &part) { return part.second.varies; });
+    return std::ranges::none_of(sum, [](const auto &part) { return part.second.varies; });
 }
 
 /// An access in elements of `size` bytes.
@@ -153,12 +152,10 @@ std::string conditions_of(const AccessDescription &access, const Names &names) {
     const auto is_said_elsewhere = [&](const Operand &rounds) {
         if (rounds->kind != Kind::ule || rounds->operands[0]->kind != Kind::counter) return false;
         const std::string counter = readable(*rounds->operands[0], names);
-        return std::any_of(
-            access.conditions.begin(), access.conditions.end(), [&](const Operand &other) {
-                return other != rounds && other->kind != Kind::stops &&
-                       has(*other, Kind::counter) &&
-                       text_of_condition(*other, names).find(counter) != std::string::npos;
-            });
+        return std::ranges::any_of(access.conditions, [&](const Operand &other) {
+            return other != rounds && other->kind != Kind::stops && has(*other, Kind::counter) &&
+                   text_of_condition(*other, names).find(counter) != std::string::npos;
+        });
     };
     std::string conditions;
     for (const Operand &condition : access.conditions) {

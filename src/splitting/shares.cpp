@@ -36,7 +36,7 @@ double MedianRate::median() const {
 std::vector<double> shares_by_rates(std::span<const double> before, std::span<const double> rates) {
     assert(before.size() == rates.size());
     std::vector<double> kept(before.begin(), before.end());
-    if (!std::all_of(rates.begin(), rates.end(), is_known)) return kept;
+    if (!std::ranges::all_of(rates, is_known)) return kept;
     const double all = std::accumulate(rates.begin(), rates.end(), 0.0);
     const double all_before = std::accumulate(kept.begin(), kept.end(), 0.0);
     double time_before = 0;  // per work-item

@@ -91,8 +91,7 @@ int run_doctor(bool json, const std::string &program) {
         with_sections(launch.by_launcher ? examine_job(launch, program) : examine_alone(program));
     if (findings.empty()) return 0;  // another rank prints the findings
     const auto count = [&](Finding::Level level) {
-        return std::count_if(findings.begin(), findings.end(),
-                             [&](const Finding &f) { return f.level == level; });
+        return std::ranges::count(findings, level, &Finding::level);
     };
     const auto problems = count(Finding::Level::problem);
     const auto warnings = count(Finding::Level::warning);

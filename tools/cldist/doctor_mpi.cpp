@@ -258,13 +258,11 @@ Finding describe_mpi_library() {
     std::string device;
     if (const std::size_t at = line.find("MPICH Device:"); at != std::string::npos) {
         device = line.substr(at + 13, line.find('\n', at) - at - 13);
-        device.erase(std::remove_if(device.begin(), device.end(),
-                                    [](char c) { return c == ' ' || c == '\t'; }),
-                     device.end());
+        std::erase_if(device, [](char c) { return c == ' ' || c == '\t'; });
         device = ", device " + device;
     }
     line = line.substr(0, line.find('\n'));
-    std::replace(line.begin(), line.end(), '\t', ' ');
+    std::ranges::replace(line, '\t', ' ');
     return ok("MPI library", line + device);
 }
 

@@ -41,7 +41,7 @@ LoaderFacts loader_facts(std::size_t platforms, bool openmpi_job) {
          at.increment(error))
         if (at->path().extension() == ".icd")
             facts.installed.push_back(at->path().filename().string());
-    std::sort(facts.installed.begin(), facts.installed.end());
+    std::ranges::sort(facts.installed);
     for (const char *name :
          {"OCL_ICD_VENDORS", "OCL_ICD_FILENAMES", "OPENCL_VENDOR_PATH", "OPENCL_LAYERS",
           "POCL_DEVICES", "CUDA_VISIBLE_DEVICES", "HWLOC_COMPONENTS"})

@@ -294,7 +294,7 @@ Findings judge_settings(const std::vector<std::string_view> &environment) {
 #include "base/config.def"
 #undef CLDIST_SETTING
     }
-    std::sort(known.begin(), known.end());
+    std::ranges::sort(known);
     Findings findings;
     findings.push_back(
         ok(topic, known.empty() ? "no CLDIST_ variable is set; all settings have their defaults"

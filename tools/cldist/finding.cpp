@@ -46,7 +46,7 @@ Findings joined(const std::vector<std::pair<std::string, Findings>> &hosts) {
     for (const auto &[host, findings] : hosts) {
         auto place = all.begin();
         for (const Finding &finding : findings) {
-            const auto same = std::find_if(all.begin(), all.end(), [&](const Finding &other) {
+            const auto same = std::ranges::find_if(all, [&](const Finding &other) {
                 return other.level == finding.level && other.topic == finding.topic &&
                        other.fact == finding.fact && other.advice == finding.advice;
             });
@@ -84,7 +84,7 @@ Findings without_repetition(const Findings &findings) {
     std::vector<std::vector<std::string>> devices;  // the devices of each finding
     for (const Finding &finding : findings) {
         const auto parts = split(finding);
-        const auto same = std::find_if(all.begin(), all.end(), [&](const Finding &other) {
+        const auto same = std::ranges::find_if(all, [&](const Finding &other) {
             return parts && other.level == finding.level && other.topic == finding.topic &&
                    other.advice == finding.advice && split(other) &&
                    split(other)->second == parts->second;

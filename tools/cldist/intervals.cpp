@@ -6,8 +6,7 @@
 namespace cldist::tool {
 
 Intervals union_of(std::vector<Interval> intervals) {
-    std::sort(intervals.begin(), intervals.end(),
-              [](const Interval &a, const Interval &b) { return a.start < b.start; });
+    std::ranges::sort(intervals, {}, &Interval::start);
     Intervals merged;
     for (const Interval &interval : intervals) {
         if (interval.end <= interval.start) continue;

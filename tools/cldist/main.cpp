@@ -294,7 +294,7 @@ CLI::App *add_run(CLI::App &app, RunOptions &options, bool &rank) {
 // them to the main command.
 std::vector<std::string> take_marked(std::vector<std::string> &arguments) {
     if (arguments.empty() || arguments.front() != "run") return {};
-    const auto mark = std::find(arguments.begin(), arguments.end(), "--");
+    const auto mark = std::ranges::find(arguments, "--");
     std::vector<std::string> marked(mark, arguments.end());
     arguments.erase(mark, arguments.end());
     return marked;

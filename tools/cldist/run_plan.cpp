@@ -56,7 +56,7 @@ std::optional<int> slurm_tasks(std::string_view list, int node) {
 
 // The cores, ordered by package, then by their first hardware thread.
 std::vector<std::vector<int>> cores_of(std::vector<Processor> processors) {
-    std::sort(processors.begin(), processors.end(), [](const Processor &a, const Processor &b) {
+    std::ranges::sort(processors, [](const Processor &a, const Processor &b) {
         return std::pair(a.package, a.number) < std::pair(b.package, b.number);
     });
     std::vector<std::vector<int>> cores;

@@ -39,7 +39,7 @@ struct Slice {
 // the events of slices in lane 1 and higher. With `nested`, a slice may be within another one.
 template <typename Move>
 void separate(std::vector<Slice> &slices, bool nested, Move &&move) {
-    std::sort(slices.begin(), slices.end(), [](const Slice &a, const Slice &b) {
+    std::ranges::sort(slices, [](const Slice &a, const Slice &b) {
         return std::pair(a.begin, -a.end) < std::pair(b.begin, -b.end);
     });
     // For each lane, the ends of the slices that are still open, the innermost last.
@@ -143,7 +143,7 @@ ClockChoice choose_clock(const RankTrace &trace, const RankTrace *first) {
         fmt::format("clock of rank {} (host {}): {}", trace.rank, trace.host, measured);
     // Times of one clock need no correction, which could only add errors. But even on one kernel a
     // container may have its own clock.
-    if (same_kernel && std::all_of(samples.begin(), samples.end(), may_be_zero))
+    if (same_kernel && std::ranges::all_of(samples, may_be_zero))
         return {ClockCorrection(), who + "; the times of all ranks are on this clock"};
     if (samples.empty())
         return {ClockCorrection(),

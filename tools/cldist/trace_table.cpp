@@ -49,8 +49,7 @@ void add_rank(const std::vector<Command> &commands, std::map<Key, Sum> &sums) {
         times[whole].push_back(command.time);
         if (command.is_kernel()) kernels.push_back(command.time);
         for (const Command::Stage &stage : command.stages) {
-            const auto place =
-                std::find(stage_order.begin(), stage_order.end(), stage.name) - stage_order.begin();
+            const auto place = std::ranges::find(stage_order, stage.name) - stage_order.begin();
             times[{false, command.kind, place}].push_back(stage.time);
         }
     }
@@ -92,8 +91,7 @@ std::vector<Row> summarise(const std::vector<std::vector<Command>> &ranks) {
 }
 
 std::string format_table(const std::vector<Row> &rows) {
-    const bool computes =
-        std::any_of(rows.begin(), rows.end(), [](const Row &row) { return row.kernel; });
+    const bool computes = std::ranges::any_of(rows, &Row::kernel);
     std::size_t width = 16;
     for (const Row &row : rows) width = std::max(width, row.kind.size());
     std::string text =

@@ -134,8 +134,8 @@ cl_mem create_sub_buffer(cl_mem buffer, cl_mem_flags flags, cl_buffer_create_typ
              "the region of {1} bytes from byte {0} exceeds the buffer of {2} bytes", region.origin,
              region.size, parent.size);
     const auto &alignments = parent.context->sub_buffer_alignments;
-    require(std::any_of(alignments.begin(), alignments.end(),
-                        [&](std::size_t alignment) { return region.origin % alignment == 0; }),
+    require(std::ranges::any_of(
+                alignments, [&](std::size_t alignment) { return region.origin % alignment == 0; }),
             CL_MISALIGNED_SUB_BUFFER_OFFSET,
             "the region begins at byte {}, which is not aligned for any device of the context "
             "(CL_DEVICE_MEM_BASE_ADDR_ALIGN)",

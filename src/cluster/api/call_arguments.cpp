@@ -440,7 +440,7 @@ std::size_t elements_read(const void *list) {
         constexpr std::array<Word, 6> known{
             CL_CONTEXT_PLATFORM,          CL_CONTEXT_INTEROP_USER_SYNC, CL_QUEUE_PROPERTIES,
             CL_SAMPLER_NORMALIZED_COORDS, CL_SAMPLER_ADDRESSING_MODE,   CL_SAMPLER_FILTER_MODE};
-        return std::find(known.begin(), known.end(), name) != known.end();
+        return std::ranges::find(known, name) != known.end();
     };
     const auto *const words = static_cast<const Word *>(list);
     if (words == nullptr) return 0;

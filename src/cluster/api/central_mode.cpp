@@ -40,8 +40,8 @@ public:
     std::optional<cl_int> wait(const CallHash &,
                                std::span<const Ref<EventObject>> events) const override {
         // The other processes get this call only if the host does not know the end of some event.
-        const bool some_unknown = std::any_of(
-            events.begin(), events.end(), [](const auto &event) { return !event->known_here(); });
+        const bool some_unknown =
+            std::ranges::any_of(events, [](const auto &event) { return !event->known_here(); });
         for (const auto &event : events) {
             flush_queues_of(*event);
             if (some_unknown && !event->is_user()) tell_end(*event);

@@ -97,8 +97,8 @@ std::vector<cl_image_format> native_formats(const Space &space, cl_mem_flags fla
 }
 
 bool contains(const std::vector<cl_image_format> &formats, const cl_image_format &format) {
-    return std::any_of(formats.begin(), formats.end(),
-                       [&](const cl_image_format &other) { return format == other; });
+    return std::ranges::any_of(formats,
+                               [&](const cl_image_format &other) { return format == other; });
 }
 
 /// Creates the native images in all processes. If one process fails, all do.
@@ -107,11 +107,10 @@ void make_natives_everywhere(MemObject &image) {
         // Platforms report unsupported formats with different errors, or create the image anyway.
         constexpr cl_mem_flags access = CL_MEM_READ_WRITE | CL_MEM_READ_ONLY | CL_MEM_WRITE_ONLY;
         const cl_mem_flags given = image.flags & access;
-        const bool supported = std::all_of(
-            image.context->spaces.begin(), image.context->spaces.end(), [&](const auto &space) {
-                const auto formats = native_formats(*space, given, image.type);
-                return formats.empty() || contains(formats, image.format);
-            });
+        const bool supported = std::ranges::all_of(image.context->spaces, [&](const auto &space) {
+            const auto formats = native_formats(*space, given, image.type);
+            return formats.empty() || contains(formats, image.format);
+        });
         require(supported, CL_IMAGE_FORMAT_NOT_SUPPORTED,
                 "a device of the context does not support images of this format");
         image.make_natives();
@@ -137,8 +136,8 @@ cl_mem make_image(cl_context context_handle, std::vector<cl_mem_properties> prop
         checked_pitches(type, extent[0] * element, extent[1], desc.image_row_pitch,
                         desc.image_slice_pitch, CL_INVALID_IMAGE_DESCRIPTOR);
     check_some_device_has_images(context);
-    require(std::any_of(context.devices.begin(), context.devices.end(),
-                        [&](const auto &device) { return has_images_like(*device, desc); }),
+    require(std::ranges::any_of(context.devices,
+                                [&](const auto &device) { return has_images_like(*device, desc); }),
             CL_INVALID_IMAGE_SIZE,
             "the image exceeds the size limits of all devices of the context");
     Ref<MemObject> parent;
@@ -214,8 +213,7 @@ const std::vector<cl_image_format> &common_formats(const ContextObject &context,
     const auto memories = answering_memories(context);
     DeviceList answering;
     for (const auto &device : context.devices)
-        if (std::any_of(memories.begin(), memories.end(),
-                        [&](const auto &m) { return m.second == device.get(); }))
+        if (std::ranges::any_of(memories, [&](const auto &m) { return m.second == device.get(); }))
             answering.add(*device);
     const auto say = [&](Process process) {
         Packer packer;
@@ -248,8 +246,8 @@ const std::vector<cl_image_format> &common_formats(const ContextObject &context,
 }  // namespace
 
 void check_some_device_has_images(const ContextObject &context) {
-    require(std::any_of(context.devices.begin(), context.devices.end(),
-                        [](const auto &device) { return has_images(*device); }),
+    require(std::ranges::any_of(context.devices,
+                                [](const auto &device) { return has_images(*device); }),
             CL_INVALID_OPERATION, "no device of the context supports images");
 }
 

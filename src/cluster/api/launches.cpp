@@ -203,7 +203,7 @@ void adapt_shares(const Exchange &exchange, const Ref<ContextObject> &in_context
     std::vector<double> rates;
     for (std::size_t kind = 0; kind < kinds; ++kind)
         for (const auto &device : devices) {
-            const auto at = std::lower_bound(processes.begin(), processes.end(), device->process);
+            const auto at = std::ranges::lower_bound(processes, device->process);
             rates.push_back(
                 of_processes[static_cast<std::size_t>(at - processes.begin())].get<double>());
         }
@@ -253,9 +253,8 @@ void enqueue_parts(Enqueued &&whole, KernelObject &kernel, const splitting::Laun
     Adaptation *const adaptation = queue.context->adaptation.get();
     std::vector<OwnPart> own;
     for (QueueObject *const lane : queue.own_lanes) {
-        const auto part = std::lower_bound(
-            split.parts.begin(), split.parts.end(), lane->lane,
-            [](const auto &each, std::size_t wanted) { return each.lane < wanted; });
+        const auto part =
+            std::ranges::lower_bound(split.parts, lane->lane, {}, &SplitLaunch::PartOfLaunch::lane);
         if (part != split.parts.end() && part->lane == lane->lane) own.push_back({lane, &*part});
     }
     const OpenUserEvents behind = user_events_before(

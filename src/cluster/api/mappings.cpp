@@ -168,9 +168,8 @@ void enqueue_unmap_mem_object(cl_command_queue queue_handle, cl_mem memory_handl
     const auto by_same_memory = [&](const auto &lane) {
         return lane->device->memory == at->device_memory;
     };
-    QueueObject &queue = whole.is_aggregate() ? **std::find_if(whole.lanes.begin(),
-                                                               whole.lanes.end(), by_same_memory)
-                                              : whole;
+    QueueObject &queue =
+        whole.is_aggregate() ? **std::ranges::find_if(whole.lanes, by_same_memory) : whole;
     const Mapped mapped = std::move(*at);
     object.mappings.erase(object.mappings.begin() + (at - object.mappings.data()));
     host_mode().end_mapping(mapped);

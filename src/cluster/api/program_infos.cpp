@@ -43,8 +43,7 @@ Blob pack_binaries(const ProgramObject &program, bool wanted, Process process) {
         }
         for (std::size_t i = 0; i < program.devices.size(); ++i) {
             if (program.alike()[i] != i || program.devices[i]->process != process) continue;
-            const auto device =
-                std::find(devices.begin(), devices.end(), program.devices[i]->answering);
+            const auto device = std::ranges::find(devices, program.devices[i]->answering);
             if (device == devices.end()) continue;
             const auto at = static_cast<std::size_t>(device - devices.begin());
             packer.put(i).put(sizes[at]);
@@ -209,8 +208,7 @@ void get_program_build_info(cl_program program, cl_device_id device, cl_program_
     constexpr std::array known = {CL_PROGRAM_BUILD_STATUS, CL_PROGRAM_BUILD_LOG,
                                   CL_PROGRAM_BINARY_TYPE,
                                   CL_PROGRAM_BUILD_GLOBAL_VARIABLE_TOTAL_SIZE};
-    if (std::find(known.begin(), known.end(), static_cast<int>(param)) == known.end())
-        no_such_param(param);
+    if (std::ranges::find(known, static_cast<int>(param)) == known.end()) no_such_param(param);
     const std::size_t position = of.is_aggregate() ? 0 : object.devices.position(of);
     const Blob &told = build_info_of(exchange, object, position, param);
     if (!told.empty()) return answer.bytes(told.data(), told.size());

@@ -170,12 +170,12 @@ std::string first_error_of(const ProgramObject &program) {
 /// Throws an Error if the binaries differ or were changed.
 std::optional<SourceBinary> source_of_all(std::span<const std::span<const std::byte>> binaries) {
     const auto is_own = [](std::span<const std::byte> binary) { return is_source_binary(binary); };
-    if (std::none_of(binaries.begin(), binaries.end(), is_own)) return std::nullopt;
+    if (std::ranges::none_of(binaries, is_own)) return std::nullopt;
     auto source = source_of(binaries.front());
     const auto is_same = [&](std::span<const std::byte> binary) {
         return std::ranges::equal(binary, binaries.front());
     };
-    require(source && std::all_of(binaries.begin(), binaries.end(), is_same), CL_INVALID_BINARY,
+    require(source && std::ranges::all_of(binaries, is_same), CL_INVALID_BINARY,
             "a binary that the cluster platform wrote was changed, or the binaries are from "
             "different programs");
     return source;
@@ -192,8 +192,7 @@ std::vector<cl_program> natives_of(std::span<const cl_program> programs, const S
 cl_int link_native(ProgramObject &program, Space &space, const std::vector<cl_device_id> &devices,
                    const char *options, std::span<const cl_program> programs) {
     const auto inputs = natives_of(programs, space);
-    if (std::find(inputs.begin(), inputs.end(), nullptr) != inputs.end())
-        return CL_INVALID_OPERATION;
+    if (std::ranges::find(inputs, nullptr) != inputs.end()) return CL_INVALID_OPERATION;
     cl_int code = CL_SUCCESS;
     Program native = Program::adopt(clLinkProgram(
         space.context.get(), static_cast<cl_uint>(devices.size()), devices.data(), options,
@@ -312,7 +311,7 @@ cl_program create_program_with_binary(cl_context context, cl_uint num_devices,
             told_place(statuses, place) = unpacker.get<cl_int>();
         }
     }
-    if (object.aggregate) statuses = {*std::min_element(statuses.begin(), statuses.end())};
+    if (object.aggregate) statuses = {*std::ranges::min_element(statuses)};
     if (binary_status != nullptr) std::copy(statuses.begin(), statuses.end(), binary_status);
     check(result, "clCreateProgramWithBinary");
     program->compiled = true;

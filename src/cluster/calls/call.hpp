@@ -234,7 +234,7 @@ constexpr bool can_be_left_out(const Call &call) {
         "clEnqueueNDRangeKernel",  "clEnqueueTask",       "clEnqueueCopyBuffer",
         "clEnqueueCopyBufferRect", "clEnqueueFillBuffer", "clEnqueueWriteBuffer",
         "clEnqueueWriteBufferRect"};
-    return std::find(all.begin(), all.end(), call.function) != all.end();
+    return std::ranges::find(all, call.function) != all.end();
 }
 
 /// Recorded as the last call at the end of the program.

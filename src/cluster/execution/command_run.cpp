@@ -19,9 +19,8 @@ namespace {
 // through two native events and one failed, PoCL would fail later commands, too.
 std::shared_ptr<Ending> beside_wait_list(const std::shared_ptr<Ending> &set,
                                          std::span<EventObject *const> wait_list) {
-    const bool is_there =
-        std::any_of(wait_list.begin(), wait_list.end(),
-                    [&](const EventObject *event) { return event->ending() == set; });
+    const bool is_there = std::ranges::any_of(
+        wait_list, [&](const EventObject *event) { return event->ending() == set; });
     return is_there ? nullptr : set;
 }
 
@@ -34,9 +33,9 @@ void CommandRun::prepare() {
     QueueObject &queue = command_.queue;
     queue.used.store(true, std::memory_order_relaxed);
     if (command_.type == CL_COMMAND_BARRIER && !queue.in_order()) queue.has_barrier = true;
-    fails_ = std::any_of(
-        command_.wait_list.begin(), command_.wait_list.end(),
-        [](const EventObject *event) { return event->known_here() && event->status_here() < 0; });
+    fails_ = std::ranges::any_of(command_.wait_list, [](const EventObject *event) {
+        return event->known_here() && event->status_here() < 0;
+    });
     if (!executor_.decides_nothing(*queue.context)) {
         decide();
         if (executor_.supply().is_used() && command_.source)
@@ -101,8 +100,8 @@ Promise CommandRun::promise(const Promise &own) {
 bool CommandRun::adds_nothing() const {
     const auto waits = command_.program_wait_list();
     return command_.behind == nullptr && command_.type != CL_COMMAND_BARRIER &&
-           std::none_of(waits.begin(), waits.end(),
-                        [](const EventObject *event) { return is_open(event->promise); });
+           std::ranges::none_of(waits,
+                                [](const EventObject *event) { return is_open(event->promise); });
 }
 
 bool CommandRun::uses_host_memory_on_lane() const {
@@ -154,8 +153,8 @@ void CommandRun::decide() {
     for (const BufferId id : decisions_->homes_changed) executor_.objects().note_home(id);
 
     const auto event_of = [&](CommandId id) -> EventObject & {
-        return **std::find_if(command.wait_list.begin(), command.wait_list.end(),
-                              [id](const EventObject *e) { return e->scheduled.command == id; });
+        return **std::ranges::find_if(
+            command.wait_list, [id](const EventObject *e) { return e->scheduled.command == id; });
     };
     for (const Completion &completion : decisions_->completions_sent)
         ends.send(event_of(completion.command), completion.message);

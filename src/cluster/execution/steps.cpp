@@ -19,9 +19,7 @@ constexpr std::size_t most_entries = 4096;
 
 std::deque<Steps::InOrder::Marker>::const_iterator Steps::InOrder::marker_at_or_behind(
     CommandId command) const {
-    return std::lower_bound(
-        markers.begin(), markers.end(), command,
-        [](const Marker &marker, CommandId wanted) { return marker.first < wanted; });
+    return std::ranges::lower_bound(markers, command, {}, &Marker::first);
 }
 
 cl_event Steps::InOrder::marker_behind(CommandId command) {
@@ -98,9 +96,7 @@ void Steps::add_last(const QueueObject &queue, Space &space, std::vector<cl_even
 }
 
 std::deque<Steps::Entry>::iterator Steps::first_of(Step step) {
-    return std::lower_bound(
-        entries_.begin(), entries_.end(), step,
-        [](const Entry &entry, const Step &wanted) { return entry.step < wanted; });
+    return std::ranges::lower_bound(entries_, step, {}, &Entry::step);
 }
 
 Steps::State Steps::state_of(const Entry &entry) {
@@ -168,7 +164,7 @@ void Steps::make_over(Entry &entry) {
                 wanted.push_back(&before);
         });
     }
-    std::sort(wanted.begin(), wanted.end(), [](const Entry *a, const Entry *b) {
+    std::ranges::sort(wanted, [](const Entry *a, const Entry *b) {
         // A command waits for its transfers.
         return a->step.command != b->step.command ? a->step.command < b->step.command
                                                   : a->step.part > b->step.part;

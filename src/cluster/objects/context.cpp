@@ -32,16 +32,14 @@ std::vector<std::size_t> alignments(const DeviceList &devices) {
 }
 
 bool share_memory(const DeviceList &devices) {
-    return std::all_of(devices.begin(), devices.end(), [&](const auto &device) {
-        return device->memory == devices.front()->memory;
-    });
+    return std::ranges::all_of(
+        devices, [&](const auto &device) { return device->memory == devices.front()->memory; });
 }
 
 }  // namespace
 
 void add_once(std::vector<cl_device_id> &natives, cl_device_id native) {
-    if (std::find(natives.begin(), natives.end(), native) == natives.end())
-        natives.push_back(native);
+    if (std::ranges::find(natives, native) == natives.end()) natives.push_back(native);
 }
 
 Space::Space(MemoryId memory_in, std::vector<cl_device_id> devices_in)

@@ -138,7 +138,7 @@ std::string kept_extensions(const Blob &all) {
     std::istringstream stream(std::string(reinterpret_cast<const char *>(all.data())));
     std::string kept;
     for (std::string name; stream >> name;) {
-        if (std::find(kept_names.begin(), kept_names.end(), name) == kept_names.end()) continue;
+        if (std::ranges::find(kept_names, name) == kept_names.end()) continue;
         kept += (kept.empty() ? "" : " ") + name;
     }
     return kept;
@@ -314,12 +314,10 @@ DeviceObject::DeviceObject(std::vector<Ref<DeviceObject>> members_in)
       serial(serials().take()),
       work_item_sizes(list_of_sizes(infos, CL_DEVICE_MAX_WORK_ITEM_SIZES)),
       non_uniform_groups(info<cl_bool>(CL_DEVICE_NON_UNIFORM_WORK_GROUP_SUPPORT) == CL_TRUE),
-      enforces_limits(std::all_of(members.begin(), members.end(),
-                                  [](const auto &member) { return member->enforces_limits; })),
+      enforces_limits(std::ranges::all_of(members, &DeviceObject::enforces_limits)),
       sub_buffer_alignment(
-          (*std::max_element(members.begin(), members.end(), [](const auto &a, const auto &b) {
-              return a->sub_buffer_alignment < b->sub_buffer_alignment;
-          }))->sub_buffer_alignment) {}
+          (*std::ranges::max_element(members, {}, &DeviceObject::sub_buffer_alignment))
+              ->sub_buffer_alignment) {}
 
 std::string DeviceObject::text(cl_device_info param) const { return text_of(infos, param); }
 
@@ -335,7 +333,7 @@ void DeviceList::add(DeviceObject &device) {
 std::vector<Process> processes_of(const DeviceList &devices) {
     std::vector<Process> all;
     for (const auto &device : devices) all.push_back(device->process);
-    std::sort(all.begin(), all.end());
+    std::ranges::sort(all);
     all.erase(std::unique(all.begin(), all.end()), all.end());
     return all;
 }

@@ -49,7 +49,7 @@ std::size_t channel_size(cl_channel_type type) {
 }
 
 bool is_one_of(cl_channel_type type, std::initializer_list<cl_channel_type> types) {
-    return std::find(types.begin(), types.end(), type) != types.end();
+    return std::ranges::find(types, type) != types.end();
 }
 
 bool go_together(cl_channel_order order, cl_channel_type type) {

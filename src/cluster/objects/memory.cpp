@@ -83,8 +83,7 @@ MemObject::~MemObject() {
 }
 
 MemObject::Native *MemObject::find_native(const Space &space) {
-    const auto at = std::find_if(natives_.begin(), natives_.end(),
-                                 [&](const Native &n) { return n.space == &space; });
+    const auto at = std::ranges::find(natives_, &space, &Native::space);
     return at == natives_.end() ? nullptr : &*at;
 }
 
@@ -112,10 +111,8 @@ void MemObject::use_before_parts(Space &space) {
 }
 
 bool MemObject::is_mapped_natively() const {
-    return std::any_of(mappings.begin(), mappings.end(),
-                       [](const Mapped &mapped) { return mapped.is_native; }) ||
-           std::any_of(sub_buffers_.begin(), sub_buffers_.end(),
-                       [](const MemObject *part) { return part->is_mapped_natively(); });
+    return std::ranges::any_of(mappings, &Mapped::is_native) ||
+           std::ranges::any_of(sub_buffers_, &MemObject::is_mapped_natively);
 }
 
 void MemObject::add_sub_buffer(MemObject &part) {
@@ -135,10 +132,9 @@ void MemObject::make_early(Space &space) {
 
 void MemObject::make_natives() {
     const auto has_some_with_images = [this](const Space &space) {
-        return std::any_of(context->devices.begin(), context->devices.end(),
-                           [&](const auto &device) {
-                               return device->memory == space.memory && has_images(*device);
-                           });
+        return std::ranges::any_of(context->devices, [&](const auto &device) {
+            return device->memory == space.memory && has_images(*device);
+        });
     };
     for (const auto &space : context->spaces)
         if (!is_image() || has_some_with_images(*space)) native(*space);

@@ -80,7 +80,7 @@ cl_int PieceKernels::enqueue_scatter(cl_command_queue queue, cl_mem buffer, cl_m
 cl_int PieceKernels::enqueue(const Kernel &bytes, const Kernel &words, cl_command_queue queue,
                              cl_mem buffer, cl_mem packed, std::span<const PieceCopy> pieces,
                              std::span<const cl_event> waits, cl_event *event) {
-    const bool by_words = std::all_of(pieces.begin(), pieces.end(), [](const PieceCopy &piece) {
+    const bool by_words = std::ranges::all_of(pieces, [](const PieceCopy &piece) {
         return (piece.begin | piece.packed | piece.size) % sizeof(cl_uint) == 0;
     });
     const std::size_t width = by_words ? sizeof(cl_uint) : 1;

@@ -65,9 +65,9 @@ bool ProgramObject::has(const DeviceObject &device) const {
 
 bool ProgramObject::has_executable_for(const DeviceObject &device) const {
     if (device.is_aggregate())
-        return context->has(device) &&
-               std::all_of(device.members.begin(), device.members.end(),
-                           [&](const auto &member) { return executables.contains(*member); });
+        return context->has(device) && std::ranges::all_of(device.members, [&](const auto &member) {
+                   return executables.contains(*member);
+               });
     return executables.contains(device) || (device.parent && has_executable_for(*device.parent));
 }
 
@@ -190,9 +190,8 @@ KernelObject::Native &KernelObject::native_entry(Space &space) {
         if (native.space == &space) return native;
     Kernel kernel;
     auto &idle = program->idle_kernels;
-    const auto at = std::find_if(idle.begin(), idle.end(), [&](const auto &each) {
-        return each.space == &space && each.name == info->name;
-    });
+    const auto at = std::ranges::find_if(
+        idle, [&](const auto &each) { return each.space == &space && each.name == info->name; });
     if (at != idle.end()) {
         kernel = std::move(at->kernel);
         idle.erase(at);

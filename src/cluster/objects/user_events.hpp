@@ -26,7 +26,7 @@ public:
             many_ = mixed(many_ + event->number);
             return;
         }
-        if (std::find(events_.begin(), events_.end(), event) != events_.end()) return;
+        if (std::ranges::find(events_, event) != events_.end()) return;
         events_.push_back(std::move(event));
         if (events_.size() > most) become_many(name());
     }

@@ -8,9 +8,6 @@ namespace {
 
 constexpr auto always = [](const auto &) { return true; };
 constexpr auto never = [](const auto &) { return false; };
-constexpr auto by_command = [](const Step &step, CommandId command) {
-    return step.command < command;
-};
 
 /// Frees memory that many readers once needed.
 void give_back(std::vector<Step> &steps) {
@@ -24,9 +21,8 @@ void Hazards::forget(Uses &uses, CommandId over) {
     if (uses.writer.step.command < over) uses.writer = {};
     looked_at_ += uses.in_order.size() + 1;
     std::erase_if(uses.in_order, [over](const Use &use) { return use.step.command < over; });
-    uses.unordered.erase(
-        uses.unordered.begin(),
-        std::lower_bound(uses.unordered.begin(), uses.unordered.end(), over, by_command));
+    uses.unordered.erase(uses.unordered.begin(),
+                         std::ranges::lower_bound(uses.unordered, over, {}, &Step::command));
     give_back(uses.unordered);
     uses.forget_at = std::max(few, 2 * (uses.in_order.size() + uses.unordered.size()));
 }
@@ -44,9 +40,7 @@ void Hazards::add_reader(Uses &uses, const Use &reader) {
         return;
     }
     // A step that waits for this reader also waits for the readers before it on its queue.
-    const auto at =
-        std::lower_bound(uses.in_order.begin(), uses.in_order.end(), reader.queue,
-                         [](const Use &use, QueueId queue) { return use.queue < queue; });
+    const auto at = std::ranges::lower_bound(uses.in_order, reader.queue, {}, &Use::queue);
     if (at != uses.in_order.end() && at->queue == reader.queue)
         at->step = reader.step;
     else
@@ -60,9 +54,7 @@ void Hazards::read(std::size_t begin, std::size_t end, Step step, QueueId queue,
     uses_.change(begin, end, always, [&](std::size_t, std::size_t, Uses &uses) {
         if (uses.in_order.size() + uses.unordered.size() >= uses.forget_at) forget(uses, over);
         // An earlier reader on this queue has waited for the writer.
-        const auto before =
-            std::lower_bound(uses.in_order.begin(), uses.in_order.end(), queue,
-                             [](const Use &use, QueueId other) { return use.queue < other; });
+        const auto before = std::ranges::lower_bound(uses.in_order, queue, {}, &Use::queue);
         if (before == uses.in_order.end() || before->queue != queue)
             add_wait(uses.writer, reader, over, after);
         add_reader(uses, reader);

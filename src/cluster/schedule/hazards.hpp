@@ -1,5 +1,6 @@
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -20,10 +21,7 @@ struct Step {
     CommandId command = 0;
     std::uint32_t part = 0;
 
-    bool operator==(const Step &) const = default;
-    bool operator<(const Step &other) const {
-        return command != other.command ? command < other.command : part < other.part;
-    }
+    auto operator<=>(const Step &) const = default;
 };
 
 /// Orders the steps that use one buffer in one device memory. A reader waits for the last writer. A

@@ -187,12 +187,9 @@ private:
 
     [[nodiscard]] Place place_of(std::size_t byte) const {
         if (byte == 0) return {};
-        const auto chunk = std::prev(std::upper_bound(
-            chunks_.begin(), chunks_.end(), byte,
-            [](std::size_t wanted, const Chunk &of) { return wanted < of.begin; }));
-        const auto piece = std::prev(std::upper_bound(
-            chunk->pieces->begin(), chunk->pieces->end(), byte,
-            [](std::size_t wanted, const Piece &of) { return wanted < of.begin; }));
+        const auto chunk = std::prev(std::ranges::upper_bound(chunks_, byte, {}, &Chunk::begin));
+        const auto piece =
+            std::prev(std::ranges::upper_bound(*chunk->pieces, byte, {}, &Piece::begin));
         return {static_cast<std::size_t>(chunk - chunks_.begin()),
                 static_cast<std::size_t>(piece - chunk->pieces->begin())};
     }

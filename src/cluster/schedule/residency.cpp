@@ -63,7 +63,7 @@ bool Holders::Run::extend(std::uint32_t place) {
 bool Holders::contains(std::uint32_t place) const {
     if (count_ == 1) return is_only(place);
     if (bits_ != nullptr) return ((*bits_)[place / word_bits] >> (place % word_bits) & 1) != 0;
-    return std::any_of(runs().begin(), runs().end(), [place](const Run &run) {
+    return std::ranges::any_of(runs(), [place](const Run &run) {
         return run.count_in({place, place + 1}) != 0;
     });
 }
@@ -150,7 +150,7 @@ bool Holders::operator==(const Holders &other) const {
     if (bits_ != nullptr && other.bits_ != nullptr)
         return bits_ == other.bits_ || *bits_ == *other.bits_;
     if (bits_ != nullptr) return other == *this;
-    return std::all_of(runs().begin(), runs().end(), [&](const Run &run) {
+    return std::ranges::all_of(runs(), [&](const Run &run) {
         return other.count_in(run.places()) == run.places().end - run.places().begin;
     });
 }

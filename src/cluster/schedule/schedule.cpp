@@ -13,7 +13,7 @@ bool writes(AccessMode mode) { return mode != AccessMode::read; }
 
 void sort_unique(std::vector<Step> &steps) {
     if (steps.size() < 2) return;
-    std::sort(steps.begin(), steps.end());
+    std::ranges::sort(steps);
     steps.erase(std::unique(steps.begin(), steps.end()), steps.end());
 }
 
@@ -215,9 +215,9 @@ void Schedule::carry_copies(BufferId buffer, MemoryId target) {
 const std::shared_ptr<Residency> &Schedule::known_state(BufferId buffer) {
     auto &now = buffers_[buffer].residency;
     auto &states = buffers_[buffer].states;
-    if (std::find(states.begin(), states.end(), now) != states.end()) return now;
-    const auto same = std::find_if(states.begin(), states.end(),
-                                   [&](const auto &before) { return *before == *now; });
+    if (std::ranges::find(states, now) != states.end()) return now;
+    const auto same =
+        std::ranges::find_if(states, [&](const auto &before) { return *before == *now; });
     if (same != states.end()) return now = *same;
     if (states.size() == most_known) states.erase(states.begin());
     states.push_back(now);
@@ -263,7 +263,7 @@ const std::vector<Transfer> &Schedule::begin_parts(std::span<const CommandPart> 
             if (decided.before[i] != buffers_[buffers[i]].residency) return false;
         return true;
     };
-    auto found = std::find_if(known.decided.begin(), known.decided.end(), is_now);
+    auto found = std::ranges::find_if(known.decided, is_now);
     if (found == known.decided.end()) {
         KnownParts::Decided decided = decide_parts(parts, buffers, may_fail, behind);
         if (known.decided.size() == most_known) known.decided.erase(known.decided.begin());
@@ -356,7 +356,7 @@ void Schedule::wait_for(ScheduledEvent &event, Process waiting) {
 bool Schedule::note_told(ScheduledEvent &event, Process waiting) const {
     if (event.process == waiting || event.told_all || (self_ != event.process && self_ != waiting))
         return false;
-    const auto at = std::lower_bound(event.told.begin(), event.told.end(), waiting);
+    const auto at = std::ranges::lower_bound(event.told, waiting);
     if (at != event.told.end() && *at == waiting) return false;
     event.told.insert(at, waiting);
     return true;

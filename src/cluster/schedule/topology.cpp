@@ -46,7 +46,7 @@ Topology::Topology(const std::vector<std::uint32_t> &host_of_process,
     }
 
     std::iota(order_.begin(), order_.end(), 0);
-    std::stable_sort(order_.begin(), order_.end(), [&](MemoryId a, MemoryId b) {
+    std::ranges::stable_sort(order_, [&](MemoryId a, MemoryId b) {
         const Process p = process_of_memory[a];
         const Process q = process_of_memory[b];
         return std::tie(members_of_process_[p], p) < std::tie(members_of_process_[q], q);

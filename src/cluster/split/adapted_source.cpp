@@ -24,7 +24,7 @@ constexpr std::array<std::string_view, 9> group_functions = {
 
 template <std::size_t size>
 bool is_one_of(std::string_view name, const std::array<std::string_view, size> &names) {
-    return std::find(names.begin(), names.end(), name) != names.end();
+    return std::ranges::find(names, name) != names.end();
 }
 
 struct Function {
@@ -70,8 +70,7 @@ Found find_functions(const Text &text) {
     const auto is_in_declaration = [&](std::size_t end,
                                        std::initializer_list<std::string_view> words) {
         for (std::size_t at = begin; at < end; ++at)
-            if (text.is_name(at) &&
-                std::find(words.begin(), words.end(), text.of(at)) != words.end())
+            if (text.is_name(at) && std::ranges::find(words, text.of(at)) != words.end())
                 return true;
         return false;
     };
@@ -152,8 +151,8 @@ bool is_atomic(std::string_view name, bool pastes) {
     constexpr std::array<std::string_view, 5> prefixes = {"atomic_", "atom_", "__atomic_",
                                                           "__opencl_atomic_", "__sync_"};
     return name != "atomic_work_item_fence" &&
-           (std::any_of(prefixes.begin(), prefixes.end(),
-                        [&](std::string_view prefix) { return name.starts_with(prefix); }) ||
+           (std::ranges::any_of(
+                prefixes, [&](std::string_view prefix) { return name.starts_with(prefix); }) ||
             (pastes && name.starts_with("atom")));
 }
 
@@ -367,8 +366,7 @@ std::string adapted_source(const std::string &source, bool hides_names) {
     }
     out += macros + "#line 1\n";
 
-    std::stable_sort(edits.begin(), edits.end(),
-                     [](const Edit &a, const Edit &b) { return a.at < b.at; });
+    std::ranges::stable_sort(edits, {}, &Edit::at);
     std::size_t copied = 0;
     for (const Edit &edit : edits) {
         out.append(source, copied, edit.at - copied);

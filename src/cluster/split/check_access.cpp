@@ -280,8 +280,8 @@ void check_part(const QueueObject &lane, const KernelObject &kernel, const Split
     for (const KernelObject::Argument &argument : kernel.arguments)
         if (MemObject *const memory = argument.memory.get(); memory != nullptr)
             roots.push_back(&memory->root());
-    std::sort(roots.begin(), roots.end());
-    if (std::adjacent_find(roots.begin(), roots.end()) != roots.end()) {
+    std::ranges::sort(roots);
+    if (std::ranges::adjacent_find(roots) != roots.end()) {
         log_warning("kernel {}: cannot check a launch in which two arguments are the same buffer",
                     kernel.info->name);
         return;

@@ -18,7 +18,7 @@ constexpr std::string_view version_macro = "__OPENCL_C_VERSION__";
 
 template <typename Names>
 bool is_one_of(std::string_view name, const Names &names) {
-    return std::find(std::begin(names), std::end(names), name) != std::end(names);
+    return std::ranges::find(names, name) != std::end(names);
 }
 
 /// Returns true if compilers may predefine a macro of this name with different values.
@@ -283,7 +283,7 @@ std::string Conditionals::decided(const std::string &report) const {
                                      std::string(text.of(i)));
         if (role == Role::other || role == Role::includes) {
             if (is_live() && !words.empty() && words[0] == "define")
-                std::for_each(words.begin(), words.end(), check_name);
+                std::ranges::for_each(words, check_name);
             continue;
         }
         copy_to(token.begin);

@@ -127,7 +127,7 @@ void include_into(std::string &out, const std::string &source, const FindInclude
         const auto words = words_of(directive);
         if (words.size() > 1 && words[0] == "pragma" && words[1] == "once" && !open.empty()) {
             out.append(source, copied, token.begin - copied);
-            const auto seen = std::find(once.begin(), once.end(), open.back());
+            const auto seen = std::ranges::find(once, open.back());
             const std::string guard = "cldist_once_" + std::to_string(seen - once.begin());
             if (seen == once.end()) once.push_back(open.back());
             out.append("#ifndef ").append(guard).append("\n#define ").append(guard).append("\n");
@@ -152,7 +152,7 @@ void include_into(std::string &out, const std::string &source, const FindInclude
         }
         if (!included) included = find(name);
         // Files may include each other. Include guards make the second inclusion empty.
-        const auto is_open = std::count(open.begin(), open.end(), name);
+        const auto is_open = std::ranges::count(open, name);
         if (!included || is_open > 1 || out.size() > largest) continue;
         const auto line =
             std::count(source.begin(), source.begin() + static_cast<std::ptrdiff_t>(token.end),

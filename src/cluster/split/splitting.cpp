@@ -114,7 +114,7 @@ splitting::Launch Splitting::with_local(splitting::Launch launch, std::size_t mo
 }
 
 void Splitting::say_whole(const std::string &why) {
-    if (!speaks_ || std::find(said_.begin(), said_.end(), why) != said_.end()) return;
+    if (!speaks_ || std::ranges::find(said_, why) != said_.end()) return;
     said_.push_back(why);
     log_warning("kernel {} runs unsplit on one device: {}", kernel_, why);
 }
@@ -237,16 +237,14 @@ std::string Splitting::plan(const KernelObject &kernel, SplitLaunch &split,
             std::sort(part.accesses.begin() + static_cast<std::ptrdiff_t>(first),
                       part.accesses.end(),
                       [](const Access &a, const Access &b) { return a.begin < b.begin; });
-            if (std::find(split.buffers.begin(), split.buffers.end(), buffer) ==
-                split.buffers.end())
+            if (std::ranges::find(split.buffers, buffer) == split.buffers.end())
                 split.buffers.push_back(buffer);
         }
         if (config().check_access == Switch::on) part.arguments = std::move(*accesses);
         split.parts.push_back(std::move(part));
     }
     for (auto &[buffer, all] : written) {
-        std::sort(all.begin(), all.end(),
-                  [](const Written &a, const Written &b) { return a.begin < b.begin; });
+        std::ranges::sort(all, {}, &Written::begin);
         for (std::size_t i = 1; i < all.size(); ++i) {
             if (all[i].begin >= all[i - 1].end) continue;
             cl_uint argument = 0;
@@ -260,7 +258,7 @@ std::string Splitting::plan(const KernelObject &kernel, SplitLaunch &split,
             // A part may leave bytes unwritten that it also reads.
             const auto surely_writes = [&](std::size_t part) {
                 const auto &accesses = split.parts[part].accesses;
-                return std::none_of(accesses.begin(), accesses.end(), [&](const Access &access) {
+                return std::ranges::none_of(accesses, [&](const Access &access) {
                     return access.buffer == buffer && access.mode != AccessMode::write &&
                            access.begin < end && all[i].begin < access.end;
                 });

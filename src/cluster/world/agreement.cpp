@@ -68,7 +68,7 @@ int Agreement::least(const CallHash &call, int mine) const {
 int Agreement::in_turn(const CallHash &call, std::span<const Process> some, int begin,
                        const std::function<int(int before)> &work) const {
     Blob told = Packer().put(begin).take();
-    if (const auto self = std::find(some.begin(), some.end(), self_); self != some.end()) {
+    if (const auto self = std::ranges::find(some, self_); self != some.end()) {
         if (self != some.begin()) told = hear(call, *(self - 1), std::move(told));
         told = Packer().put(work(Unpacker(told).get<int>())).take();
         if (self + 1 != some.end()) tell(call, {&*(self + 1), 1}, told);

@@ -22,8 +22,8 @@ std::vector<DeviceChoice> parse_device_choice(const std::string &text) {
     std::istringstream stream(text);
     for (std::string part; std::getline(stream, part, ',');) {
         const std::string name = part.substr(0, part.find(':'));
-        const auto type = std::find_if(types.begin(), types.end(),
-                                       [&](const auto &t) { return t.first == name; });
+        const auto type =
+            std::ranges::find_if(types, [&](const auto &t) { return t.first == name; });
         std::size_t most = ~std::size_t{0};
         bool well = type != types.end();
         if (name.size() < part.size()) {

@@ -313,8 +313,7 @@ bool DivergenceWatch::all_ended() {
     const auto alike = [](const Neighbour &neighbour) {
         return neighbour.compared && neighbour.theirs.ended != 0 && neighbour.told.ended != 0;
     };
-    if (!sendings_.empty() || held_ || missing_ > 0 ||
-        !std::all_of(neighbours_.begin(), neighbours_.end(), alike))
+    if (!sendings_.empty() || held_ || missing_ > 0 || !std::ranges::all_of(neighbours_, alike))
         return false;
     if (barrier_ == MPI_REQUEST_NULL) check_mpi(PMPI_Ibarrier(comm_, &barrier_), "MPI_Ibarrier");
     int done = 0;

@@ -60,7 +60,7 @@ std::vector<std::string> native_libraries(std::string_view places) {
             std::vector<fs::path> files;
             for (const auto &entry : fs::directory_iterator(place, error))
                 if (entry.path().extension() == ".icd") files.push_back(entry.path());
-            std::sort(files.begin(), files.end());
+            std::ranges::sort(files);
             for (const fs::path &file : files) add_from_file(file, libraries);
         } else if (fs::path(place).extension() == ".icd") {
             add_from_file(place, libraries);
@@ -79,7 +79,7 @@ std::vector<cl_platform_id> open_native_icds(std::string_view places) {
     std::vector<cl_platform_id> all;
     for (const std::string &library : native_libraries(places))
         for (const cl_platform_id platform : open_library(library))
-            if (std::find(all.begin(), all.end(), platform) == all.end()) all.push_back(platform);
+            if (std::ranges::find(all, platform) == all.end()) all.push_back(platform);
     return all;
 }
 

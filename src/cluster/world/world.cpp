@@ -109,11 +109,11 @@ bool are_alike(const std::vector<Ref<DeviceObject>> &devices) {
         return at != device.infos.end() ? at->second : Blob();
     };
     const auto is_like_first = [&](const Ref<DeviceObject> &device) {
-        return std::all_of(params.begin(), params.end(), [&](cl_device_info param) {
+        return std::ranges::all_of(params, [&](cl_device_info param) {
             return info(*device, param) == info(*devices.front(), param);
         });
     };
-    return std::all_of(devices.begin(), devices.end(), is_like_first);
+    return std::ranges::all_of(devices, is_like_first);
 }
 
 World::Shares shares_of(const std::vector<Ref<DeviceObject>> &devices, const cldist::Shares &wanted,
