@@ -184,66 +184,38 @@ CLDIST_IN_FRONT int pthread_cond_timedwait(pthread_cond_t *condition, pthread_mu
     return next(condition, mutex, here(__builtin_return_address(0), clock, until, moved));
 }
 
-CLDIST_IN_FRONT int pthread_cond_clockwait(pthread_cond_t *condition, pthread_mutex_t *mutex,
-                                           clockid_t clock, const timespec *until) {
-    CLDIST_NEXT(pthread_cond_clockwait);
-    timespec moved{};
-    return next(condition, mutex, clock, here(__builtin_return_address(0), clock, until, moved));
-}
-
-CLDIST_IN_FRONT int pthread_mutex_timedlock(pthread_mutex_t *mutex,
-                                            const timespec *until) noexcept {
-    CLDIST_NEXT(pthread_mutex_timedlock);
-    timespec moved{};
-    return next(mutex, here(__builtin_return_address(0), CLOCK_REALTIME, until, moved));
-}
-
-CLDIST_IN_FRONT int sem_timedwait(sem_t *semaphore, const timespec *until) {
-    CLDIST_NEXT(sem_timedwait);
-    timespec moved{};
-    return next(semaphore, here(__builtin_return_address(0), CLOCK_REALTIME, until, moved));
-}
-
-CLDIST_IN_FRONT int sem_clockwait(sem_t *semaphore, clockid_t clock, const timespec *until) {
-    CLDIST_NEXT(sem_clockwait);
-    timespec moved{};
-    return next(semaphore, clock, here(__builtin_return_address(0), clock, until, moved));
-}
-
-CLDIST_IN_FRONT int pthread_mutex_clocklock(pthread_mutex_t *mutex, clockid_t clock,
-                                            const timespec *until) noexcept {
-    CLDIST_NEXT(pthread_mutex_clocklock);
-    timespec moved{};
-    return next(mutex, clock, here(__builtin_return_address(0), clock, until, moved));
-}
-
-CLDIST_IN_FRONT int pthread_rwlock_timedrdlock(pthread_rwlock_t *lock,
-                                               const timespec *until) noexcept {
-    CLDIST_NEXT(pthread_rwlock_timedrdlock);
-    timespec moved{};
-    return next(lock, here(__builtin_return_address(0), CLOCK_REALTIME, until, moved));
-}
-
-CLDIST_IN_FRONT int pthread_rwlock_clockrdlock(pthread_rwlock_t *lock, clockid_t clock,
-                                               const timespec *until) noexcept {
-    CLDIST_NEXT(pthread_rwlock_clockrdlock);
-    timespec moved{};
-    return next(lock, clock, here(__builtin_return_address(0), clock, until, moved));
-}
-
-CLDIST_IN_FRONT int pthread_rwlock_timedwrlock(pthread_rwlock_t *lock,
-                                               const timespec *until) noexcept {
-    CLDIST_NEXT(pthread_rwlock_timedwrlock);
-    timespec moved{};
-    return next(lock, here(__builtin_return_address(0), CLOCK_REALTIME, until, moved));
-}
-
-CLDIST_IN_FRONT int pthread_rwlock_clockwrlock(pthread_rwlock_t *lock, clockid_t clock,
-                                               const timespec *until) noexcept {
-    CLDIST_NEXT(pthread_rwlock_clockwrlock);
-    timespec moved{};
-    return next(lock, clock, here(__builtin_return_address(0), clock, until, moved));
-}
+// A function that waits until `until`, a time of `of_clock`.
+#define CLDIST_WAIT(name, parameters, of_clock, arguments)                 \
+    CLDIST_IN_FRONT int name parameters {                                  \
+        CLDIST_NEXT(name);                                                 \
+        timespec moved{};                                                  \
+        until = here(__builtin_return_address(0), of_clock, until, moved); \
+        return next arguments;                                             \
+    }
+CLDIST_WAIT(pthread_cond_clockwait,
+            (pthread_cond_t * condition, pthread_mutex_t *mutex, clockid_t clock,
+             const timespec *until),
+            clock, (condition, mutex, clock, until))
+CLDIST_WAIT(pthread_mutex_timedlock, (pthread_mutex_t * mutex, const timespec *until) noexcept,
+            CLOCK_REALTIME, (mutex, until))
+CLDIST_WAIT(sem_timedwait, (sem_t * semaphore, const timespec *until), CLOCK_REALTIME,
+            (semaphore, until))
+CLDIST_WAIT(sem_clockwait, (sem_t * semaphore, clockid_t clock, const timespec *until), clock,
+            (semaphore, clock, until))
+CLDIST_WAIT(pthread_mutex_clocklock,
+            (pthread_mutex_t * mutex, clockid_t clock, const timespec *until) noexcept, clock,
+            (mutex, clock, until))
+CLDIST_WAIT(pthread_rwlock_timedrdlock, (pthread_rwlock_t * lock, const timespec *until) noexcept,
+            CLOCK_REALTIME, (lock, until))
+CLDIST_WAIT(pthread_rwlock_clockrdlock,
+            (pthread_rwlock_t * lock, clockid_t clock, const timespec *until) noexcept, clock,
+            (lock, clock, until))
+CLDIST_WAIT(pthread_rwlock_timedwrlock, (pthread_rwlock_t * lock, const timespec *until) noexcept,
+            CLOCK_REALTIME, (lock, until))
+CLDIST_WAIT(pthread_rwlock_clockwrlock,
+            (pthread_rwlock_t * lock, clockid_t clock, const timespec *until) noexcept, clock,
+            (lock, clock, until))
+#undef CLDIST_WAIT
 
 CLDIST_IN_FRONT int clock_nanosleep(clockid_t clock, int flags, const timespec *until,
                                     timespec *left) {
