@@ -57,20 +57,20 @@ bool is_in_path(const char *name) {
 [[gnu::always_inline]] inline int become(const char *path, char *const *arguments,
                                          char *const *environment) {
     note_exec();
-    static auto *const next = next_function<decltype(::execve)>("execve");
+    CLDIST_NEXT(execve);
     if (is_executable(path)) end_platform();
     return next(path, arguments, environment);
 }
 [[gnu::always_inline]] inline int become_found(const char *name, char *const *arguments,
                                                char *const *environment) {
     note_exec();
-    static auto *const next = next_function<decltype(::execvpe)>("execvpe");
+    CLDIST_NEXT(execvpe);
     if (is_in_path(name)) end_platform();
     return next(name, arguments, environment);
 }
 
 [[noreturn, gnu::always_inline]] inline void end_process(int status) {
-    static auto *const next = next_function<void(int)>("_exit");
+    CLDIST_NEXT(_exit);
     // Another status ends the job at once, unless the processes are deciding on a new start.
     if (status == 0)
         end_platform();

@@ -60,7 +60,7 @@ mode_t mode_in(int flags, va_list arguments) {
 bool needs_a_place(int flags) { return (flags & (O_PATH | O_DIRECTORY)) == 0; }
 
 int open_at(const void *caller, int folder, const char *path, int flags, mode_t mode) {
-    static auto *const next = next_function<int(int, const char *, int, ...)>("openat");
+    CLDIST_NEXT(openat);
     const auto natively = [&] {
         const int file = next(folder, path, flags, mode);
         if (Session::current() != nullptr && file >= 0 && kind_of(file) != Kind::none)
@@ -229,7 +229,7 @@ CLDIST_IN_FRONT std::FILE *fopen(const char *path, const char *mode) {
 CLDIST_ALIAS(std::FILE *, fopen64, (const char *path, const char *mode), fopen);
 
 CLDIST_IN_FRONT std::FILE *fdopen(int descriptor, const char *mode) noexcept {
-    static auto *const next = next_function<std::FILE *(int, const char *)>("fdopen");
+    CLDIST_NEXT(fdopen);
     return Session::current() == nullptr || kind_of(descriptor) == Kind::none
                ? next(descriptor, mode)
                : stream_on(descriptor, mode);
@@ -272,8 +272,7 @@ CLDIST_IN_FRONT ssize_t read(int descriptor, void *bytes, std::size_t size) {
 extern "C" ssize_t __read_chk(int descriptor, void *bytes, std::size_t size, std::size_t room);
 CLDIST_IN_FRONT ssize_t __read_chk(int descriptor, void *bytes, std::size_t size,
                                    std::size_t room) {
-    static auto *const next =
-        next_function<ssize_t(int, void *, std::size_t, std::size_t)>("__read_chk");
+    CLDIST_NEXT(__read_chk);
     if (descriptor == STDIN_FILENO)
         note_effect("has read standard input", __builtin_return_address(0));
     const Session *const session = size <= room ? of_random(descriptor) : nullptr;
@@ -293,8 +292,7 @@ CLDIST_IN_FRONT ssize_t write(int descriptor, const void *bytes, std::size_t siz
 }
 
 CLDIST_IN_FRONT ssize_t pwrite(int descriptor, const void *bytes, std::size_t size, off_t at) {
-    static auto *const next =
-        next_function<ssize_t(int, const void *, std::size_t, off_t)>("pwrite");
+    CLDIST_NEXT(pwrite);
     Session *const session = of_written(descriptor);
     if (session == nullptr) return next(descriptor, bytes, size, at);
     return write_file(*session, size,
@@ -304,7 +302,7 @@ CLDIST_ALIAS(ssize_t, pwrite64, (int descriptor, const void *bytes, std::size_t 
              pwrite);
 
 CLDIST_IN_FRONT ssize_t writev(int descriptor, const iovec *parts, int count) {
-    static auto *const next = next_function<ssize_t(int, const iovec *, int)>("writev");
+    CLDIST_NEXT(writev);
     Session *const session = of_written(descriptor);
     if (session == nullptr)
         return next(descriptor == STDERR_FILENO && goes_to_own_output(__builtin_return_address(0))
@@ -333,7 +331,7 @@ CLDIST_IN_FRONT int close(int descriptor) {
 }
 
 CLDIST_IN_FRONT int dup2(int from, int to) noexcept {
-    static auto *const next = next_function<int(int, int)>("dup2");
+    CLDIST_NEXT(dup2);
     const int result = next(from, to);
     const Session *const session = Session::current();
     if (session != nullptr && result >= 0 && from != to && kind_of(from) != kind_of(to) &&
@@ -345,7 +343,7 @@ CLDIST_IN_FRONT int dup2(int from, int to) noexcept {
 // ---- Locks: only rank 0 takes them. The other ranks' copies are private.
 
 CLDIST_IN_FRONT int flock(int descriptor, int operation) noexcept {
-    static auto *const next = next_function<int(int, int)>("flock");
+    CLDIST_NEXT(flock);
     Session *const session = wrapped(files, __builtin_return_address(0));
     if (session == nullptr) return next(descriptor, operation);
     return change(*session, "flock", std::to_string(operation),
@@ -353,7 +351,7 @@ CLDIST_IN_FRONT int flock(int descriptor, int operation) noexcept {
 }
 
 CLDIST_IN_FRONT int lockf(int descriptor, int operation, off_t size) {
-    static auto *const next = next_function<int(int, int, off_t)>("lockf");
+    CLDIST_NEXT(lockf);
     Session *const session = wrapped(files, __builtin_return_address(0));
     if (session == nullptr) return next(descriptor, operation, size);
     return change(*session, "lockf", std::to_string(operation),
@@ -384,7 +382,7 @@ CLDIST_ALIAS(int, fcntl64, (int descriptor, int command, ...), fcntl);
 // ---- File status
 
 CLDIST_IN_FRONT int fstatat(int folder, const char *path, struct stat *state, int flags) noexcept {
-    static auto *const next = next_function<int(int, const char *, struct stat *, int)>("fstatat");
+    CLDIST_NEXT(fstatat);
     return state_at(__builtin_return_address(0), folder, path, state,
                     [&](struct stat *mine) { return next(folder, path, mine, flags); });
 }
@@ -392,14 +390,14 @@ CLDIST_ALIAS(int, fstatat64,
              (int folder, const char *path, struct stat64 *state, int flags) noexcept, fstatat);
 
 CLDIST_IN_FRONT int stat(const char *path, struct stat *state) noexcept {
-    static auto *const next = next_function<int(const char *, struct stat *)>("stat");
+    CLDIST_NEXT(stat);
     return state_at(__builtin_return_address(0), AT_FDCWD, path, state,
                     [&](struct stat *mine) { return next(path, mine); });
 }
 CLDIST_ALIAS(int, stat64, (const char *path, struct stat64 *state) noexcept, stat);
 
 CLDIST_IN_FRONT int lstat(const char *path, struct stat *state) noexcept {
-    static auto *const next = next_function<int(const char *, struct stat *)>("lstat");
+    CLDIST_NEXT(lstat);
     return state_at(__builtin_return_address(0), AT_FDCWD, path, state,
                     [&](struct stat *mine) { return next(path, mine); });
 }
@@ -445,13 +443,13 @@ CLDIST_ALIAS(int, __fxstatat64,
              __fxstatat);
 
 CLDIST_IN_FRONT int access(const char *path, int mode) noexcept {
-    static auto *const next = next_function<int(const char *, int)>("access");
+    CLDIST_NEXT(access);
     return change_at(__builtin_return_address(0), "access", AT_FDCWD, path,
                      [&] { return next(path, mode); });
 }
 
 CLDIST_IN_FRONT int faccessat(int folder, const char *path, int mode, int flags) noexcept {
-    static auto *const next = next_function<int(int, const char *, int, int)>("faccessat");
+    CLDIST_NEXT(faccessat);
     return change_at(__builtin_return_address(0), "faccessat", folder, path,
                      [&] { return next(folder, path, mode, flags); });
 }
@@ -459,26 +457,26 @@ CLDIST_IN_FRONT int faccessat(int folder, const char *path, int mode, int flags)
 // ---- Changes of folders
 
 CLDIST_IN_FRONT int unlinkat(int folder, const char *path, int flags) noexcept {
-    static auto *const next = next_function<int(int, const char *, int)>("unlinkat");
+    CLDIST_NEXT(unlinkat);
     return remove_at(
         __builtin_return_address(0), "unlinkat", folder, path,
         [&] { return next(folder, path, flags); }, forget);
 }
 
 CLDIST_IN_FRONT int unlink(const char *path) noexcept {
-    static auto *const next = next_function<int(const char *)>("unlink");
+    CLDIST_NEXT(unlink);
     return remove_at(
         __builtin_return_address(0), "unlink", AT_FDCWD, path, [&] { return next(path); }, forget);
 }
 
 CLDIST_IN_FRONT int remove(const char *path) noexcept {
-    static auto *const next = next_function<int(const char *)>("remove");
+    CLDIST_NEXT(remove);
     return remove_at(
         __builtin_return_address(0), "remove", AT_FDCWD, path, [&] { return next(path); }, forget);
 }
 
 CLDIST_IN_FRONT int rmdir(const char *path) noexcept {
-    static auto *const next = next_function<int(const char *)>("rmdir");
+    CLDIST_NEXT(rmdir);
     return remove_at(
         __builtin_return_address(0), "rmdir", AT_FDCWD, path, [&] { return next(path); },
         [](const std::string &) {});
@@ -486,7 +484,7 @@ CLDIST_IN_FRONT int rmdir(const char *path) noexcept {
 
 CLDIST_IN_FRONT int renameat(int from_folder, const char *from, int to_folder,
                              const char *to) noexcept {
-    static auto *const next = next_function<int(int, const char *, int, const char *)>("renameat");
+    CLDIST_NEXT(renameat);
     return remove_at(
         __builtin_return_address(0), "renameat", from_folder, to != nullptr ? from : nullptr,
         [&] { return next(from_folder, from, to_folder, to); },
@@ -494,7 +492,7 @@ CLDIST_IN_FRONT int renameat(int from_folder, const char *from, int to_folder,
 }
 
 CLDIST_IN_FRONT int rename(const char *from, const char *to) noexcept {
-    static auto *const next = next_function<int(const char *, const char *)>("rename");
+    CLDIST_NEXT(rename);
     return remove_at(
         __builtin_return_address(0), "rename", AT_FDCWD, to != nullptr ? from : nullptr,
         [&] { return next(from, to); },
@@ -502,7 +500,7 @@ CLDIST_IN_FRONT int rename(const char *from, const char *to) noexcept {
 }
 
 CLDIST_IN_FRONT int truncate(const char *path, off_t size) noexcept {
-    static auto *const next = next_function<int(const char *, off_t)>("truncate");
+    CLDIST_NEXT(truncate);
     note_effect("has changed a file or folder", __builtin_return_address(0));
     Session *const session = of_path(__builtin_return_address(0), AT_FDCWD, path);
     if (session == nullptr) return next(path, size);
@@ -540,7 +538,7 @@ CLDIST_CHANGE(chmod, (const char *path, mode_t mode), AT_FDCWD, (path, mode))
 // ---- Child processes: only rank 0 starts them
 
 CLDIST_IN_FRONT int system(const char *command) {
-    static auto *const next = next_function<int(const char *)>("system");
+    CLDIST_NEXT(system);
     note_effect("has started another process", __builtin_return_address(0));
     Session *const session =
         command != nullptr ? wrapped(files, __builtin_return_address(0)) : nullptr;

@@ -18,12 +18,12 @@
 namespace cldist::host {
 
 int next_isatty(int descriptor) {
-    static auto *const next = next_function<int(int)>("isatty");
+    CLDIST_NEXT(isatty);
     return next(descriptor);
 }
 
 int next_uname(utsname *name) {
-    static auto *const next = next_function<int(utsname *)>("uname");
+    CLDIST_NEXT(uname);
     return next(name);
 }
 
@@ -83,9 +83,7 @@ using namespace cldist::host;
 
 CLDIST_IN_FRONT int pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
                                    void *(*function)(void *), void *argument) noexcept {
-    static auto *const next =
-        next_function<int(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *)>(
-            "pthread_create");
+    CLDIST_NEXT(pthread_create);
     // A thread that a callback starts has no id, because callbacks have no fixed order.
     if (Session::current() == nullptr || this_thread.id == 0 || this_thread.opencl_calls != 0 ||
         !from_program(__builtin_return_address(0)))
@@ -109,7 +107,7 @@ CLDIST_IN_FRONT pid_t getppid() noexcept {
 }
 
 CLDIST_IN_FRONT int gethostname(char *name, std::size_t size) noexcept {
-    static auto *const next = next_function<int(char *, std::size_t)>("gethostname");
+    CLDIST_NEXT(gethostname);
     const Session *const session = wrapped_anywhere(identity, __builtin_return_address(0));
     if (session == nullptr) return next(name, size);
     const char *const answer = session->identity_of_first().system.nodename;

@@ -187,19 +187,19 @@ int open_as_other(Session &session, const std::string &path, std::uint32_t key, 
 }  // namespace
 
 int next_open(const char *path, int flags, mode_t mode) {
-    static auto *const next = next_function<int(const char *, int, ...)>("open");
+    CLDIST_NEXT(open);
     return next(path, flags, mode);
 }
 int next_close(int descriptor) {
-    static auto *const next = next_function<int(int)>("close");
+    CLDIST_NEXT(close);
     return next(descriptor);
 }
 ssize_t next_read(int descriptor, void *bytes, std::size_t size) {
-    static auto *const next = next_function<ssize_t(int, void *, std::size_t)>("read");
+    CLDIST_NEXT(read);
     return next(descriptor, bytes, size);
 }
 ssize_t next_write(int descriptor, const void *bytes, std::size_t size) {
-    static auto *const next = next_function<ssize_t(int, const void *, std::size_t)>("write");
+    CLDIST_NEXT(write);
     return next(descriptor, bytes, size);
 }
 

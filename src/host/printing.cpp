@@ -25,7 +25,7 @@ struct Free {
 };
 
 int print_to(const void *caller, int descriptor, const char *format, va_list arguments) {
-    static auto *const next = next_function<decltype(::vdprintf)>("vdprintf");
+    CLDIST_NEXT(vdprintf);
     const bool redirected = descriptor == STDERR_FILENO && goes_to_own_output(caller);
     if (!redirected && kind_of(descriptor) == Kind::none)
         return next(descriptor, format, arguments);
@@ -58,7 +58,7 @@ bool put(std::FILE *stream, std::wstring_view text) {
 }
 
 int print_wide(std::FILE *stream, const wchar_t *format, va_list arguments) {
-    static auto *const next = next_function<decltype(::vfwprintf)>("vfwprintf");
+    CLDIST_NEXT(vfwprintf);
     if (!is_own(stream)) return next(stream, format, arguments);
     wchar_t *memory = nullptr;
     std::size_t size = 0;

@@ -89,17 +89,17 @@ int send_itself(Send send) {
 }
 
 int next_raise(int number) {
-    static auto *const next = next_function<int(int)>("raise");
+    CLDIST_NEXT(raise);
     return next(number);
 }
 
 int next_kill(pid_t process, int number) {
-    static auto *const next = next_function<int(pid_t, int)>("kill");
+    CLDIST_NEXT(kill);
     return next(process, number);
 }
 
 int next_sigaction(int number, const struct sigaction *action, struct sigaction *before) {
-    static auto *const next = next_function<decltype(::sigaction)>("sigaction");
+    CLDIST_NEXT(sigaction);
     return next(number, action, before);
 }
 

@@ -123,7 +123,7 @@ int flags_of(const char *mode) {
 }
 
 std::FILE *stream_on(int descriptor, const char *mode) {
-    static auto *const next = next_function<std::FILE *(int, const char *)>("fdopen");
+    CLDIST_NEXT(fdopen);
     std::FILE *stream = nullptr;
     if (kind_of(descriptor) == Kind::none) {
         stream = next(descriptor, mode);
@@ -201,7 +201,7 @@ bool goes_to_own_output(const void *caller) {
 using namespace cldist::host;
 
 CLDIST_IN_FRONT int fileno(std::FILE *stream) noexcept {
-    static auto *const next = next_function<int(std::FILE *)>("fileno");
+    CLDIST_NEXT(fileno);
     if (Session::current() != nullptr) {
         const std::lock_guard lock(mutex);
         if (const auto found = descriptors().find(stream); found != descriptors().end())

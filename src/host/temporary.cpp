@@ -41,7 +41,7 @@ int make_name(Session &session, const char *what, char *path, Make make) {
 }
 
 int make_file(const void *caller, char *path, int suffix, int flags) {
-    static auto *const next = next_function<int(char *, int, int)>("mkostemps");
+    CLDIST_NEXT(mkostemps);
     note_effect("has made a temporary file", caller);
     Session *const session = path != nullptr ? of_path(caller, AT_FDCWD, path) : nullptr;
     if (session == nullptr) return next(path, suffix, flags);
@@ -79,7 +79,7 @@ CLDIST_IN_FRONT int mkostemps(char *path, int suffix, int flags) {
 CLDIST_ALIAS(int, mkostemps64, (char *path, int suffix, int flags), mkostemps);
 
 CLDIST_IN_FRONT char *mkdtemp(char *path) noexcept {
-    static auto *const next = next_function<char *(char *)>("mkdtemp");
+    CLDIST_NEXT(mkdtemp);
     note_effect("has made a temporary folder", __builtin_return_address(0));
     Session *const session = of_path(__builtin_return_address(0), AT_FDCWD, path);
     if (session == nullptr) return next(path);
@@ -92,7 +92,7 @@ CLDIST_IN_FRONT char *mkdtemp(char *path) noexcept {
 // The following functions only make names.
 
 CLDIST_IN_FRONT char *mktemp(char *path) noexcept {
-    static auto *const next = next_function<char *(char *)>("mktemp");
+    CLDIST_NEXT(mktemp);
     Session *const session = of_path(__builtin_return_address(0), AT_FDCWD, path);
     if (session == nullptr) return next(path);
     const Inside inside;
@@ -103,7 +103,7 @@ CLDIST_IN_FRONT char *mktemp(char *path) noexcept {
 
 namespace {
 char *make_temporary_name(const void *caller, char *path) {
-    static auto *const next = next_function<char *(char *)>("tmpnam");
+    CLDIST_NEXT(tmpnam);
     Session *const session = wrapped(files, caller);
     if (session == nullptr) return next(path);
     const Inside inside;
@@ -124,7 +124,7 @@ CLDIST_IN_FRONT char *tmpnam_r(char *path) noexcept {
 }
 
 CLDIST_IN_FRONT char *tempnam(const char *folder, const char *prefix) noexcept {
-    static auto *const next = next_function<char *(const char *, const char *)>("tempnam");
+    CLDIST_NEXT(tempnam);
     Session *const session = wrapped(files, __builtin_return_address(0));
     if (session == nullptr) return next(folder, prefix);
     const Inside inside;

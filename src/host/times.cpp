@@ -88,7 +88,7 @@ const timespec *here(const void *caller, clockid_t clock, const timespec *time, 
 }
 
 int next_clock_gettime(clockid_t clock, timespec *time) {
-    static auto *const next = next_function<decltype(::clock_gettime)>("clock_gettime");
+    CLDIST_NEXT(clock_gettime);
     return next(clock, time);
 }
 
@@ -134,7 +134,7 @@ CLDIST_IN_FRONT int timespec_get(timespec *time, int base) noexcept {
 }
 
 CLDIST_IN_FRONT std::clock_t times(tms *result) noexcept {
-    static auto *const next = next_function<std::clock_t(tms *)>("times");
+    CLDIST_NEXT(times);
     Session *const session = of_main(__builtin_return_address(0));
     if (session == nullptr || result == nullptr) return next(result);
     const Inside inside;
