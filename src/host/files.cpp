@@ -100,17 +100,11 @@ Session *of_random(int descriptor) {
 }
 
 // Only rank 0 makes the change. All processes get its result.
-struct Result {
-    int value;
-    int code;
-};
 template <typename Native>
 int change(Session &session, const std::string &what, const std::string &path, Native native) {
     const Inside inside;
-    const auto result = session.answer<Result>(Answer::change, key_of(path), what.c_str(), [&] {
-        const int value = native();
-        return Result{value, errno};
-    });
+    const auto result = session.answer<WithErrno<int>>(Answer::change, key_of(path), what.c_str(),
+                                                       [&] { return with_errno(native); });
     if (result.value < 0) errno = result.code;
     return result.value;
 }
@@ -157,13 +151,12 @@ int state_at(const void *caller, int folder, const char *path, State *to, Native
     const std::string name = absolute(folder, path);
     const std::string what = "stat " + name;
     struct Answered {
-        Result result;
+        WithErrno<int> result;
         State state;
     };
     const auto answer = session->answer<Answered>(Answer::state, key_of(name), what.c_str(), [&] {
         Answered mine{};
-        mine.result.value = native(&mine.state);
-        mine.result.code = errno;
+        mine.result = with_errno([&] { return native(&mine.state); });
         return mine;
     });
     if (answer.result.value == 0) *to = answer.state;
@@ -217,11 +210,11 @@ CLDIST_IN_FRONT std::FILE *fopen(const char *path, const char *mode) {
     CLDIST_NEXT(fopen);
     if (Session::current() == nullptr || path == nullptr || mode == nullptr)
         return next(path, mode);
-    const bool random = is_random_source(path);
     const void *const caller = __builtin_return_address(0);
-    note_opening(AT_FDCWD, path, flags_of(mode), caller);
-    if (!random && of_path_anywhere(caller, AT_FDCWD, path) == nullptr) return next(path, mode);
     const int flags = flags_of(mode);
+    note_opening(AT_FDCWD, path, flags, caller);
+    if (!is_random_source(path) && of_path_anywhere(caller, AT_FDCWD, path) == nullptr)
+        return next(path, mode);
     const int file = open_at(caller, AT_FDCWD, path, flags, 0666);
     if (file < 0) return nullptr;
     return stream_on(file, mode);
@@ -381,34 +374,24 @@ CLDIST_ALIAS(int, fcntl64, (int descriptor, int command, ...), fcntl);
 
 // ---- File status
 
-CLDIST_IN_FRONT int fstatat(int folder, const char *path, struct stat *state, int flags) noexcept {
-    CLDIST_NEXT(fstatat);
-    return state_at(__builtin_return_address(0), folder, path, state,
-                    [&](struct stat *mine) { return next(folder, path, mine, flags); });
-}
+// A function that stores the state of the entry `path` of `folder` in `*state`. `arguments` are
+// those of the wrapped function, with `mine` in place of `state`.
+#define CLDIST_STATE(name, parameters, folder, arguments)                      \
+    CLDIST_IN_FRONT int name parameters noexcept {                             \
+        CLDIST_NEXT(name);                                                     \
+        return state_at(__builtin_return_address(0), folder, path, state,      \
+                        [&](decltype(state) mine) { return next arguments; }); \
+    }
+CLDIST_STATE(fstatat, (int folder, const char *path, struct stat *state, int flags), folder,
+             (folder, path, mine, flags))
 CLDIST_ALIAS(int, fstatat64,
              (int folder, const char *path, struct stat64 *state, int flags) noexcept, fstatat);
-
-CLDIST_IN_FRONT int stat(const char *path, struct stat *state) noexcept {
-    CLDIST_NEXT(stat);
-    return state_at(__builtin_return_address(0), AT_FDCWD, path, state,
-                    [&](struct stat *mine) { return next(path, mine); });
-}
+CLDIST_STATE(stat, (const char *path, struct stat *state), AT_FDCWD, (path, mine))
 CLDIST_ALIAS(int, stat64, (const char *path, struct stat64 *state) noexcept, stat);
-
-CLDIST_IN_FRONT int lstat(const char *path, struct stat *state) noexcept {
-    CLDIST_NEXT(lstat);
-    return state_at(__builtin_return_address(0), AT_FDCWD, path, state,
-                    [&](struct stat *mine) { return next(path, mine); });
-}
+CLDIST_STATE(lstat, (const char *path, struct stat *state), AT_FDCWD, (path, mine))
 CLDIST_ALIAS(int, lstat64, (const char *path, struct stat64 *state) noexcept, lstat);
-
-CLDIST_IN_FRONT int statx(int folder, const char *path, int flags, unsigned mask,
-                          struct statx *state) noexcept {
-    CLDIST_NEXT(statx);
-    return state_at(__builtin_return_address(0), folder, path, state,
-                    [&](struct statx *mine) { return next(folder, path, flags, mask, mine); });
-}
+CLDIST_STATE(statx, (int folder, const char *path, int flags, unsigned mask, struct statx *state),
+             folder, (folder, path, flags, mask, mine))
 
 // Programs that were linked with a C library before version 2.33 call these.
 extern "C" {
@@ -416,71 +399,37 @@ int __xstat(int version, const char *path, struct stat *state) noexcept;
 int __lxstat(int version, const char *path, struct stat *state) noexcept;
 int __fxstatat(int version, int folder, const char *path, struct stat *state, int flags) noexcept;
 }
-CLDIST_IN_FRONT int __xstat(int version, const char *path, struct stat *state) noexcept {
-    CLDIST_NEXT(__xstat);
-    return state_at(__builtin_return_address(0), AT_FDCWD, path, state,
-                    [&](struct stat *mine) { return next(version, path, mine); });
-}
+CLDIST_STATE(__xstat, (int version, const char *path, struct stat *state), AT_FDCWD,
+             (version, path, mine))
 CLDIST_ALIAS(int, __xstat64, (int version, const char *path, struct stat64 *state) noexcept,
              __xstat);
-
-CLDIST_IN_FRONT int __lxstat(int version, const char *path, struct stat *state) noexcept {
-    CLDIST_NEXT(__lxstat);
-    return state_at(__builtin_return_address(0), AT_FDCWD, path, state,
-                    [&](struct stat *mine) { return next(version, path, mine); });
-}
+CLDIST_STATE(__lxstat, (int version, const char *path, struct stat *state), AT_FDCWD,
+             (version, path, mine))
 CLDIST_ALIAS(int, __lxstat64, (int version, const char *path, struct stat64 *state) noexcept,
              __lxstat);
-
-CLDIST_IN_FRONT int __fxstatat(int version, int folder, const char *path, struct stat *state,
-                               int flags) noexcept {
-    CLDIST_NEXT(__fxstatat);
-    return state_at(__builtin_return_address(0), folder, path, state,
-                    [&](struct stat *mine) { return next(version, folder, path, mine, flags); });
-}
+CLDIST_STATE(__fxstatat, (int version, int folder, const char *path, struct stat *state, int flags),
+             folder, (version, folder, path, mine, flags))
 CLDIST_ALIAS(int, __fxstatat64,
              (int version, int folder, const char *path, struct stat64 *state, int flags) noexcept,
              __fxstatat);
-
-CLDIST_IN_FRONT int access(const char *path, int mode) noexcept {
-    CLDIST_NEXT(access);
-    return change_at(__builtin_return_address(0), "access", AT_FDCWD, path,
-                     [&] { return next(path, mode); });
-}
-
-CLDIST_IN_FRONT int faccessat(int folder, const char *path, int mode, int flags) noexcept {
-    CLDIST_NEXT(faccessat);
-    return change_at(__builtin_return_address(0), "faccessat", folder, path,
-                     [&] { return next(folder, path, mode, flags); });
-}
+#undef CLDIST_STATE
 
 // ---- Changes of folders
 
-CLDIST_IN_FRONT int unlinkat(int folder, const char *path, int flags) noexcept {
-    CLDIST_NEXT(unlinkat);
-    return remove_at(
-        __builtin_return_address(0), "unlinkat", folder, path,
-        [&] { return next(folder, path, flags); }, forget);
-}
-
-CLDIST_IN_FRONT int unlink(const char *path) noexcept {
-    CLDIST_NEXT(unlink);
-    return remove_at(
-        __builtin_return_address(0), "unlink", AT_FDCWD, path, [&] { return next(path); }, forget);
-}
-
-CLDIST_IN_FRONT int remove(const char *path) noexcept {
-    CLDIST_NEXT(remove);
-    return remove_at(
-        __builtin_return_address(0), "remove", AT_FDCWD, path, [&] { return next(path); }, forget);
-}
-
-CLDIST_IN_FRONT int rmdir(const char *path) noexcept {
-    CLDIST_NEXT(rmdir);
-    return remove_at(
-        __builtin_return_address(0), "rmdir", AT_FDCWD, path, [&] { return next(path); },
-        [](const std::string &) {});
-}
+// A function that removes the entry `path` of `folder`. `others` does so with private copies.
+#define CLDIST_REMOVE(name, parameters, folder, arguments, others)                            \
+    CLDIST_IN_FRONT int name parameters noexcept {                                            \
+        CLDIST_NEXT(name);                                                                    \
+        return remove_at(                                                                     \
+            __builtin_return_address(0), #name, folder, path, [&] { return next arguments; }, \
+            others);                                                                          \
+    }
+CLDIST_REMOVE(unlinkat, (int folder, const char *path, int flags), folder, (folder, path, flags),
+              forget)
+CLDIST_REMOVE(unlink, (const char *path), AT_FDCWD, (path), forget)
+CLDIST_REMOVE(remove, (const char *path), AT_FDCWD, (path), forget)
+CLDIST_REMOVE(rmdir, (const char *path), AT_FDCWD, (path), [](const std::string &) {})
+#undef CLDIST_REMOVE
 
 CLDIST_IN_FRONT int renameat(int from_folder, const char *from, int to_folder,
                              const char *to) noexcept {
@@ -516,13 +465,16 @@ CLDIST_IN_FRONT int truncate(const char *path, off_t size) noexcept {
 }
 CLDIST_ALIAS(int, truncate64, (const char *path, off_t size) noexcept, truncate);
 
-// A function that changes the entry `path` of `folder`.
+// A function that checks or changes the entry `path` of `folder`.
 #define CLDIST_CHANGE(name, parameters, folder, arguments)                 \
     CLDIST_IN_FRONT int name parameters noexcept {                         \
         CLDIST_NEXT(name);                                                 \
         return change_at(__builtin_return_address(0), #name, folder, path, \
                          [&] { return next arguments; });                  \
     }
+CLDIST_CHANGE(access, (const char *path, int mode), AT_FDCWD, (path, mode))
+CLDIST_CHANGE(faccessat, (int folder, const char *path, int mode, int flags), folder,
+              (folder, path, mode, flags))
 CLDIST_CHANGE(mkdir, (const char *path, mode_t mode), AT_FDCWD, (path, mode))
 CLDIST_CHANGE(mkdirat, (int folder, const char *path, mode_t mode), folder, (folder, path, mode))
 CLDIST_CHANGE(mkfifo, (const char *path, mode_t mode), AT_FDCWD, (path, mode))

@@ -40,18 +40,6 @@ inline Session *wrapped(unsigned group, const void *caller) {
     return thread.id == 0 ? nullptr : session;
 }
 
-/// The result of a call, with errno after it.
-template <typename T>
-struct WithErrno {
-    T value;
-    int code;
-};
-template <typename Call>
-auto with_errno(Call call) -> WithErrno<decltype(call())> {
-    const auto value = call();
-    return {value, errno};
-}
-
 /// Shifts a time of the program to this host's clock. Returns `time` or `moved`.
 const timespec *here(const void *caller, clockid_t clock, const timespec *time, timespec &moved);
 

@@ -44,22 +44,17 @@ int open_own(const Session &session, const std::string &path, int flags, mode_t 
 /// Writes to a file from open_file, with rank 0's result. `call(n)` writes up to n bytes here.
 template <typename Call>
 ssize_t write_file(Session &session, std::size_t size, Call call) {
-    struct Written {
-        ssize_t size;
-        int code;
-    };
     const Inside inside;
     bool own = session.first();
-    const auto written =
-        session.answer<Written>(Answer::write, static_cast<std::uint32_t>(size), "write", [&] {
+    const auto written = session.answer<WithErrno<ssize_t>>(
+        Answer::write, static_cast<std::uint32_t>(size), "write", [&] {
             own = true;
-            const ssize_t result = call(size);
-            return Written{result, errno};
+            return with_errno([&] { return call(size); });
         });
-    if (!own && written.size > 0)
-        report_copy(session, call(static_cast<std::size_t>(written.size)), written.size);
-    if (written.size < 0) errno = written.code;
-    return written.size;
+    if (!own && written.value > 0)
+        report_copy(session, call(static_cast<std::size_t>(written.value)), written.value);
+    if (written.value < 0) errno = written.code;
+    return written.value;
 }
 
 }  // namespace cldist::host

@@ -268,6 +268,18 @@ private:
 };
 
 /// Returns `command` for a shell that only rank 0 runs. Its programs do not join the job, because
+/// The result of a call, with errno after it.
+template <typename T>
+struct WithErrno {
+    T value;
+    int code;
+};
+template <typename Call>
+auto with_errno(Call call) -> WithErrno<decltype(call())> {
+    const auto value = call();
+    return {value, errno};
+}
+
 /// they must not wait for the other ranks.
 [[nodiscard]] std::string command_of_first(const char *command);
 

@@ -231,17 +231,13 @@ CLDIST_IN_FRONT std::FILE *popen(const char *command, const char *mode) {
     const Inside inside;
     const std::uint32_t key = key_of(command);
     session->meet(key, command, [] {});
-    struct Result {
-        bool there;
-        int code;
-    };
     std::FILE *own = nullptr;
-    const auto result = session->answer<Result>(Answer::child, key, command, [&] {
-        own = next(command_of_first(command).c_str(), mode);
-        return Result{own != nullptr, errno};
+    const auto is_there = session->answer<WithErrno<bool>>(Answer::child, key, command, [&] {
+        return with_errno(
+            [&] { return (own = next(command_of_first(command).c_str(), mode)) != nullptr; });
     });
-    if (!result.there) {
-        errno = result.code;
+    if (!is_there.value) {
+        errno = is_there.code;
         return nullptr;
     }
     auto child = std::make_unique<Child>(Child{own, key});
@@ -271,19 +267,15 @@ CLDIST_IN_FRONT int pclose(std::FILE *stream) {
     std::FILE *const own = child->own;
     if (stream != own) std::fclose(stream);
     Session *const session = Session::current();
-    struct Result {
-        int status;
-        int code;
-    };
     const auto natively = [&] {
-        const int status = own != nullptr ? next(own) : 0;
-        return Result{status, errno};
+        return with_errno([&] { return own != nullptr ? next(own) : 0; });
     };
     const Inside inside;
-    const Result result =
-        session != nullptr ? session->answer<Result>(Answer::child, child->key, "pclose", natively)
-                           : natively();
+    const WithErrno<int> result =
+        session != nullptr
+            ? session->answer<WithErrno<int>>(Answer::child, child->key, "pclose", natively)
+            : natively();
     if (session != nullptr && !session->first() && !session->far()) forget_all();
-    if (result.status < 0) errno = result.code;
-    return result.status;
+    if (result.value < 0) errno = result.code;
+    return result.value;
 }
