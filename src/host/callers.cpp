@@ -1,6 +1,5 @@
 #include "host/callers.hpp"
 
-#include <link.h>
 #include <unwind.h>
 
 #include <algorithm>
@@ -37,10 +36,8 @@ constexpr std::array callers{"libc.so", "libc-",      "ld-linux", "ld.so",
                              "ld-",     "libstdc++",  "libc++",   "libgcc_s",
                              "libm.so", "libpthread", "libdl.so", "librt.so"};
 
-struct Range {
-    std::uintptr_t begin;
-    std::uintptr_t end;
-    Owner owner;
+struct Range : Addresses {
+    Owner owner = Owner::program;
 };
 
 std::mutex mutex;
@@ -49,26 +46,17 @@ std::vector<Range> &ranges() {
     static auto &all = *new std::vector<Range>;
     return all;
 }
-thread_local Range last{0, 0, Owner::program};
+thread_local Range last;
 
 int add_module(dl_phdr_info *info, std::size_t, void *to) {
-    Range range{UINTPTR_MAX, 0, Owner::program};
-    for (int i = 0; i < info->dlpi_phnum; ++i) {
-        const ElfW(Phdr) &part = info->dlpi_phdr[i];
-        if (part.p_type != PT_LOAD) continue;
-        range.begin = std::min<std::uintptr_t>(range.begin, info->dlpi_addr + part.p_vaddr);
-        range.end =
-            std::max<std::uintptr_t>(range.end, info->dlpi_addr + part.p_vaddr + part.p_memsz);
-    }
-    const char *const slash = std::strrchr(info->dlpi_name, '/');
-    range.owner = owner_of(slash != nullptr ? slash + 1 : info->dlpi_name);
+    const Range range{addresses_of(*info), owner_of(basename(info->dlpi_name))};
     if (range.begin < range.end) static_cast<std::vector<Range> *>(to)->push_back(range);
     return 0;
 }
 
 // Code outside loaded files, such as code generated at run time, belongs to the program.
 Owner owner_at(std::uintptr_t address) {
-    if (last.begin <= address && address < last.end) return last.owner;
+    if (last.contain(address)) return last.owner;
     const auto find = [&] {
         const auto after = std::ranges::upper_bound(ranges(), address, {}, &Range::begin);
         return after != ranges().begin() && address < (after - 1)->end ? &*(after - 1) : nullptr;
@@ -98,10 +86,10 @@ _Unwind_Reason_Code look_at_frame(_Unwind_Context *context, void *result) {
         dl_iterate_phdr(add_module, &now);
         const auto here = reinterpret_cast<std::uintptr_t>(&look_at_frame);
         for (const Range &range : now)
-            if (range.begin <= here && here < range.end) return range;
-        return Range{0, 0, Owner::others};
+            if (range.contain(here)) return range;
+        return Range{};
     }();
-    if (own.begin <= address && address < own.end) return _URC_NO_REASON;
+    if (own.contain(address)) return _URC_NO_REASON;
     const Owner owner = owner_at(address);
     if (owner == Owner::caller) return _URC_NO_REASON;
     *static_cast<Owner *>(result) = owner;
@@ -109,6 +97,18 @@ _Unwind_Reason_Code look_at_frame(_Unwind_Context *context, void *result) {
 }
 
 }  // namespace
+
+Addresses addresses_of(const dl_phdr_info &file) {
+    Addresses found;
+    for (int i = 0; i < file.dlpi_phnum; ++i) {
+        const ElfW(Phdr) &part = file.dlpi_phdr[i];
+        if (part.p_type != PT_LOAD) continue;
+        const std::uintptr_t begin = file.dlpi_addr + part.p_vaddr;
+        found.begin = std::min(found.begin, begin);
+        found.end = std::max(found.end, begin + part.p_memsz);
+    }
+    return found;
+}
 
 Owner owner_of(const char *file_name) {
     const std::string_view name = file_name;

@@ -1,6 +1,21 @@
 #pragma once
 
+#include <link.h>
+
+#include <cstdint>
+
 namespace cldist::host {
+
+/// The addresses of a loaded file.
+struct Addresses {
+    std::uintptr_t begin = UINTPTR_MAX;
+    std::uintptr_t end = 0;
+
+    [[nodiscard]] bool contain(std::uintptr_t address) const {
+        return begin <= address && address < end;
+    }
+};
+[[nodiscard]] Addresses addresses_of(const dl_phdr_info &file);
 
 /// Returns true if the code at the return address `caller` belongs to the program: to its
 /// executable or to any library except those of MPI, OpenCL drivers and loaders, and this project.

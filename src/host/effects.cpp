@@ -43,6 +43,7 @@
 
 #include "host/gate.hpp"
 #include "host/next.hpp"
+#include "host/places.hpp"
 
 namespace cldist::host {
 namespace {
@@ -173,30 +174,7 @@ bool is_harmless(long number) {
     }
 }
 
-// The addresses of the program's executable.
-std::uintptr_t executable_begin = UINTPTR_MAX;
-std::uintptr_t executable_end = 0;
-
-void find_executable() {
-    dl_iterate_phdr(
-        [](dl_phdr_info *info, std::size_t, void *) {
-            for (int i = 0; i < info->dlpi_phnum; ++i) {
-                const ElfW(Phdr) &part = info->dlpi_phdr[i];
-                if (part.p_type != PT_LOAD) continue;
-                executable_begin =
-                    std::min<std::uintptr_t>(executable_begin, info->dlpi_addr + part.p_vaddr);
-                executable_end = std::max<std::uintptr_t>(
-                    executable_end, info->dlpi_addr + part.p_vaddr + part.p_memsz);
-            }
-            return 1;  // the first module is the executable
-        },
-        nullptr);
-}
-
-bool is_in_executable(const void *caller) {
-    const auto address = reinterpret_cast<std::uintptr_t>(caller);
-    return executable_begin <= address && address < executable_end;
-}
+Addresses executable;  // of the program
 
 // Returns true if the caller acts for the program, and no effect has been noted or calls are held.
 // In a thread of the program, all calls outside OpenCL count: the program may use the same unknown
@@ -205,12 +183,9 @@ bool is_in_executable(const void *caller) {
 bool is_news(const void *caller) {
     if (first_effect.load(std::memory_order_relaxed) != nullptr && held == 0) return false;
     const Thread &thread = this_thread;
-    if (thread.opencl_calls != 0 && !thread.in_callbacks) return is_in_executable(caller);
+    if (thread.opencl_calls != 0 && !thread.in_callbacks)
+        return executable.contain(reinterpret_cast<std::uintptr_t>(caller));
     return thread.id != 0 || from_program(caller);
-}
-
-bool is_for_writing(int flags) {
-    return (flags & O_ACCMODE) != O_RDONLY || (flags & (O_CREAT | O_TRUNC)) != 0;
 }
 
 // Returns true for /dev/null, zero, full, random and urandom: writing to them has no effect, and
@@ -224,7 +199,12 @@ bool is_bottomless(const struct stat &state) {
 }  // namespace
 
 void begin_effects() {
-    find_executable();
+    dl_iterate_phdr(
+        [](dl_phdr_info *info, std::size_t, void *) {
+            executable = addresses_of(*info);
+            return 1;  // the first module is the executable
+        },
+        nullptr);
     if (!has_written_nothing() || had_children()) set_effect("was started by another program");
     if (has_other_descriptors()) set_effect("has inherited open files");
     if (is_regular(STDOUT_FILENO) || is_regular(STDERR_FILENO))

@@ -102,10 +102,6 @@ void receive_contents(Session &session, std::uint32_t key, const char *what,
     if (out >= 0) next_close(out);
 }
 
-bool is_for_writing(int flags) {
-    return (flags & O_ACCMODE) != O_RDONLY || (flags & (O_CREAT | O_TRUNC)) != 0;
-}
-
 bool is_regular(const std::string &path) {
     struct stat state {};
     return stat(path.c_str(), &state) == 0 && S_ISREG(state.st_mode);
@@ -295,6 +291,10 @@ Kind kind_of(int descriptor) {
 void set_kind(int descriptor, Kind kind) {
     if (descriptor >= 0 && static_cast<std::size_t>(descriptor) < kinds.size())
         kinds[static_cast<std::size_t>(descriptor)] = kind;
+}
+
+bool is_for_writing(int flags) {
+    return (flags & O_ACCMODE) != O_RDONLY || (flags & (O_CREAT | O_TRUNC)) != 0;
 }
 
 int open_own(const Session &session, const std::string &path, int flags, mode_t mode) {

@@ -37,6 +37,8 @@ enum class Kind : std::uint8_t { none, written, random };
 [[nodiscard]] Kind kind_of(int descriptor);
 void set_kind(int descriptor, Kind kind);
 
+/// Whether open() with these flags may change the file.
+[[nodiscard]] bool is_for_writing(int flags);
 /// Opens a file with rank 0's result. Returns a descriptor, or -1 with errno.
 int open_file(Session &session, int folder, const char *path, int flags, mode_t mode);
 /// The same on a rank other than 0, without rank 0's result.
