@@ -126,8 +126,8 @@ void ChannelReader::wait(std::uint32_t seen, std::size_t were_there, int millise
 
 void ChannelReader::wake_others() { wake_all(channel_.changes); }
 
-void ChannelReader::look(void *bytes, std::size_t size, std::size_t behind) const {
-    const std::uint64_t position = me_.position.load(std::memory_order_relaxed) + behind;
+void ChannelReader::peek(void *bytes, std::size_t size, std::size_t offset) const {
+    const std::uint64_t position = me_.position.load(std::memory_order_relaxed) + offset;
     const std::size_t begin = position % Channel::capacity;
     const std::size_t first = std::min(size, Channel::capacity - begin);
     std::memcpy(bytes, channel_.ring.data() + begin, first);
@@ -136,7 +136,7 @@ void ChannelReader::look(void *bytes, std::size_t size, std::size_t behind) cons
 
 void ChannelReader::take(std::size_t size) {
     me_.position.store(me_.position.load(std::memory_order_relaxed) + size);
-    tell();
+    if (channel_.held_up.load() != 0) wake_all(channel_.moves);
 }
 
 void ChannelReader::at_barrier(std::uint64_t number) {
@@ -151,10 +151,6 @@ void ChannelReader::leave() {
     me_.position.store(Channel::gone);
     me_.barrier.store(Channel::gone);
     wake_all(channel_.moves);
-}
-
-void ChannelReader::tell() {
-    if (channel_.held_up.load() != 0) wake_all(channel_.moves);
 }
 
 }  // namespace cldist::host

@@ -136,8 +136,8 @@ public:
     }
     /// Returns true if this process or an earlier one of the rank has called leave().
     [[nodiscard]] bool has_left() const { return me_.position.load() == Channel::gone; }
-    /// Copies `size` bytes that begin `behind` bytes after the position, without taking them.
-    void look(void *bytes, std::size_t size, std::size_t behind = 0) const;
+    /// Copies `size` bytes that begin `offset` bytes after the position, without taking them.
+    void peek(void *bytes, std::size_t size, std::size_t offset = 0) const;
     /// Takes `size` bytes, which may then be overwritten.
     void take(std::size_t size);
     void at_barrier(std::uint64_t number);
@@ -145,8 +145,6 @@ public:
     void leave();
 
 private:
-    void tell();
-
     Channel &channel_;
     Channel::Reader &me_;
 };

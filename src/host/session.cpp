@@ -61,8 +61,7 @@ constexpr std::array<std::pair<const char *, unsigned>, 5> group_names{{{"random
 bool starts_programs() {
     std::array<char, 4096> path{};
     if (readlink("/proc/self/exe", path.data(), path.size() - 1) < 0) return false;
-    const char *const slash = std::strrchr(path.data(), '/');
-    const std::string_view name = slash != nullptr ? slash + 1 : path.data();
+    const std::string_view name = basename(path.data());
     return std::ranges::any_of(std::array{"sh", "bash", "dash", "zsh", "ksh", "busybox", "timeout",
                                           "time", "xargs", "make", "cldist"},
                                [&](const char *starter) { return name == starter; });
@@ -84,8 +83,7 @@ bool program_runs_mpi() {
     std::string path;
     dl_iterate_phdr(
         [](dl_phdr_info *info, std::size_t, void *to) {
-            const char *const slash = std::strrchr(info->dlpi_name, '/');
-            const std::string_view name = slash != nullptr ? slash + 1 : info->dlpi_name;
+            const std::string_view name = basename(info->dlpi_name);
             if (!name.starts_with("libmpi.so") && !name.starts_with("libmpich.so")) return 0;
             *static_cast<std::string *>(to) = info->dlpi_name;
             return 1;
@@ -214,13 +212,13 @@ bool Session::meet_first() {
             continue;
         }
         Record record{};
-        reader_.look(&record, sizeof record);
+        reader_.peek(&record, sizeof record);
         const bool found = record.kind == static_cast<std::uint32_t>(Answer::begin) &&
                            record.size == sizeof identity_;
-        if (found) reader_.look(&identity_, sizeof identity_, sizeof record);
+        if (found) reader_.peek(&identity_, sizeof identity_, sizeof record);
         if (record.kind == static_cast<std::uint32_t>(Answer::prepare)) {
             std::uint64_t meeting = 0;
-            reader_.look(&meeting, sizeof meeting, sizeof record);
+            reader_.peek(&meeting, sizeof meeting, sizeof record);
             reader_.at_barrier(meeting);
         }
         reader_.take(sizeof record + record.size);
@@ -291,7 +289,7 @@ void Session::receive() {
     // A record from another host may arrive in pieces.
     for (std::size_t left = reader_.there(); left >= sizeof(Record); moved = true) {
         Record record{};
-        reader_.look(&record, sizeof record);
+        reader_.peek(&record, sizeof record);
         const std::size_t size = sizeof record + record.size;
         if (left < size) break;
         left -= size;
@@ -305,7 +303,7 @@ void Session::receive() {
         Kept kept{record, {}};
         if (kind != Answer::opencl) {
             kept.payload.resize(record.size);
-            reader_.look(kept.payload.data(), record.size, sizeof record);
+            reader_.peek(kept.payload.data(), record.size, sizeof record);
         }
         reader_.take(size);
         if (kind == Answer::clock) note_clock(kept);
@@ -342,6 +340,10 @@ void Session::drop_old_clocks() {
         of_main_.pop_front();
 }
 
+int Session::stall_ms() const {
+    return stall_seconds_ > 0 ? static_cast<int>(std::min(stall_seconds_, 1e6) * 1000) : -1;
+}
+
 int Session::patience_ms(const Thread &thread) {
     return thread.id == main_thread ? -1 : thread.alone ? 0 : patience_of_others_ms;
 }
@@ -353,8 +355,7 @@ bool Session::wait_until(Lock &lock, Look look, int patience_ms, const char *wha
     receive();
     if (look()) return true;
     const Deadline deadline(patience_ms);
-    const Deadline stall(stall_seconds_ > 0 ? static_cast<int>(std::min(stall_seconds_, 1e6) * 1000)
-                                            : -1);
+    const Deadline stall(stall_ms());
     const Deadline long_wait(look_again_ms);
     bool said = what == nullptr;
     for (bool uses_mpi = false;;) {
@@ -401,14 +402,11 @@ bool Session::take_clock(std::uint32_t key, void *payload, std::size_t size) {
         }
         return place_of_first_ > place;
     };
-    const int patience =
-        stall_seconds_ > 0 ? static_cast<int>(std::min(stall_seconds_, 1e6) * 1000) : -1;
-    if (!wait_until(lock, look, patience, nullptr) && current_.load() == this &&
+    if (!wait_until(lock, look, stall_ms(), nullptr) && current_.load() == this &&
         !no_more_answers()) {
         own_clocks_ = true;
         say("rank %d has waited %.0f s for rank 0's main thread to read the clock; from now on "
-            "rank %d uses its own "
-            "clock",
+            "rank %d uses its own clock",
             rank_, stall_seconds_, rank_);
     }
     return found;
@@ -466,16 +464,15 @@ void Session::leave_others(const char *what) {
     this_thread.alone = true;
     if (!said_alone_.exchange(true))
         say("a thread of rank %d called %s, which no thread of rank 0 has called for %d s; from "
-            "now on this thread "
-            "gets its own results, except for calls that rank 0 has already made",
+            "now on this thread gets its own results, except for calls that rank 0 has already "
+            "made",
             rank_, what, patience_of_others_ms / 1000);
 }
 
 // Under the mutex.
 void Session::diverge(Answer kind, const char *what, Answer theirs) {
     say("rank %d called %s (%s), but rank 0 called %s%s; the programs differ, and from now on this "
-        "process gets its "
-        "own results",
+        "process gets its own results",
         rank_, what, name_of(kind), name_of(theirs), kind == theirs ? " with other arguments" : "");
     leave();
 }
@@ -502,8 +499,6 @@ void Session::leave_to_mpi() {
         rank_);
     leave();
 }
-
-void Session::come_to(std::uint64_t number) { reader_.at_barrier(number); }
 
 void Session::say(const char *format, ...) const {
     std::array<char, 1024> text{};

@@ -169,7 +169,7 @@ public:
             if (!writer_.wait_for_barrier(number, patience_ms(thread))) thread.alone = true;
         } else if (take(Answer::prepare, key, what, &number, sizeof number)) {
             prepare();
-            come_to(number);
+            reader_.at_barrier(number);
         }
     }
 
@@ -194,12 +194,13 @@ private:
     Session(Channel *channel, int rank, unsigned groups);
     bool meet_first();
     void interrupt_here();
-    void come_to(std::uint64_t number);
     void diverge(Answer kind, const char *what, Answer theirs);
     void end_early(const char *what);
     void post_clock(std::uint32_t key, const void *payload, std::size_t size);
     bool post_if_there_is_room(const Record &record, const void *payload, bool quietly);
     bool take_clock(std::uint32_t key, void *payload, std::size_t size);
+    /// The time after which a wait is reported; -1: never.
+    [[nodiscard]] int stall_ms() const;
     [[nodiscard]] static int patience_ms(const Thread &thread);
     template <typename Look>
     bool wait_until(Lock &lock, Look look, int patience_ms, const char *what);
@@ -267,7 +268,6 @@ private:
     int code_ = errno;
 };
 
-/// Returns `command` for a shell that only rank 0 runs. Its programs do not join the job, because
 /// The result of a call, with errno after it.
 template <typename T>
 struct WithErrno {
@@ -280,6 +280,7 @@ auto with_errno(Call call) -> WithErrno<decltype(call())> {
     return {value, errno};
 }
 
+/// Returns `command` for a shell that only rank 0 runs. Its programs do not join the job, because
 /// they must not wait for the other ranks.
 [[nodiscard]] std::string command_of_first(const char *command);
 

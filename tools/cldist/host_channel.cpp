@@ -547,7 +547,7 @@ void HostRank::send_answers() {
             reader.wait(seen, 0, look_again_ms);
             continue;
         }
-        reader.look(bytes.data(), there);
+        reader.peek(bytes.data(), there);
         if (!send_all(hub_, bytes.data(), there)) break;
         reader.take(there);
     }
