@@ -21,6 +21,7 @@
 #include "base/clock.hpp"
 #include "ocl/query.hpp"
 #include "pipeline/profile_file.hpp"
+#include "run_plan.hpp"
 
 namespace cldist::tool {
 namespace {
@@ -210,13 +211,8 @@ bool leaves_shared_memory(std::string_view btl) {
     if (btl.empty()) return true;
     const bool excludes = btl.front() == '^';
     if (excludes) btl.remove_prefix(1);
-    bool named = false;
-    while (!btl.empty()) {
-        const std::size_t comma = btl.find(',');
-        const std::string_view name = btl.substr(0, comma);
-        named = named || name == "vader" || name == "sm";
-        btl = comma == std::string_view::npos ? std::string_view{} : btl.substr(comma + 1);
-    }
+    const bool named = std::ranges::any_of(
+        split(btl, ','), [](std::string_view name) { return name == "vader" || name == "sm"; });
     return named != excludes;
 }
 

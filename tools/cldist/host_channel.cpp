@@ -177,16 +177,6 @@ int connect_to(const std::string &address, const std::string &port) {
     return connection;
 }
 
-std::vector<std::string> split(std::string_view text, char at) {
-    std::vector<std::string> parts;
-    while (!text.empty()) {
-        const std::string_view part = text.substr(0, text.find(at));
-        text.remove_prefix(std::min(text.size(), part.size() + 1));
-        parts.emplace_back(part);
-    }
-    return parts;
-}
-
 Channel *map_channel(int file) {
     void *const memory =
         mmap(nullptr, sizeof(Channel), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
@@ -445,16 +435,17 @@ namespace {
 int greet(const std::string &place, int rank, int ranks, const std::string &host,
           std::string &failures) {
     Greeting greeting{};
-    const std::vector<std::string> parts = split(place, '@');
+    const std::vector<std::string_view> parts = split(place, '@');
     if (parts.size() != 2 || parts[0].size() != greeting.secret.size()) return -1;
     std::copy_n(parts[0].begin(), greeting.secret.size(), greeting.secret.begin());
     greeting.rank = static_cast<std::uint32_t>(rank);
     greeting.ranks = static_cast<std::uint32_t>(ranks);
     std::copy_n(host.begin(), std::min(host.size(), greeting.host.size() - 1),
                 greeting.host.begin());
-    for (const std::string &at : split(parts[1], ',')) {
+    for (const std::string_view at : split(parts[1], ',')) {
         const std::size_t colon = std::min(at.find(':'), at.size() - 1);
-        const int hub = connect_to(at.substr(0, colon), at.substr(colon + 1));
+        const int hub =
+            connect_to(std::string(at.substr(0, colon)), std::string(at.substr(colon + 1)));
         if (hub >= 0 && send_all(hub, &greeting, sizeof greeting)) return hub;
         failures +=
             fmt::format("{}{} ({})", failures.empty() ? "" : ", ", at, std::strerror(errno));

@@ -489,13 +489,9 @@ namespace {
 std::string missing_to_stage(const Environment &environment) {
     const auto entry = environment.find("CLDIST_HOST_STAGE");
     if (entry == environment.end()) return {};
-    std::string_view list = entry->second;
-    while (!list.empty()) {
-        const std::string_view path = list.substr(0, list.find(':'));
-        list.remove_prefix(std::min(list.size(), path.size() + 1));
-        std::error_code ignored;
+    std::error_code ignored;
+    for (const std::string_view path : split(entry->second, ':'))
         if (!path.empty() && !fs::exists(path, ignored)) return std::string(path);
-    }
     return {};
 }
 

@@ -41,9 +41,8 @@ std::optional<int> number_of(const Environment &environment, const char *name) {
 // The number of tasks on a node, from Slurm's list: in "2(x3),1", three nodes have 2, and one
 // has 1.
 std::optional<int> slurm_tasks(std::string_view list, int node) {
-    for (int first = 0; !list.empty();) {
-        const std::string_view entry = list.substr(0, list.find(','));
-        list.remove_prefix(std::min(list.size(), entry.size() + 1));
+    int first = 0;
+    for (const std::string_view entry : split(list, ',')) {
         const std::size_t times = entry.find("(x");
         int nodes = 1;
         if (times != std::string_view::npos && entry.back() == ')')
@@ -72,6 +71,15 @@ std::vector<std::vector<int>> cores_of(std::vector<Processor> processors) {
 
 }  // namespace
 
+std::vector<std::string_view> split(std::string_view text, char separator) {
+    std::vector<std::string_view> parts;
+    while (!text.empty()) {
+        parts.push_back(text.substr(0, text.find(separator)));
+        text.remove_prefix(std::min(text.size(), parts.back().size() + 1));
+    }
+    return parts;
+}
+
 bool has_allocation(const Environment &environment) {
     return std::ranges::any_of(std::array{"SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "PE_HOSTFILE"},
                                [&](const char *name) { return environment.contains(name); });
@@ -88,12 +96,9 @@ bool on_other_hosts(const RunOptions &options, const Environment &environment) {
 
 std::vector<std::string> host_names(std::string_view list, char separator) {
     std::vector<std::string> names;
-    while (!list.empty()) {
-        const std::string_view entry = list.substr(0, list.find(separator));
-        list.remove_prefix(std::min(list.size(), entry.size() + 1));
+    for (const std::string_view entry : split(list, separator))
         if (const std::string_view name = entry.substr(0, entry.find(':')); !name.empty())
             names.emplace_back(name);
-    }
     return names;
 }
 

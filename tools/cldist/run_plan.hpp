@@ -47,6 +47,9 @@ void take_node_file(RunOptions &options, const Environment &environment);
 /// Whether ranks may be on hosts other than this one.
 [[nodiscard]] bool on_other_hosts(const RunOptions &options, const Environment &environment);
 
+/// The parts of a text between separators. There is none after a separator at its end.
+[[nodiscard]] std::vector<std::string_view> split(std::string_view text, char separator);
+
 /// The names in "a:2,b", without the numbers.
 [[nodiscard]] std::vector<std::string> host_names(std::string_view list, char separator);
 
