@@ -17,19 +17,13 @@
 #include "doctor_system.hpp"
 #include "finding.hpp"
 #include "pipeline/profile_file.hpp"
+#include "settings.hpp"
 #include "terminal.hpp"
 
 namespace cldist::tool {
 namespace {
 
 void append(Findings &all, Findings more) { all.insert(all.end(), more.begin(), more.end()); }
-
-Findings settings_findings() {
-    std::vector<std::string_view> environment;
-    for (char **entry = environ; entry != nullptr && *entry != nullptr; ++entry)
-        environment.emplace_back(*entry);
-    return judge_settings(environment);
-}
 
 Colour colour_of(Finding::Level level) {
     if (level == Finding::Level::problem) return Colour::red;
@@ -50,7 +44,7 @@ Findings examine_host(const HostFacts &host, const std::string &program, bool op
 }
 
 Findings examine_alone(const std::string &program) {
-    Findings all = settings_findings();
+    Findings all = judge_settings(environment_entries());
     quieten_library();
     const HostFacts host = host_facts(1);
     append(all, mpi_findings_alone());
@@ -61,7 +55,7 @@ Findings examine_alone(const std::string &program) {
 
 // The findings; complete only in rank 0.
 Findings examine_job(const Launch &launch, const std::string &program) {
-    Findings local = settings_findings();
+    Findings local = judge_settings(environment_entries());
     quieten_library();
     const Job job;
     const HostFacts host = job.host_facts();

@@ -34,8 +34,6 @@ using namespace cldist::tool;
 
 namespace {
 
-constexpr int wrong_usage = 2;
-
 constexpr const char *doctor_help =
     R"(Checks OpenCL platforms and devices, their drivers, the MPI library, limits and settings
 of this system. Prints one line for each finding: "ok", "note", "WARNING" or "PROBLEM",
@@ -384,13 +382,6 @@ bool complain_of_option(const CLI::App &app, const std::vector<std::string> &wor
         return true;
     }
     return false;
-}
-
-std::vector<std::string_view> environment_entries() {
-    std::vector<std::string_view> entries;
-    for (char **entry = environ; entry != nullptr && *entry != nullptr; ++entry)
-        entries.emplace_back(*entry);
-    return entries;
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "settings.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <string>
 
@@ -28,6 +30,13 @@ Config read_settings(const std::vector<std::string_view> &environment,
         config.host_wrap = Config{}.host_wrap;
     }
     return config;
+}
+
+std::vector<std::string_view> environment_entries() {
+    std::vector<std::string_view> entries;
+    for (char **entry = environ; entry != nullptr && *entry != nullptr; ++entry)
+        entries.emplace_back(*entry);
+    return entries;
 }
 
 int print_settings(const std::vector<std::string_view> &environment) {
