@@ -30,8 +30,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int wrong_usage = 2;
-
 std::string describe(cl_device_id device) {
     const cl_device_type type = cluster::type_of(device);
     const char *const word = (type & CL_DEVICE_TYPE_GPU) != 0           ? "GPU"
@@ -196,10 +194,7 @@ ClusterAnswer look_as_process(std::size_t number, std::size_t processes) {
 Answer ask_cluster(std::size_t number, std::size_t processes, const std::string &devices) {
     Environment environment = rank_environment(this_environment(), vendors(), devices, nullptr);
     environment["CLDIST_CLUSTER"] = "on";  // even if MPI's launcher did not start this process
-    std::vector<std::string> variables;
-    for (const auto &[name, value] : environment)
-        variables.push_back(fmt::format("{}={}", name, value));
-    return ask("cluster", {number, processes}, std::move(variables));
+    return ask("cluster", {number, processes}, entries_of(environment));
 }
 
 Refusal refusal_of(const Answer &answer) {

@@ -147,40 +147,34 @@ std::string text_of(in_addr address) {
     return inet_ntop(AF_INET, &address, text.data(), text.size());
 }
 
-// Returns the connection, or -1 with errno.
-int connect_to(const std::string &address, const std::string &port) {
+// Returns the connection, or none with errno.
+Descriptor connect_to(const std::string &address, const std::string &port) {
     addrinfo *found = nullptr;
     addrinfo hints{};
     hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
     hints.ai_socktype = SOCK_STREAM;
     if (getaddrinfo(address.c_str(), port.c_str(), &hints, &found) != 0) {
         errno = EADDRNOTAVAIL;
-        return -1;
+        return {};
     }
-    const int connection = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    int error = connect(connection, found->ai_addr, found->ai_addrlen) == 0 ? 0 : errno;
+    Descriptor connection(socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    int error = connect(connection.get(), found->ai_addr, found->ai_addrlen) == 0 ? 0 : errno;
     freeaddrinfo(found);
     if (error == EINPROGRESS) {
-        pollfd ready{connection, POLLOUT, 0};
+        pollfd ready{connection.get(), POLLOUT, 0};
         socklen_t size = sizeof error;
         if (poll(&ready, 1, connect_ms) != 1 ||
-            getsockopt(connection, SOL_SOCKET, SO_ERROR, &error, &size) != 0)
+            getsockopt(connection.get(), SOL_SOCKET, SO_ERROR, &error, &size) != 0)
             error = ETIMEDOUT;
     }
     if (error != 0) {
-        close(connection);
+        connection = {};
         errno = error;
-        return -1;
+        return {};
     }
-    fcntl(connection, F_SETFL, 0);
-    no_delay(connection);
+    fcntl(connection.get(), F_SETFL, 0);
+    no_delay(connection.get());
     return connection;
-}
-
-Channel *map_channel(int file) {
-    void *const memory =
-        mmap(nullptr, sizeof(Channel), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-    return memory == MAP_FAILED ? nullptr : static_cast<Channel *>(memory);
 }
 
 void close_channel(Channel &channel) {
@@ -202,8 +196,8 @@ std::string host_library() {
 // ---- Memory -----------------------------------------------------------------------------------
 
 HostChannel::HostChannel() : file_(memfd_create("cldist-host", MFD_CLOEXEC)) {
-    if (file_ < 0 || ftruncate(file_, sizeof(Channel)) != 0 ||
-        (channel_ = map_channel(file_)) == nullptr)
+    if (!file_ || ftruncate(file_.get(), sizeof(Channel)) != 0 ||
+        (channel_ = map_shared<Channel>(file_)) == nullptr)
         fail("memory for deterministic system calls");
     // A new file contains zeros. Only other values are written, so that no further pages are used.
     channel_->magic = Channel::magic_number;
@@ -212,15 +206,12 @@ HostChannel::HostChannel() : file_(memfd_create("cldist-host", MFD_CLOEXEC)) {
 
 HostChannel::~HostChannel() {
     if (channel_ != nullptr) munmap(channel_, sizeof(Channel));
-    if (file_ >= 0) close(file_);
 }
-
-std::string HostChannel::path() const { return fmt::format("/proc/{}/fd/{}", getpid(), file_); }
 
 // ---- The hub ----------------------------------------------------------------------------------
 
 HostHub::HostHub(const std::vector<std::string> &hosts) : stop_(eventfd(0, EFD_CLOEXEC)) {
-    if (stop_ < 0) fail("eventfd");
+    if (!stop_) fail("eventfd");
     std::array<unsigned char, sizeof secret_ / 2> random{};
     if (getrandom(random.data(), random.size(), 0) != static_cast<ssize_t>(random.size()))
         fail("getrandom");
@@ -233,12 +224,12 @@ HostHub::HostHub(const std::vector<std::string> &hosts) : stop_(eventfd(0, EFD_C
         at.sin_family = AF_INET;
         at.sin_addr = address;
         socklen_t size = sizeof at;
-        const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-        if (listener < 0 || bind(listener, reinterpret_cast<sockaddr *>(&at), size) != 0 ||
-            listen(listener, SOMAXCONN) != 0 ||
-            getsockname(listener, reinterpret_cast<sockaddr *>(&at), &size) != 0)
+        Descriptor listener(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+        if (!listener || bind(listener.get(), reinterpret_cast<sockaddr *>(&at), size) != 0 ||
+            listen(listener.get(), SOMAXCONN) != 0 ||
+            getsockname(listener.get(), reinterpret_cast<sockaddr *>(&at), &size) != 0)
             fail("a port for deterministic system calls");
-        listeners_.push_back(listener);
+        listeners_.push_back(std::move(listener));
         places.push_back(fmt::format("{}:{}", text_of(address), ntohs(at.sin_port)));
     }
     place_ = fmt::format("{}@{}", secret, fmt::join(places, ","));
@@ -247,10 +238,8 @@ HostHub::HostHub(const std::vector<std::string> &hosts) : stop_(eventfd(0, EFD_C
 
 HostHub::~HostHub() {
     const std::uint64_t one = 1;
-    (void)!write(stop_, &one, sizeof one);
+    (void)!write(stop_.get(), &one, sizeof one);
     thread_.join();
-    for (const int listener : listeners_) close(listener);
-    close(stop_);
 }
 
 namespace {
@@ -259,7 +248,7 @@ using Clock = std::chrono::steady_clock;
 
 /// A connection that has not sent its greeting.
 struct Stranger {
-    int socket;
+    Descriptor socket;
     Clock::time_point until;
     std::array<std::byte, sizeof(Greeting)> bytes{};
     std::size_t size = 0;
@@ -269,48 +258,33 @@ struct Stranger {
 class Strangers {
 public:
     explicit Strangers(const Secret &secret) : secret_(secret) {}
-    Strangers(const Strangers &) = delete;
-    Strangers &operator=(const Strangers &) = delete;
-    ~Strangers() {
-        for (const Stranger &each : all_) close(each.socket);
-    }
 
-    void accept_from(int listener) {
-        const int socket = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
-        if (socket < 0) return;
-        if (all_.size() == most_strangers) {
-            close(all_.front().socket);
-            all_.pop_front();
-        }
-        all_.push_back({socket, Clock::now() + std::chrono::milliseconds(connect_ms)});
+    void accept_from(const Descriptor &listener) {
+        Descriptor socket(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+        if (!socket) return;
+        if (all_.size() == most_strangers) all_.pop_front();
+        all_.push_back({std::move(socket), Clock::now() + std::chrono::milliseconds(connect_ms)});
     }
     void add_to(std::vector<pollfd> &ready) const {
-        for (const Stranger &each : all_) ready.push_back({each.socket, POLLIN, 0});
+        for (const Stranger &each : all_) ready.push_back({each.socket.get(), POLLIN, 0});
     }
     /// The timeout of poll.
     [[nodiscard]] int patience_ms() const { return all_.empty() ? -1 : look_again_ms; }
     /// Passes sockets with correct greetings to `join`. `ready` are the entries that add_to()
     /// added, after poll.
     template <typename Join>
-    void look(std::span<const pollfd> ready, Join join) {
+    void read_greetings(std::span<const pollfd> ready, Join join) {
         std::size_t at = 0;
         std::erase_if(all_, [&](Stranger &each) {
-            if (ready[at++].revents != 0) {
-                const ssize_t got = recv(each.socket, each.bytes.data() + each.size,
-                                         each.bytes.size() - each.size, MSG_DONTWAIT);
-                each.size += got > 0 ? static_cast<std::size_t>(got) : 0;
-                const bool has_failed = got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR);
-                if (!has_failed && each.size < each.bytes.size()) return false;
-                const std::optional<Greeting> greeting =
-                    parse_greeting(std::span(each.bytes).first(each.size), secret_);
-                if (greeting)
-                    join(each.socket, *greeting);
-                else
-                    close(each.socket);
-                return true;
-            }
-            if (Clock::now() < each.until) return false;
-            close(each.socket);
+            if (ready[at++].revents == 0) return Clock::now() >= each.until;
+            const ssize_t got = recv(each.socket.get(), each.bytes.data() + each.size,
+                                     each.bytes.size() - each.size, MSG_DONTWAIT);
+            each.size += got > 0 ? static_cast<std::size_t>(got) : 0;
+            const bool has_failed = got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR);
+            if (!has_failed && each.size < each.bytes.size()) return false;
+            if (const auto greeting =
+                    parse_greeting(std::span(each.bytes).first(each.size), secret_))
+                join(std::move(each.socket), *greeting);
             return true;
         });
     }
@@ -324,12 +298,12 @@ private:
 
 void HostHub::run() {
     struct Link {
-        int socket;
+        Descriptor socket;
         std::uint32_t rank;
         bool gone;
     };
     struct Present {
-        int socket;
+        Descriptor socket;
         std::string host;
     };
     std::vector<Link> links;
@@ -348,17 +322,18 @@ void HostHub::run() {
     std::vector<AtBarrier> before_first;  // messages for rank 0 until it joins
     const auto tell_first = [&](const AtBarrier &at) {
         if (Link *const link = first(); link != nullptr)
-            send_all(link->socket, &at, sizeof at);
+            send_all(link->socket.get(), &at, sizeof at);
         else
             before_first.push_back(at);
     };
-    const auto join = [&](int socket, const Greeting &greeting) {
+    const auto join = [&](Descriptor connection, const Greeting &greeting) {
         if (greeting.host.front() != '\0') {
-            hosts.push_back({socket, greeting.host.data()});
+            hosts.push_back({std::move(connection), greeting.host.data()});
             return;
         }
+        const int socket = connection.get();
         no_delay(socket);
-        links.push_back({socket, greeting.rank, false});
+        links.push_back({std::move(connection), greeting.rank, false});
         send_all(socket, seed.data(), sizeof seed);
         if (greeting.rank == 0) {
             for (const AtBarrier &at : before_first) send_all(socket, &at, sizeof at);
@@ -370,12 +345,13 @@ void HostHub::run() {
     };
     std::vector<char> bytes(piece);
     for (;;) {
-        std::vector<pollfd> ready{{stop_, POLLIN, 0}};
-        for (const int listener : listeners_) ready.push_back({listener, POLLIN, 0});
+        std::vector<pollfd> ready{{stop_.get(), POLLIN, 0}};
+        for (const Descriptor &listener : listeners_) ready.push_back({listener.get(), POLLIN, 0});
         const std::size_t first_link = ready.size();
-        for (const Link &link : links) ready.push_back({link.gone ? -1 : link.socket, POLLIN, 0});
+        for (const Link &link : links)
+            ready.push_back({link.gone ? -1 : link.socket.get(), POLLIN, 0});
         const std::size_t first_host = ready.size();
-        for (const Present &host : hosts) ready.push_back({host.socket, POLLIN, 0});
+        for (const Present &host : hosts) ready.push_back({host.socket.get(), POLLIN, 0});
         const std::size_t first_stranger = ready.size();
         strangers.add_to(ready);
         if (poll(ready.data(), ready.size(), strangers.patience_ms()) < 0) continue;
@@ -385,41 +361,38 @@ void HostHub::run() {
             Link &link = links[i - first_link];
             if (link.rank != 0) {
                 AtBarrier at{link.rank, Channel::gone};
-                if (!receive_all(link.socket, &at.number, sizeof at.number)) {
+                if (!receive_all(link.socket.get(), &at.number, sizeof at.number)) {
                     link.gone = true;
                     at.number = Channel::gone;
                 }
                 tell_first(at);
                 continue;
             }
-            const ssize_t size = recv(link.socket, bytes.data(), bytes.size(), 0);
+            const ssize_t size = recv(link.socket.get(), bytes.data(), bytes.size(), 0);
             if (size <= 0) {
                 link.gone = first_ended = true;
                 for (const Link &other : links)
-                    if (other.rank != 0) shutdown(other.socket, SHUT_WR);
+                    if (other.rank != 0) shutdown(other.socket.get(), SHUT_WR);
                 continue;
             }
             if (!all_have_come) early.insert(early.end(), bytes.begin(), bytes.begin() + size);
             for (const Link &other : links)
                 if (other.rank != 0 && !other.gone)
-                    send_all(other.socket, bytes.data(), static_cast<std::size_t>(size));
+                    send_all(other.socket.get(), bytes.data(), static_cast<std::size_t>(size));
         }
         std::erase_if(hosts, [&, i = first_host](const Present &host) mutable {
             if (ready[i++].revents == 0) return false;
             char goodbye = 0;
-            if (recv(host.socket, &goodbye, 1, MSG_DONTWAIT) != 1) {
+            if (recv(host.socket.get(), &goodbye, 1, MSG_DONTWAIT) != 1) {
                 const std::lock_guard lock(mutex_);
                 if (lost_host_.empty()) lost_host_ = host.host;
             }
-            close(host.socket);
             return true;
         });
-        strangers.look(std::span(ready).subspan(first_stranger), join);
+        strangers.read_greetings(std::span(ready).subspan(first_stranger), join);
         for (std::size_t i = 1; i < first_link; ++i)
             if (ready[i].revents != 0) strangers.accept_from(listeners_[i - 1]);
     }
-    for (const Link &link : links) close(link.socket);
-    for (const Present &host : hosts) close(host.socket);
 }
 
 std::string HostHub::lost_host() const {
@@ -431,12 +404,12 @@ std::string HostHub::lost_host() const {
 
 namespace {
 
-// Returns the connection to the hub, or -1 and why each address failed.
-int greet(const std::string &place, int rank, int ranks, const std::string &host,
-          std::string &failures) {
+// Returns the connection to the hub, or none and why each address failed.
+Descriptor greet(const std::string &place, int rank, int ranks, const std::string &host,
+                 std::string &failures) {
     Greeting greeting{};
     const std::vector<std::string_view> parts = split(place, '@');
-    if (parts.size() != 2 || parts[0].size() != greeting.secret.size()) return -1;
+    if (parts.size() != 2 || parts[0].size() != greeting.secret.size()) return {};
     std::copy_n(parts[0].begin(), greeting.secret.size(), greeting.secret.begin());
     greeting.rank = static_cast<std::uint32_t>(rank);
     greeting.ranks = static_cast<std::uint32_t>(ranks);
@@ -444,14 +417,13 @@ int greet(const std::string &place, int rank, int ranks, const std::string &host
                 greeting.host.begin());
     for (const std::string_view at : split(parts[1], ',')) {
         const std::size_t colon = std::min(at.find(':'), at.size() - 1);
-        const int hub =
+        Descriptor hub =
             connect_to(std::string(at.substr(0, colon)), std::string(at.substr(colon + 1)));
-        if (hub >= 0 && send_all(hub, &greeting, sizeof greeting)) return hub;
+        if (hub && send_all(hub.get(), &greeting, sizeof greeting)) return hub;
         failures +=
             fmt::format("{}{} ({})", failures.empty() ? "" : ", ", at, std::strerror(errno));
-        if (hub >= 0) close(hub);
     }
-    return -1;
+    return {};
 }
 
 }  // namespace
@@ -462,10 +434,8 @@ HostPresence::HostPresence(const std::string &place, int rank, int ranks, const 
 }
 
 HostPresence::~HostPresence() {
-    if (hub_ < 0) return;
     const char goodbye = 0;
-    send_all(hub_, &goodbye, 1);
-    close(hub_);
+    if (hub_) send_all(hub_.get(), &goodbye, 1);
 }
 
 HostRank::HostRank(Environment &environment, const RankPlace &place, int ranks, bool all_output)
@@ -486,13 +456,12 @@ HostRank::HostRank(Environment &environment, const RankPlace &place, int ranks, 
             groups.erase(at, std::strlen("output"));
     if (static_cast<std::size_t>(rank_) >= Channel::most_readers) return;
     if (!channel.empty()) {
-        const int file = open(channel.c_str(), O_RDWR | O_CLOEXEC);
-        channel_ = file < 0 ? nullptr : map_channel(file);
+        const Descriptor file(open(channel.c_str(), O_RDWR | O_CLOEXEC));
+        channel_ = file ? map_shared<Channel>(file) : nullptr;
         if (channel_ == nullptr)
             failure_ = fmt::format(
                 "cannot open {} of `cldist run`: {}; let processes see each other in /proc",
                 channel, std::strerror(errno));
-        if (file >= 0) close(file);
     } else {
         join(hub, ranks);
     }
@@ -512,10 +481,10 @@ void HostRank::join(const std::string &place, int ranks) {
     hub_ = greet(place, rank_, ranks, "", failures);
     own_ = std::make_unique<HostChannel>();
     HostChannel &own = *own_;
-    if (hub_ < 0 || !receive_all(hub_, own->seed.data(), sizeof own->seed)) {
+    if (!hub_ || !receive_all(hub_.get(), own->seed.data(), sizeof own->seed)) {
         failure_ = fmt::format(
             "cannot connect to `cldist run` at {}; allow TCP connections between the hosts",
-            hub_ < 0 ? failures : place.substr(place.find('@') + 1));
+            !hub_ ? failures : place.substr(place.find('@') + 1));
         return;
     }
     own->readers = 1;
@@ -539,10 +508,10 @@ void HostRank::send_answers() {
             continue;
         }
         reader.peek(bytes.data(), there);
-        if (!send_all(hub_, bytes.data(), there)) break;
+        if (!send_all(hub_.get(), bytes.data(), there)) break;
         reader.take(there);
     }
-    shutdown(hub_, SHUT_WR);
+    shutdown(hub_.get(), SHUT_WR);
     // Rank 0's program must no longer wait for this reader, which represents the other ranks.
     channel_->reader[0].position.store(Channel::gone);
 }
@@ -550,7 +519,7 @@ void HostRank::send_answers() {
 void HostRank::receive_answers() {
     host::ChannelWriter writer(*channel_);
     std::vector<char> bytes(piece);
-    for (ssize_t size = 0; (size = recv(hub_, bytes.data(), bytes.size(), 0)) > 0;)
+    for (ssize_t size = 0; (size = recv(hub_.get(), bytes.data(), bytes.size(), 0)) > 0;)
         writer.copy(bytes.data(), static_cast<std::size_t>(size));
     close_channel(*channel_);
 }
@@ -564,13 +533,13 @@ void HostRank::send_barriers() {
             host::sleep_on(channel_->moves, seen, look_again_ms);
             continue;
         }
-        if (!send_all(hub_, &now, sizeof now)) return;
+        if (!send_all(hub_.get(), &now, sizeof now)) return;
         sent = now;
     }
 }
 
 void HostRank::receive_barriers() {
-    for (AtBarrier at{}; receive_all(hub_, &at, sizeof at);) {
+    for (AtBarrier at{}; receive_all(hub_.get(), &at, sizeof at);) {
         if (at.rank == 0 || at.rank >= Channel::most_readers) continue;
         channel_->reader.at(at.rank - 1).barrier.store(at.number);
         host::wake_all(channel_->moves);
@@ -590,13 +559,12 @@ HostRank::~HostRank() {
                                 own_ != nullptr ? 0 : static_cast<std::size_t>(rank_ - 1))
                 .leave();
     }
-    if (hub_ >= 0) {
+    if (hub_) {
         if (rank_ == 0 && answers_.joinable()) answers_.join();
         if (rank_ != 0 && barriers_.joinable()) barriers_.join();
-        shutdown(hub_, SHUT_RDWR);
+        shutdown(hub_.get(), SHUT_RDWR);
         for (std::thread *const thread : {&answers_, &barriers_})
             if (thread->joinable()) thread->join();
-        close(hub_);
     }
     std::error_code ignored;
     if (!folder_.empty()) fs::remove_all(folder_, ignored);

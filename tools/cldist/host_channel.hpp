@@ -9,7 +9,9 @@
 
 #include "greeting.hpp"
 #include "host/channel.hpp"
+#include "pipeline/descriptor.hpp"
 #include "run_plan.hpp"
+#include "shared_files.hpp"
 
 namespace cldist::tool {
 
@@ -26,12 +28,12 @@ public:
     ~HostChannel();
 
     /// The path by which other processes of this host open the memory.
-    [[nodiscard]] std::string path() const;
+    [[nodiscard]] std::string path() const { return path_of(file_); }
     [[nodiscard]] host::Channel &operator*() const { return *channel_; }
     [[nodiscard]] host::Channel *operator->() const { return channel_; }
 
 private:
-    int file_ = -1;
+    const Descriptor file_;
     host::Channel *channel_ = nullptr;
 };
 
@@ -54,8 +56,8 @@ public:
 private:
     void run();
 
-    std::vector<int> listeners_;
-    int stop_ = -1;
+    std::vector<Descriptor> listeners_;
+    const Descriptor stop_;
     Secret secret_{};
     std::string place_;
     mutable std::mutex mutex_;
@@ -73,7 +75,7 @@ public:
     ~HostPresence();
 
 private:
-    int hub_ = -1;
+    Descriptor hub_;
 };
 
 /// Connects a rank's program to the channel, and disconnects after the program's end.
@@ -101,7 +103,7 @@ private:
     std::string folder_;
     std::unique_ptr<HostChannel> own_;  // only if ranks are on several hosts
     host::Channel *channel_ = nullptr;
-    int hub_ = -1;
+    Descriptor hub_;
     std::atomic<bool> ended_ = false;
     std::thread answers_;
     std::thread barriers_;

@@ -22,6 +22,8 @@
 
 #include <fmt/format.h>
 
+#include "pipeline/descriptor.hpp"
+
 namespace cldist::tool {
 namespace {
 
@@ -34,34 +36,15 @@ int checked(int result, const char *what) {
     return result;
 }
 
-class Descriptor {
-public:
-    explicit Descriptor(int number = -1) : number_(number) {}
-    Descriptor(const Descriptor &) = delete;
-    Descriptor &operator=(const Descriptor &) = delete;
-    ~Descriptor() { close(); }
-    void close() {
-        if (number_ >= 0) ::close(number_);
-        number_ = -1;
-    }
-    [[nodiscard]] int get() const { return number_; }
-
-private:
-    int number_;
-};
-
 struct Pipe {
-    Pipe()
-        : Pipe([] {
-              std::array<int, 2> ends{};
-              checked(pipe2(ends.data(), O_CLOEXEC), "pipe");
-              return ends;
-          }()) {}
+    Pipe() {
+        std::array<int, 2> ends{};
+        checked(pipe2(ends.data(), O_CLOEXEC), "pipe");
+        out = Descriptor(ends[0]);
+        in = Descriptor(ends[1]);
+    }
     Descriptor out;
     Descriptor in;
-
-private:
-    explicit Pipe(std::array<int, 2> ends) : out(ends[0]), in(ends[1]) {}
 };
 
 /// Blocks the signals that run_program handles and receives them from a descriptor. `also` is an
@@ -87,9 +70,10 @@ public:
         // A previous run_program() has left the signals blocked, so its mask counts.
         static const sigset_t first_mask = before_;
         before_ = first_mask;
-        descriptor_.emplace(checked(signalfd(-1, &taken, SFD_CLOEXEC | SFD_NONBLOCK), "signalfd"));
+        descriptor_ =
+            Descriptor(checked(signalfd(-1, &taken, SFD_CLOEXEC | SFD_NONBLOCK), "signalfd"));
     }
-    [[nodiscard]] int descriptor() const { return descriptor_->get(); }
+    [[nodiscard]] int descriptor() const { return descriptor_.get(); }
     /// The signal mask with which this process was started.
     [[nodiscard]] const sigset_t &mask_before() const { return before_; }
     /// The next pending signal, if there is one.
@@ -101,7 +85,7 @@ public:
 
 private:
     sigset_t before_{};
-    std::optional<Descriptor> descriptor_;
+    Descriptor descriptor_;
 };
 
 std::vector<char *> pointers_to(std::vector<std::string> &texts) {
@@ -131,9 +115,7 @@ void become(const Program &program, const std::vector<char *> &arguments,
 std::optional<pid_t> start(const Program &program, int output, int errors, const Signals &signals,
                            int &error) {
     std::vector<std::string> arguments = program.arguments;
-    std::vector<std::string> entries;
-    for (const auto &[name, value] : program.environment)
-        entries.push_back(fmt::format("{}={}", name, value));
+    std::vector<std::string> entries = entries_of(program.environment);
     const std::vector<char *> argument_pointers = pointers_to(arguments);
     const std::vector<char *> entry_pointers = pointers_to(entries);
     Pipe failure;
@@ -145,7 +127,7 @@ std::optional<pid_t> start(const Program &program, int output, int errors, const
         const int code = errno;
         _exit(write(failure.in.get(), &code, sizeof code) == sizeof code ? 0 : 1);
     }
-    failure.in.close();
+    failure.in = Descriptor();
     ssize_t got = 0;
     do got = read(failure.out.get(), &error, sizeof error);
     while (got < 0 && errno == EINTR);
@@ -172,7 +154,7 @@ public:
     /// The program's end of the pipe, or -1.
     [[nodiscard]] int program_end() const { return pipe_ ? pipe_->in.get() : -1; }
     void has_started() {
-        if (pipe_) pipe_->in.close();
+        if (pipe_) pipe_->in = Descriptor();
     }
     [[nodiscard]] pollfd awaits() const {
         if (!pending_.empty()) return {to_, POLLOUT, 0};
@@ -240,11 +222,7 @@ private:
     bool is_cut_ = false;
 };
 
-bool is_stopping(int signal) {
-    for (const int number : stopping)
-        if (signal == number) return true;
-    return false;
-}
+bool is_stopping(int signal) { return std::ranges::find(stopping, signal) != stopping.end(); }
 
 constexpr unsigned most_interrupts = 2;
 
@@ -339,6 +317,13 @@ Environment this_environment() {
     return environment;
 }
 
+std::vector<std::string> entries_of(const Environment &environment) {
+    std::vector<std::string> entries;
+    for (const auto &[name, value] : environment)
+        entries.push_back(fmt::format("{}={}", name, value));
+    return entries;
+}
+
 ProgramEnd run_program(const Program &program) {
     const Signals signals(program.interrupted_by);
     Tail tail;
@@ -389,6 +374,22 @@ ProgramEnd run_program(const Program &program) {
                 info && is_stopping(static_cast<int>(info->ssi_signo)))
                 end.stopped_by = static_cast<int>(info->ssi_signo);
     return end;
+}
+
+int pending_stop() {
+    sigset_t pending;
+    sigpending(&pending);
+    for (const int number : stopping)
+        if (sigismember(&pending, number) == 1) return number;
+    return 0;
+}
+
+void wait_for_stop() {
+    sigset_t signals;
+    sigemptyset(&signals);
+    for (const int number : stopping) sigaddset(&signals, number);
+    const timespec most{10, 0};
+    sigtimedwait(&signals, nullptr, &most);
 }
 
 }  // namespace cldist::tool

@@ -14,6 +14,9 @@ namespace cldist::tool {
 /// The environment of this process.
 [[nodiscard]] Environment this_environment();
 
+/// "NAME=VALUE" for each variable.
+[[nodiscard]] std::vector<std::string> entries_of(const Environment &environment);
+
 /// Changes a program's output on its way: returns the text to print after `part` has arrived. An
 /// empty `part` means the end.
 using Filter = std::function<std::string(std::string_view part)>;
@@ -66,5 +69,10 @@ struct ProgramEnd {
 /// Must be called without other threads; these signals stay blocked. Throws std::system_error if
 /// the system can't create a pipe or process.
 ProgramEnd run_program(const Program &program);
+
+/// The pending signal that is to end the job, or 0. run_program() has left these signals blocked.
+[[nodiscard]] int pending_stop();
+/// Waits for such a signal, at most 10 s.
+void wait_for_stop();
 
 }  // namespace cldist::tool

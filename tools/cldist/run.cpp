@@ -38,6 +38,7 @@
 #include "launcher_text.hpp"
 #include "program.hpp"
 #include "settings.hpp"
+#include "shared_files.hpp"
 
 namespace cldist::tool {
 namespace {
@@ -50,7 +51,6 @@ constexpr bool open_mpi = true;
 constexpr bool open_mpi = false;
 #endif
 
-constexpr int wrong_usage = 2;
 constexpr int drain_ms = 500;
 // The exit statuses of a shell.
 constexpr int not_executable = 126;
@@ -153,9 +153,10 @@ void bind_to(const std::vector<int> &processors) {
 
 // Sends MPI_Abort's message of the PMI protocol to MPICH's mpirun. Otherwise mpirun would wait for
 // the other ranks of a program without MPI, and after ending them would use the status of any rank.
-void abort_job(const Environment &environment, int status) {
+// Returns the status.
+int abort_job(const Environment &environment, int status) {
     const auto connection = environment.find("PMI_FD");
-    if (open_mpi || connection == environment.end()) return;
+    if (open_mpi || connection == environment.end()) return status;
     // mpirun drops unread output.
     for (const int output : {STDOUT_FILENO, STDERR_FILENO})
         for (int i = 0, left = 0; i < drain_ms && ioctl(output, FIONREAD, &left) == 0 && left > 0;
@@ -164,6 +165,7 @@ void abort_job(const Environment &environment, int status) {
     const std::string text = fmt::format("cmd=abort exitcode={}\n", status);
     // After MPI_Finalize no process reads this message.
     send(std::atoi(connection->second.c_str()), text.data(), text.size(), MSG_NOSIGNAL);
+    return status;
 }
 
 // Ends this process like the program. With Open MPI it ends with the program's signal, which mpirun
@@ -185,9 +187,7 @@ int end_as(int wait_status) {
 // Checks the settings that would fail in every rank. Returns the exit status.
 int check_choice(Environment environment, const std::string &devices) {
     if (!devices.empty()) environment["CLDIST_DEVICES"] = devices;
-    std::vector<std::string> entries;
-    for (const auto &[name, value] : environment)
-        entries.push_back(fmt::format("{}={}", name, value));
+    const std::vector<std::string> entries = entries_of(environment);
     std::vector<std::string> complaints;
     read_settings({entries.begin(), entries.end()}, complaints);
     std::erase_if(complaints, [](const std::string &text) {
@@ -228,101 +228,6 @@ bool is_pipe(int descriptor) {
     return fstat(descriptor, &state) == 0 && (S_ISFIFO(state.st_mode) || S_ISSOCK(state.st_mode));
 }
 
-// The pending signal that is to end the job, or 0. run_program has left these signals blocked.
-int pending_stop() {
-    sigset_t pending;
-    sigpending(&pending);
-    for (const int number : {SIGTERM, SIGINT, SIGHUP})
-        if (sigismember(&pending, number) == 1) return number;
-    return 0;
-}
-
-/// Counts rank 0's programs that have joined the workers, in memory shared by all ranks. Used with
-/// a central host if all ranks are on this host. Each program needs new workers, because MPI can be
-/// initialised only once per process.
-class ProgramCount {
-public:
-    static constexpr std::uint32_t over = ~std::uint32_t{0};
-    static constexpr const char *variable = "CLDIST_HOST_PROGRAMS";
-
-    explicit ProgramCount(int file) : file_(file) {
-        if (file_ < 0) return;
-        if (ftruncate(file_, sizeof(Word)) != 0) return;
-        void *const memory =
-            mmap(nullptr, sizeof(Word), PROT_READ | PROT_WRITE, MAP_SHARED, file_, 0);
-        if (memory != MAP_FAILED) word_ = static_cast<Word *>(memory);
-    }
-    ProgramCount(const ProgramCount &) = delete;
-    ProgramCount &operator=(const ProgramCount &) = delete;
-    ~ProgramCount() {
-        if (word_ != nullptr) munmap(word_, sizeof(Word));
-        if (file_ >= 0) close(file_);
-    }
-    [[nodiscard]] std::string path() const {
-        return fmt::format("/proc/{}/fd/{}", getpid(), file_);
-    }
-    /// Waits until more than `before` programs have joined or rank 0 has ended. Returns whether
-    /// another program has joined.
-    [[nodiscard]] bool wait_for_another(std::uint32_t before) const {
-        if (word_ == nullptr) return false;
-        std::uint32_t now = 0;
-        while ((now = word_->load()) <= before && pending_stop() == 0)
-            host::sleep_on(*word_, now, 200);
-        return now > before && now != over;
-    }
-    void end() const {
-        if (word_ == nullptr) return;
-        word_->store(over - 1);
-        host::wake_all(*word_);  // adds one
-    }
-
-private:
-    using Word = std::atomic<std::uint32_t>;
-
-    const int file_;
-    Word *word_ = nullptr;
-};
-
-// Memory into which the rank's program writes why it ends the job, or that the job starts again.
-// This process prints the text, because the program's standard error may be redirected.
-class RankReport {
-public:
-    RankReport() : file_(memfd_create("cldist-report", MFD_CLOEXEC)) {}
-    RankReport(const RankReport &) = delete;
-    RankReport &operator=(const RankReport &) = delete;
-    ~RankReport() {
-        if (file_ >= 0) close(file_);
-    }
-    [[nodiscard]] std::string path() const {
-        return fmt::format("/proc/{}/fd/{}", getpid(), file_);
-    }
-    [[nodiscard]] std::string text() const {
-        std::array<char, 4096> text{};
-        const ssize_t size = pread(file_, text.data(), text.size(), 0);
-        const std::string_view all(text.data(),
-                                   static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
-        return std::string(all.substr(std::min(all.find_first_not_of('\0'), all.size())));
-    }
-    /// Whether a program of the rank has joined the other ranks: it then writes a leading 0.
-    [[nodiscard]] bool has_joined() const {
-        char first = 'x';
-        return pread(file_, &first, 1, 0) == 1 && first == '\0';
-    }
-    /// Whether a joined program of the rank is running: it holds a lock.
-    [[nodiscard]] bool is_joined() const {
-        struct flock whole {};
-        whole.l_type = F_WRLCK;
-        return fcntl(file_, F_GETLK, &whole) == 0 && whole.l_type != F_UNLCK;
-    }
-
-private:
-    int file_;
-};
-
-}  // namespace
-
-namespace {
-
 // One process, without mpirun.
 int run_simulated(const RunOptions &options, const Environment &environment) {
     // The value is valid: the command line was checked.
@@ -351,10 +256,6 @@ int run_simulated(const RunOptions &options, const Environment &environment) {
     return job_status(end.wait_status, end.stopped_by);
 }
 
-}  // namespace
-
-namespace {
-
 /// The only run of the job, or the first or second of the runs of a job that may start again.
 enum class Start { only, first, second };
 
@@ -369,7 +270,7 @@ std::optional<int> run_once(const RunOptions &options, Environment environment, 
     std::optional<ProgramCount> programs;
     if (is_central(environment) && !on_other_hosts(options, environment))
         environment[ProgramCount::variable] =
-            programs.emplace(memfd_create("cldist-programs", MFD_CLOEXEC)).path();
+            programs.emplace(Descriptor(memfd_create("cldist-programs", MFD_CLOEXEC))).path();
     // With a central host only one process runs the program, so no answers are shared.
     if (const std::string wrap = host_wrap(environment); wrap != "off" && options.ranks != 1 &&
                                                          !is_central(environment) &&
@@ -495,15 +396,6 @@ std::string missing_to_stage(const Environment &environment) {
     return {};
 }
 
-// Waits until mpirun stops this rank, at most 10 s. The signals are blocked.
-void wait_for_stop() {
-    sigset_t stopping;
-    sigemptyset(&stopping);
-    for (const int number : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&stopping, number);
-    const timespec most{10, 0};
-    sigtimedwait(&stopping, nullptr, &most);
-}
-
 }  // namespace
 
 int run_worker() {
@@ -544,17 +436,14 @@ int run_rank(const RunOptions &options) {
                                          place.rank, ranks_of(environment), host_name());
     if (options.look && place.local_rank == 0) {
         const std::string where = fmt::format("rank {} (host {}): ", place.rank, host_name());
-        if (const int status = check_cluster(where, place, options.devices); status != 0) {
-            abort_job(environment, status);
-            return status;
-        }
+        if (const int status = check_cluster(where, place, options.devices); status != 0)
+            return abort_job(environment, status);
     }
     if (const std::string missing = place.rank == 0 ? missing_to_stage(environment) : "";
         !missing.empty()) {
         std::fprintf(stderr, "cldist run: rank 0 (host %s): --stage %s: no such file or folder\n",
                      host_name().c_str(), missing.c_str());
-        abort_job(environment, wrong_usage);
-        return wrong_usage;
+        return abort_job(environment, wrong_usage);
     }
     std::optional<CoreShare> share;
     if (const std::vector<Processor> usable = processors_of(0);
@@ -584,8 +473,7 @@ int run_rank(const RunOptions &options) {
                      "cldist run: rank %d (host %s) %s, or set CLDIST_HOST_WRAP=off, with which "
                      "each process gets its own clocks, random numbers and files\n",
                      place.rank, host_name().c_str(), answers->failure().c_str());
-        abort_job(environment, job_failed);
-        return job_failed;
+        return abort_job(environment, job_failed);
     }
     program.parent_signals_group = true;
     program.death_signal = SIGKILL;
@@ -604,7 +492,7 @@ int run_rank(const RunOptions &options) {
     std::optional<ProgramCount> programs;
     if (const auto path = program.environment.find(ProgramCount::variable);
         path != program.environment.end())
-        programs.emplace(open(path->second.c_str(), O_RDWR | O_CLOEXEC));
+        programs.emplace(Descriptor(open(path->second.c_str(), O_RDWR | O_CLOEXEC)));
     ProgramEnd end = run_program(program);
     const bool is_worker = place.rank != 0 && is_central(environment);
     for (std::uint32_t followed = 1;
@@ -620,15 +508,11 @@ int run_rank(const RunOptions &options) {
             std::fputs(reported.c_str(), stderr);
         else
             wait_for_stop();
-        abort_job(environment, starts_again);
-        return starts_again;
+        return abort_job(environment, starts_again);
     }
     if (!reported.empty()) std::fprintf(stderr, "cldist run: %s", reported.c_str());
-    if (end.error != 0) {
-        const int status = say_not_started(program.arguments.front(), end.error);
-        abort_job(environment, status);
-        return status;
-    }
+    if (end.error != 0)
+        return abort_job(environment, say_not_started(program.arguments.front(), end.error));
     // The program never joined the other ranks, so they wait. A worker in its place ends them.
     if (is_host && exit_status(end.wait_status) == 0 && !report.has_joined()) {
         program.arguments = {self, "worker"};

@@ -14,6 +14,9 @@ namespace cldist::tool {
 
 using Environment = std::map<std::string, std::string>;
 
+/// The exit status for wrong usage.
+constexpr int wrong_usage = 2;
+
 /// The signal sent to Open MPI's mpirun in place of SIGINT, on which mpirun would end the job.
 /// mpirun forwards it to the ranks. Its default action is to be ignored.
 constexpr int interrupt_carrier = SIGURG;
