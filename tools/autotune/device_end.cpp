@@ -10,6 +10,7 @@
 
 #include "base/clock.hpp"
 #include "ceiling_points.hpp"
+#include "cluster/world/device_choice.hpp"
 #include "measure.hpp"
 #include "ocl/query.hpp"
 #include "probes.hpp"
@@ -31,9 +32,8 @@ std::vector<cl_device_id> devices_of(cl_device_type type) {
     std::vector<cl_device_id> found;
     for (const cl_platform_id platform : all_platforms()) {
         if (is_checker(platform)) continue;
-        for (const cl_device_id device : all_devices(platform))
-            if ((query<cl_device_type>(device, CL_DEVICE_TYPE).value_or(0) & type) != 0)
-                found.push_back(device);
+        for (const cl_device_id device : cluster::devices_of(platform))
+            if ((cluster::type_of(device) & type) != 0) found.push_back(device);
     }
     return found;
 }

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -31,18 +30,8 @@ namespace {
 namespace fs = std::filesystem;
 
 std::string describe(cl_device_id device) {
-    const cl_device_type type = cluster::type_of(device);
-    const char *const word = (type & CL_DEVICE_TYPE_GPU) != 0           ? "GPU"
-                             : (type & CL_DEVICE_TYPE_CPU) != 0         ? "CPU"
-                             : (type & CL_DEVICE_TYPE_ACCELERATOR) != 0 ? "accelerator"
-                                                                        : "other device";
-    return fmt::format("{} ({})", device_string(device, CL_DEVICE_NAME), word);
-}
-
-std::string name_of(cl_platform_id platform) {
-    std::array<char, 256> name{};
-    clGetPlatformInfo(platform, CL_PLATFORM_NAME, name.size() - 1, name.data(), nullptr);
-    return name.data();
+    return fmt::format("{} ({})", device_string(device, CL_DEVICE_NAME),
+                       type_text(cluster::type_of(device)));
 }
 
 // The linker's message about a library, without the library's name.
@@ -68,7 +57,7 @@ std::string platform_failure() {
     if (dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL) == nullptr)
         return fmt::format("{}: {}", library, why_not_opened(library));
     for (const cl_platform_id platform : all_platforms())
-        if (name_of(platform) == "cldist") return {};
+        if (platform_string(platform, CL_PLATFORM_NAME) == "cldist") return {};
     return fmt::format("the OpenCL loader does not take it from {}", folder);
 }
 
@@ -219,8 +208,7 @@ Finding judge_cluster(const Answer &answer) {
     if (answer.value.is_null() || refusal.status == 1)
         return problem(topic, refusal.text,
                        "`cldist run` does not work; install cldist completely, in the folder that "
-                       "the build was "
-                       "configured for (an installation cannot be moved)");
+                       "the build was configured for (an installation cannot be moved)");
     // Only a note, because the rest of cldist works without the platform.
     if (refusal.status != 0)
         return note(topic, refusal.text, "programs under `cldist run` find no device of this host");

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include <fmt/format.h>
@@ -22,8 +21,6 @@
 
 namespace cldist::tool {
 namespace {
-
-void append(Findings &all, Findings more) { all.insert(all.end(), more.begin(), more.end()); }
 
 Colour colour_of(Finding::Level level) {
     if (level == Finding::Level::problem) return Colour::red;
@@ -85,7 +82,7 @@ int run_doctor(bool json, const std::string &program) {
         with_sections(launch.by_launcher ? examine_job(launch, program) : examine_alone(program));
     if (findings.empty()) return 0;  // another rank prints the findings
     const auto count = [&](Finding::Level level) {
-        return std::ranges::count(findings, level, &Finding::level);
+        return static_cast<std::size_t>(std::ranges::count(findings, level, &Finding::level));
     };
     const auto problems = count(Finding::Level::problem);
     const auto warnings = count(Finding::Level::warning);
@@ -99,12 +96,12 @@ int run_doctor(bool json, const std::string &program) {
     } else {
         for (const Finding &finding : findings) {
             const std::string line = line_of(finding);
-            const std::size_t level = std::string_view(name_of(finding.level)).size();
+            const std::size_t level = name_of(finding.level).size();
             fmt::print("{}{}\n", coloured(line.substr(0, level), colour_of(finding.level)),
                        line.substr(level));
         }
-        fmt::print("{} problem{}, {} warning{}, {} note{}\n", problems, problems == 1 ? "" : "s",
-                   warnings, warnings == 1 ? "" : "s", notes, notes == 1 ? "" : "s");
+        fmt::print("{}, {}, {}\n", counted(problems, "problem"), counted(warnings, "warning"),
+                   counted(notes, "note"));
     }
     return problems > 0 ? 1 : 0;
 }

@@ -19,6 +19,7 @@
 
 #include "api/local_device.hpp"
 #include "base/clock.hpp"
+#include "cluster/world/device_choice.hpp"
 #include "ocl/query.hpp"
 #include "pipeline/profile_file.hpp"
 #include "run_plan.hpp"
@@ -71,7 +72,7 @@ bool is_openmpi() {
 RankDevice describe(cl_device_id device, cl_device_type type) {
     const auto platform = query<cl_platform_id>(device, CL_DEVICE_PLATFORM).value_or(nullptr);
     const std::vector<cl_platform_id> platforms = all_platforms();
-    const std::vector<cl_device_id> devices = all_devices(platform);
+    const std::vector<cl_device_id> devices = cluster::devices_of(platform);
     RankDevice found;
     found.name =
         fmt::format("device {}.{}, {}", std::ranges::find(platforms, platform) - platforms.begin(),
@@ -82,7 +83,7 @@ RankDevice describe(cl_device_id device, cl_device_type type) {
     std::vector<DeviceIdentity> identities;
     std::size_t mine = 0;
     for (const cl_device_id other : devices) {
-        if ((query<cl_device_type>(other, CL_DEVICE_TYPE).value_or(0) & type) == 0) continue;
+        if ((cluster::type_of(other) & type) == 0) continue;
         if (other == device) mine = identities.size();
         identities.push_back(identity_of(other));
     }
@@ -94,9 +95,8 @@ RankDevice describe(cl_device_id device, cl_device_type type) {
 RankDevice choose_device() {
     bool gpu = false;
     for (const cl_platform_id platform : all_platforms())
-        for (const cl_device_id device : all_devices(platform))
-            gpu = gpu || (query<cl_device_type>(device, CL_DEVICE_TYPE).value_or(0) &
-                          CL_DEVICE_TYPE_GPU) != 0;
+        for (const cl_device_id device : cluster::devices_of(platform))
+            gpu = gpu || (cluster::type_of(device) & CL_DEVICE_TYPE_GPU) != 0;
     const cl_device_type type = gpu ? CL_DEVICE_TYPE_GPU : CL_DEVICE_TYPE_ALL;
     cl_device_id device = nullptr;
     if (clDistLocalDevice(MPI_COMM_WORLD, nullptr, type, &device) != CL_SUCCESS) return {};
@@ -337,15 +337,14 @@ Findings Job::job_findings(const Launch &launch) const {
                         "mpirun.openmpi, mpirun.mpich)",
                         is_openmpi() ? "Open MPI" : "MPICH")));
     else
-        findings.push_back(ok("launcher", fmt::format("{} rank{}", size_, size_ == 1 ? "" : "s")));
+        findings.push_back(ok("launcher", counted(static_cast<std::size_t>(size_), "rank")));
     return findings;
 }
 
 Finding Job::judge_idle(const HostFacts &facts) const {
     const std::string topic = "idle ranks";
     const std::string fact =
-        fmt::format("{} rank{} on {} core{}", facts.ranks, facts.ranks == 1 ? "" : "s", facts.cores,
-                    facts.cores == 1 ? "" : "s");
+        fmt::format("{} on {}", counted(facts.ranks, "rank"), counted(facts.cores, "core"));
     if (facts.ranks <= facts.cores)
         return ok(topic, fact + ": waiting ranks take no time from others");
     if (!is_openmpi())
@@ -360,17 +359,13 @@ Finding Job::judge_idle(const HostFacts &facts) const {
 }
 
 Findings Job::rank_findings() const {
-    const RankDevice mine = choose_device();
-    const nlohmann::json json{
-        {"name", mine.name}, {"identity", mine.identity}, {"is_cpu", mine.is_cpu}};
-    const std::vector<std::string> texts = gather(json.dump());
+    const std::vector<std::string> texts = gather(nlohmann::json(choose_device()).dump());
     if (rank_ != 0) return {};
     std::vector<RankDevice> ranks;
     for (std::size_t rank = 0; rank < texts.size(); ++rank) {
-        const auto device = nlohmann::json::parse(texts[rank]);
-        ranks.push_back({host_names_[rank], hosts_[rank], device.at("name").get<std::string>(),
-                         device.at("identity").get<std::string>(),
-                         device.at("is_cpu").get<bool>()});
+        ranks.push_back(nlohmann::json::parse(texts[rank]).get<RankDevice>());
+        ranks.back().host = host_names_[rank];
+        ranks.back().host_number = hosts_[rank];
     }
     return judge_ranks(ranks);
 }

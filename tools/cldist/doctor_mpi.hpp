@@ -46,6 +46,7 @@ struct RankDevice {
     std::string identity;  ///< equal for ranks of one host that use the same device
     bool is_cpu = false;
 };
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankDevice, name, identity, is_cpu)
 /// One line for each rank. Pure.
 [[nodiscard]] Findings judge_ranks(const std::vector<RankDevice> &ranks);
 

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "base/status_text.hpp"
+#include "cluster/world/device_choice.hpp"
 #include "ocl/query.hpp"
 #include "pipeline/exported_memory.hpp"
 #include "pipeline/plan.hpp"
@@ -16,21 +17,6 @@ namespace cldist::tool {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string platform_string(cl_platform_id platform, cl_platform_info param) {
-    std::size_t size = 0;
-    if (clGetPlatformInfo(platform, param, 0, nullptr, &size) != CL_SUCCESS || size == 0) return {};
-    std::string text(size, '\0');
-    if (clGetPlatformInfo(platform, param, size, text.data(), nullptr) != CL_SUCCESS) return {};
-    text.resize(size - 1);
-    return text;
-}
-
-std::string type_text(cl_device_type type) {
-    if ((type & CL_DEVICE_TYPE_GPU) != 0) return "GPU";
-    if ((type & CL_DEVICE_TYPE_CPU) != 0) return "CPU";
-    return (type & CL_DEVICE_TYPE_ACCELERATOR) != 0 ? "accelerator" : "other device";
-}
 
 LoaderFacts loader_facts(std::size_t platforms, bool openmpi_job) {
     LoaderFacts facts;
@@ -51,12 +37,11 @@ LoaderFacts loader_facts(std::size_t platforms, bool openmpi_job) {
 }
 
 Finding describe_device(const std::string &name, cl_device_id device) {
-    const auto type = query<cl_device_type>(device, CL_DEVICE_TYPE).value_or(0);
     const bool host_memory =
         query<cl_bool>(device, CL_DEVICE_HOST_UNIFIED_MEMORY).value_or(CL_FALSE) != CL_FALSE;
     const std::string fact = fmt::format(
         "{}, {}, {} compute units, {} of {} memory, driver {}",
-        device_string(device, CL_DEVICE_NAME), type_text(type),
+        device_string(device, CL_DEVICE_NAME), type_text(cluster::type_of(device)),
         query<cl_uint>(device, CL_DEVICE_MAX_COMPUTE_UNITS).value_or(0),
         bytes_text(query<cl_ulong>(device, CL_DEVICE_GLOBAL_MEM_SIZE).value_or(0)),
         host_memory ? "the host's" : "its own", device_string(device, CL_DRIVER_VERSION));
@@ -74,8 +59,6 @@ Finding unanswered(const std::string &topic, const std::string &device, const An
                    "do not rely on this driver; install a newer one");
 }
 
-void append(Findings &all, Findings more) { all.insert(all.end(), more.begin(), more.end()); }
-
 Findings driver_findings(const std::string &name, DevicePlace place) {
     Findings all;
     append(all, judge_user_event(name, ask("user-event", place)));
@@ -90,8 +73,7 @@ Findings driver_findings(const std::string &name, DevicePlace place) {
 
 Finding judge_loader(const LoaderFacts &facts) {
     const std::string topic = "OpenCL loader";
-    std::string fact =
-        fmt::format("{} platform{}", facts.platforms, facts.platforms == 1 ? "" : "s");
+    std::string fact = counted(facts.platforms, "platform");
     if (!facts.installed.empty())
         fact += fmt::format(", in /etc/OpenCL/vendors: {}", fmt::join(facts.installed, " "));
     bool filtered = false;
@@ -107,21 +89,20 @@ Finding judge_loader(const LoaderFacts &facts) {
                            ? "correct the variables: they must refer to existing drivers"
                            : "install a driver: pocl-opencl-icd for the CPU, or the GPU vendor's");
     if (filtered && facts.platforms < facts.installed.size())
-        return problem(topic, fact + "; the variables hide platforms",
-                       facts.openmpi_job && hwloc_asks
-                           ? "MPI loads platforms through hwloc, and the loader then cuts "
-                             "OCL_ICD_FILENAMES: set "
-                             "HWLOC_COMPONENTS=-opencl in the environment of mpirun"
-                           : "unset the variables, unless this is intended");
+        return problem(
+            topic, fact + "; the variables hide platforms",
+            facts.openmpi_job && hwloc_asks
+                ? "MPI loads platforms through hwloc, and the loader then cuts "
+                  "OCL_ICD_FILENAMES: set HWLOC_COMPONENTS=-opencl in the environment of mpirun"
+                : "unset the variables, unless this is intended");
     return ok(topic, fact);
 }
 
 Finding judge_pocl(const PoclFacts &facts, const HostFacts &host) {
     const std::string topic = "PoCL threads";
     const std::string fact =
-        fmt::format("{} thread{} in each of {} rank{} for {} core{}", facts.threads,
-                    facts.threads == 1 ? "" : "s", host.ranks, host.ranks == 1 ? "" : "s",
-                    host.cores, host.cores == 1 ? "" : "s");
+        fmt::format("{} in each of {} for {}", counted(facts.threads, "thread"),
+                    counted(host.ranks, "rank"), counted(host.cores, "core"));
     const std::string advice =
         fmt::format("export POCL_MAX_PTHREAD_COUNT={}", cores_per_rank(host));
     if (host.ranks > 1 && facts.threads * host.ranks > host.cores && facts.threads > 1)
@@ -228,8 +209,8 @@ Findings judge_failed_event(const std::string &device, const Answer &answer) {
                     "retained: a child process {}",
                     device, answer.failure),
         "a failed message prints its cause and ends the job; with CLDIST_ON_ERROR=event, its event "
-        "gets a negative "
-        "status instead, and the program must retain the events of all commands that wait for it")};
+        "gets a negative status instead, and the program must retain the events of all commands "
+        "that wait for it")};
 }
 
 Findings judge_profiling(const std::string &device, const Answer &answer) {
@@ -280,7 +261,7 @@ Findings opencl_findings(const HostFacts &host, bool openmpi_job) {
     Findings all{judge_loader(loader_facts(platforms.size(), openmpi_job))};
     for (std::size_t p = 0; p < platforms.size(); ++p) {
         const std::string version = platform_string(platforms[p], CL_PLATFORM_VERSION);
-        const std::vector<cl_device_id> devices = all_devices(platforms[p]);
+        const std::vector<cl_device_id> devices = cluster::devices_of(platforms[p]);
         const std::string topic = fmt::format("platform {}", p);
         const std::string fact =
             fmt::format("{}, {}", platform_string(platforms[p], CL_PLATFORM_NAME), version);
@@ -291,7 +272,7 @@ Findings opencl_findings(const HostFacts &host, bool openmpi_job) {
         for (std::size_t d = 0; d < devices.size(); ++d) {
             const std::string name = fmt::format("device {}.{}", p, d);
             all.push_back(describe_device(name, devices[d]));
-            const auto type = query<cl_device_type>(devices[d], CL_DEVICE_TYPE).value_or(0);
+            const cl_device_type type = cluster::type_of(devices[d]);
             if (version.find("PoCL") != std::string::npos && (type & CL_DEVICE_TYPE_CPU) != 0)
                 all.push_back(
                     judge_pocl({query<cl_uint>(devices[d], CL_DEVICE_MAX_COMPUTE_UNITS).value_or(1),

@@ -76,9 +76,8 @@ bool reads_own_memory() {
 
 Finding judge_cores(const HostFacts &facts) {
     const std::string topic = "cores";
-    const std::string fact =
-        fmt::format("{} core{} for {} rank{} on this host", facts.cores,
-                    facts.cores == 1 ? "" : "s", facts.ranks, facts.ranks == 1 ? "" : "s");
+    const std::string fact = fmt::format("{} for {} on this host", counted(facts.cores, "core"),
+                                         counted(facts.ranks, "rank"));
     if (facts.quota_cores > 0 && facts.quota_cores < facts.cores - 0.01)
         return note(
             topic,
@@ -96,8 +95,7 @@ Finding judge_cores(const HostFacts &facts) {
 Finding judge_binding(const HostFacts &facts) {
     const std::string topic = "binding";
     if (facts.cores_of_a_rank > 1 || facts.cores == 1)
-        return ok(topic, fmt::format("each rank may run on {} core{}", facts.cores_of_a_rank,
-                                     facts.cores_of_a_rank == 1 ? "" : "s"));
+        return ok(topic, "each rank may run on " + counted(facts.cores_of_a_rank, "core"));
     return note(topic,
                 "each rank is bound to one core, which the threads of the program, the library and "
                 "the driver share",
@@ -130,8 +128,7 @@ Finding judge_shared_memory(const HostFacts &facts) {
     if (*facts.shm_free < wanted)
         return problem(
             topic,
-            fmt::format("{}; {} rank{} need {}", fact, facts.ranks, facts.ranks == 1 ? "" : "s",
-                        bytes_text(wanted)),
+            fmt::format("{}; {} need {}", fact, counted(facts.ranks, "rank"), bytes_text(wanted)),
             "MPI fails at start, or dies with SIGBUS later: remove old files there, "
             "enlarge it with mount -o remount,size=1G /dev/shm, or use docker run --shm-size=1g");
     return ok(topic, fact);
@@ -195,32 +192,33 @@ Finding judge_governor(const HostFacts &facts) {
 
 // The section of troubleshooting.md about a finding, or nothing.
 std::string_view section_of(const Finding &finding) {
+    static constexpr std::string_view other = "other-findings-of-doctor";
     static constexpr std::pair<std::string_view, std::string_view> sections[] = {
-        {"MPI thread level", "troubleshooting.md#starting"},
-        {"launcher", "troubleshooting.md#starting"},
-        {"root", "troubleshooting.md#starting"},
-        {"cores", "troubleshooting.md#cores"},
-        {"idle ranks", "troubleshooting.md#idle-ranks"},
-        {"binding", "troubleshooting.md#binding"},
-        {"PoCL threads", "troubleshooting.md#pocl-threads"},
-        {"shared memory", "troubleshooting.md#shared-memory"},
-        {"single copy", "troubleshooting.md#single-copy"},
-        {"user event, out-of-order queue", "troubleshooting.md#user-event-out-of-order-queue"},
-        {"pageable copies", "troubleshooting.md#pageable-copies"},
-        {"failed events", "troubleshooting.md#the-job-ends-with-a-message-about-a-failed-command"},
-        {"locked memory", "troubleshooting.md#other-findings-of-doctor"},
-        {"open files", "troubleshooting.md#other-findings-of-doctor"},
-        {"huge pages", "troubleshooting.md#other-findings-of-doctor"},
-        {"core frequency", "troubleshooting.md#other-findings-of-doctor"},
-        {"error codes", "troubleshooting.md#other-findings-of-doctor"},
-        {"callbacks of failed events", "troubleshooting.md#other-findings-of-doctor"}};
+        {"MPI thread level", "starting"},
+        {"launcher", "starting"},
+        {"root", "starting"},
+        {"cores", "cores"},
+        {"idle ranks", "idle-ranks"},
+        {"binding", "binding"},
+        {"PoCL threads", "pocl-threads"},
+        {"shared memory", "shared-memory"},
+        {"single copy", "single-copy"},
+        {"user event, out-of-order queue", "user-event-out-of-order-queue"},
+        {"pageable copies", "pageable-copies"},
+        {"failed events", "the-job-ends-with-a-message-about-a-failed-command"},
+        {"locked memory", other},
+        {"open files", other},
+        {"huge pages", other},
+        {"core frequency", other},
+        {"error codes", other},
+        {"callbacks of failed events", other}};
     for (const auto &[topic, section] : sections)
         if (finding.topic == topic) return section;
     if (finding.topic == "OpenCL loader")
         return finding.advice.find("HWLOC_COMPONENTS") != std::string::npos
-                   ? "troubleshooting.md#platforms-are-missing-under-mpirun"
-                   : "troubleshooting.md#no-opencl-platform";
-    return finding.topic.starts_with("rank") ? "troubleshooting.md#other-findings-of-doctor" : "";
+                   ? "platforms-are-missing-under-mpirun"
+                   : "no-opencl-platform";
+    return finding.topic.starts_with("rank") ? other : "";
 }
 
 }  // namespace
@@ -228,12 +226,8 @@ std::string_view section_of(const Finding &finding) {
 Findings with_sections(Findings findings) {
     for (Finding &finding : findings)
         if (const std::string_view section = section_of(finding);
-            !finding.advice.empty() && !section.empty()) {
-            const std::size_t anchor = section.find('#');
-            finding.advice +=
-                fmt::format("; see {}{}", document(std::string(section.substr(0, anchor)).c_str()),
-                            section.substr(anchor));
-        }
+            !finding.advice.empty() && !section.empty())
+            finding.advice += fmt::format("; see {}#{}", document("troubleshooting.md"), section);
     return findings;
 }
 

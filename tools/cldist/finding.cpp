@@ -1,7 +1,6 @@
 #include "finding.hpp"
 
 #include <algorithm>
-#include <array>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -9,36 +8,9 @@
 #include <fmt/format.h>
 
 namespace cldist::tool {
-namespace {
 
-constexpr std::array<std::pair<Finding::Level, const char *>, 4> level_names{
-    {{Finding::Level::ok, "ok"},
-     {Finding::Level::note, "note"},
-     {Finding::Level::warning, "WARNING"},
-     {Finding::Level::problem, "PROBLEM"}}};
-
-}  // namespace
-
-const char *name_of(Finding::Level level) {
-    return level_names.at(static_cast<std::size_t>(level)).second;
-}
-
-void to_json(nlohmann::json &json, const Finding &finding) {
-    json = {{"level", name_of(finding.level)},
-            {"topic", finding.topic},
-            {"fact", finding.fact},
-            {"advice", finding.advice},
-            {"hosts", finding.hosts}};
-}
-
-void from_json(const nlohmann::json &json, Finding &finding) {
-    const auto level = json.at("level").get<std::string>();
-    for (const auto &[value, name] : level_names)
-        if (level == name) finding.level = value;
-    json.at("topic").get_to(finding.topic);
-    json.at("fact").get_to(finding.fact);
-    json.at("advice").get_to(finding.advice);
-    json.at("hosts").get_to(finding.hosts);
+std::string counted(std::size_t count, const char *unit) {
+    return fmt::format("{} {}{}", count, unit, count == 1 ? "" : "s");
 }
 
 Findings joined(const std::vector<std::pair<std::string, Findings>> &hosts) {

@@ -27,7 +27,13 @@ struct Finding {
 };
 using Findings = std::vector<Finding>;
 
-[[nodiscard]] const char *name_of(Finding::Level level);
+NLOHMANN_JSON_SERIALIZE_ENUM(Finding::Level, {{Finding::Level::ok, "ok"},
+                                              {Finding::Level::note, "note"},
+                                              {Finding::Level::warning, "WARNING"},
+                                              {Finding::Level::problem, "PROBLEM"}})
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Finding, level, topic, fact, advice, hosts)
+
+inline std::string name_of(Finding::Level level) { return nlohmann::json(level); }
 
 inline Finding ok(std::string topic, std::string fact) {
     return {Finding::Level::ok, std::move(topic), std::move(fact)};
@@ -42,8 +48,12 @@ inline Finding problem(std::string topic, std::string fact, std::string advice) 
     return {Finding::Level::problem, std::move(topic), std::move(fact), std::move(advice)};
 }
 
-void to_json(nlohmann::json &json, const Finding &finding);
-void from_json(const nlohmann::json &json, Finding &finding);
+inline void append(Findings &all, Findings more) {
+    all.insert(all.end(), more.begin(), more.end());
+}
+
+/// A number with its unit, such as "1 rank" or "2 ranks".
+[[nodiscard]] std::string counted(std::size_t count, const char *unit);
 
 /// Joins the findings of several hosts. A finding common to all hosts appears once; other findings
 /// list their hosts.

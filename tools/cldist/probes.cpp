@@ -20,6 +20,7 @@
 #include <mpi.h>
 
 #include "base/child_process.hpp"
+#include "cluster/world/device_choice.hpp"
 #include "cluster_devices.hpp"
 #include "probe/failed_event.hpp"
 
@@ -209,7 +210,7 @@ Json probe_mpi() {
 }
 
 cl_device_id device_at(DevicePlace place) {
-    return all_devices(all_platforms().at(place.platform)).at(place.device);
+    return cluster::devices_of(all_platforms().at(place.platform)).at(place.device);
 }
 
 Json answer_to(const std::string &question, DevicePlace place) {
@@ -234,12 +235,19 @@ std::vector<cl_platform_id> all_platforms() {
     return platforms;
 }
 
-std::vector<cl_device_id> all_devices(cl_platform_id platform) {
-    cl_uint count = 0;
-    if (clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 0, nullptr, &count) != CL_SUCCESS) return {};
-    std::vector<cl_device_id> devices(count);
-    if (count != 0) clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, count, devices.data(), nullptr);
-    return devices;
+std::string platform_string(cl_platform_id platform, cl_platform_info param) {
+    std::size_t size = 0;
+    if (clGetPlatformInfo(platform, param, 0, nullptr, &size) != CL_SUCCESS || size == 0) return {};
+    std::string text(size, '\0');
+    if (clGetPlatformInfo(platform, param, size, text.data(), nullptr) != CL_SUCCESS) return {};
+    text.resize(size - 1);
+    return text;
+}
+
+const char *type_text(cl_device_type type) {
+    if ((type & CL_DEVICE_TYPE_GPU) != 0) return "GPU";
+    if ((type & CL_DEVICE_TYPE_CPU) != 0) return "CPU";
+    return (type & CL_DEVICE_TYPE_ACCELERATOR) != 0 ? "accelerator" : "other device";
 }
 
 int run_probe(const std::string &question, DevicePlace place) {

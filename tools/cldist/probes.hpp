@@ -16,7 +16,9 @@ struct DevicePlace {
 };
 
 [[nodiscard]] std::vector<cl_platform_id> all_platforms();
-[[nodiscard]] std::vector<cl_device_id> all_devices(cl_platform_id platform);
+[[nodiscard]] std::string platform_string(cl_platform_id platform, cl_platform_info param);
+/// The word for a type of device, such as "GPU".
+[[nodiscard]] const char *type_text(cl_device_type type);
 
 /// Queries that may crash or hang run in a child process, which is this program again: `cldist
 /// probe QUESTION …`. This function executes the query in the child and prints the answer, a JSON

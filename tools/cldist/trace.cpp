@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "finding.hpp"
 #include "trace_html.hpp"
 #include "trace_merge.hpp"
 #include "trace_table.hpp"
@@ -47,7 +48,7 @@ void print_traces(const TraceOptions &options) {
     std::vector<RankTrace> traces = read_traces(options.folder, options.partial, left_out);
     for (const std::string &complaint : left_out)
         std::fprintf(stderr, "cldist trace: ignored: %s\n", complaint.c_str());
-    fmt::print("{} rank{}{}\n", traces.size(), traces.size() == 1 ? "" : "s",
+    fmt::print("{}{}\n", counted(traces.size(), "rank"),
                left_out.empty() ? "" : fmt::format(" of {}", traces.front().ranks));
     const RankTrace *const first = traces.front().rank == 0 ? &traces.front() : nullptr;
     std::vector<ClockChoice> clocks;
