@@ -30,7 +30,7 @@ struct Commands {
 
 /// Executes the schedule's decisions in this process: moves bytes, enqueues native commands after
 /// their dependencies, and notifies other processes. Requires the lock.
-class Executor final : public QueueKeeper, public SpaceKeeper {
+class Executor final : public Keeper<QueueObject>, public Keeper<Space> {
 public:
     /// `self` is this process; `memories` is indexed by memory numbers. All referenced objects must
     /// outlive the executor. `link` is null unless there is a central host.

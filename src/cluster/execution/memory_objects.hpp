@@ -10,7 +10,7 @@
 namespace cldist::cluster {
 
 /// The root memory objects, by the schedule's numbers. Under the lock.
-class MemoryObjects final : public MemoryKeeper {
+class MemoryObjects final : public Keeper<MemObject> {
 public:
     MemoryObjects(Schedule &schedule, Process self, const HostMode &mode)
         : schedule_(schedule), self_(self), mode_(mode) {}

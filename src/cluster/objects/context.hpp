@@ -78,16 +78,6 @@ private:
     std::map<const Space *, std::shared_ptr<PeerMemory>> peer_memory_;  ///< by source
 };
 
-/// Keeps records of commands in spaces. Called under the lock.
-class SpaceKeeper {
-public:
-    /// Called when the space is about to be freed.
-    virtual void forget(Space &space) = 0;
-
-protected:
-    ~SpaceKeeper() = default;
-};
-
 struct Adaptation;
 
 class ContextObject final : public Object<ContextObject, cl_context, Kind::context> {
@@ -116,7 +106,7 @@ public:
     const bool has_one_memory;
     const std::vector<cl_context_properties> properties;
     std::vector<std::unique_ptr<Space>> spaces;
-    SpaceKeeper *keeper = nullptr;
+    Keeper<Space> *keeper = nullptr;
     /// Adapts the work distribution of split launches. Null if the distribution is fixed.
     std::shared_ptr<Adaptation> adaptation;
     std::atomic<unsigned> open_user_events = 0;  ///< user events that the program has not set

@@ -93,18 +93,6 @@ constexpr Homes homes_of_both(Homes a, Homes b) {
 /// no buffer has ever been bound.
 inline std::atomic<std::uint64_t> version_of_homes = 0;
 
-class MemObject;
-
-/// Keeps records of root memory objects. Called under the lock.
-class MemoryKeeper {
-public:
-    /// Called when the object is about to be freed.
-    virtual void forget(MemObject &object) = 0;
-
-protected:
-    ~MemoryKeeper() = default;
-};
-
 /// A buffer, a sub-buffer or an image. Each space that uses it has a native object, which is
 /// created at its first use there. Native sub-buffers are created together with their root:
 /// NVIDIA's driver (580) crashes at the release of a sub-buffer if an overlapping one was used
@@ -160,11 +148,11 @@ public:
     cl_mem_object_type type = CL_MEM_OBJECT_BUFFER;
     void *host_ptr = nullptr;
     std::vector<cl_mem_properties> properties;
-    Ref<MemObject> parent;           ///< of a sub-buffer or of an image made from a memory object
-    std::size_t origin = 0;          ///< offset in the root, in bytes
-    BufferId id = 0;                 ///< for a root
-    MemoryKeeper *keeper = nullptr;  ///< for a root
-    Arrivals arrivals;               ///< for a root
+    Ref<MemObject> parent;   ///< of a sub-buffer or of an image made from a memory object
+    std::size_t origin = 0;  ///< offset in the root, in bytes
+    BufferId id = 0;         ///< for a root
+    Keeper<MemObject> *keeper = nullptr;  ///< for a root
+    Arrivals arrivals;                    ///< for a root
     // For an image:
     cl_image_format format{};
     cl_image_desc desc{};

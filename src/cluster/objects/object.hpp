@@ -144,6 +144,17 @@ private:
     std::atomic<std::uint32_t> holders_ = 1;  // all references of the program count as one holder
 };
 
+/// Keeps records of objects. Called under the lock.
+template <typename T>
+class Keeper {
+public:
+    /// Called when the object is about to be freed.
+    virtual void forget(T &object) = 0;
+
+protected:
+    ~Keeper() = default;
+};
+
 /// All memory objects and samplers, by handle. With it, handles among a kernel's arguments are
 /// recognised if the native platform does not report the arguments' types. Under the lock.
 std::unordered_map<const void *, Kind> &argument_objects();

@@ -32,18 +32,6 @@ inline Promise join_promises(const Promise &a, const Promise &b) {
     return {both(a.landed, b.landed), both(a.incoming, b.incoming), both(a.set, b.set)};
 }
 
-class QueueObject;
-
-/// Keeps records of this process's queues. Called under the lock.
-class QueueKeeper {
-public:
-    /// Called when the queue is about to be freed.
-    virtual void forget(QueueObject &queue) = 0;
-
-protected:
-    ~QueueKeeper() = default;
-};
-
 class QueueObject final : public Object<QueueObject, cl_command_queue, Kind::queue> {
 public:
     QueueObject(ContextObject &context_in, DeviceObject &device_in,
@@ -78,10 +66,10 @@ public:
     QueueId id = unordered;
     /// For a queue of the single virtual device: an internal queue for each member (decision 32).
     std::vector<Ref<QueueObject>> lanes;
-    std::vector<QueueObject *> own_lanes;  ///< the lanes on devices of this process
-    QueueObject *whole = nullptr;          ///< for a lane: the queue that contains it
-    std::size_t lane = 0;                  ///< for a lane: its index in `whole->lanes`
-    QueueKeeper *keeper = nullptr;         ///< null unless the device belongs to this process
+    std::vector<QueueObject *> own_lanes;   ///< the lanes on devices of this process
+    QueueObject *whole = nullptr;           ///< for a lane: the queue that contains it
+    std::size_t lane = 0;                   ///< for a lane: its index in `whole->lanes`
+    Keeper<QueueObject> *keeper = nullptr;  ///< null unless the device belongs to this process
     /// Whether a command was enqueued since the last clFinish began. Also set without the lock.
     std::atomic<bool> used = false;
     std::shared_ptr<Ending> finished;  ///< ends when the last clFinish ends
