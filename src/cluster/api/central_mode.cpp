@@ -91,7 +91,7 @@ public:
 
     void tell_end(EventObject &event) const override {
         if (const auto message = executor().schedule().tell_first(event.scheduled))
-            executor().ends().receive(event, *message);
+            event.end_as(executor().ends().receive(*message));
     }
 
     const DeviceObject *first_holder(const ContextObject &context) const override {

@@ -40,10 +40,10 @@ void CommandEnds::send(EventObject &event, const Message &message) {
                 cl_int status) { submit_now(std::move(*held), status); });
 }
 
-void CommandEnds::receive(EventObject &event, const Message &message) {
+std::shared_ptr<Ending> CommandEnds::receive(const Message &message) {
     auto received = std::make_shared<Ending>();
     submit_now(transport_.receive_status(message, received), CL_COMPLETE);
-    event.end_as(std::move(received));
+    return received;
 }
 
 void CommandEnds::send_when_finished(EventObject &marker, const Message &message) {
@@ -100,20 +100,17 @@ void CommandEnds::tell_all_of_joint(EventObject &event, JointState &joint) {
                                                                       : Times{});
         });
     for (const Message &message : gather.to) {
-        auto received = std::make_shared<Ending>();
-        received->then(
-            [count, ending = received](cl_int status) { count(status, ending->times()); });
-        submit_now(transport_.receive_status(message, received), CL_COMPLETE);
+        const auto received = receive(message);
+        received->then([count, received](cl_int status) { count(status, received->times()); });
     }
     const auto send = [this](const Message &message, cl_int status, const Times &times) {
         submit_now(transport_.send_status(message, [times] { return times; }), status);
     };
-    auto end = std::make_shared<Ending>();
+    const auto end = relay.from ? receive(*relay.from) : std::make_shared<Ending>();
     joint.ending = end;
     if (relay.from) {
         all->then(
             [send, up = *gather.from, all](cl_int status) { send(up, status, all->times()); });
-        submit_now(transport_.receive_status(*relay.from, end), CL_COMPLETE);
     } else {
         all->then([end, all](cl_int status) { end->set(status, all->times()); });
     }
@@ -134,8 +131,7 @@ void CommandEnds::tell_all(EventObject &event) {
         for (const Message &message : relay.to) send(event, message);
         return;
     }
-    auto received = std::make_shared<Ending>();
-    submit_now(transport_.receive_status(*relay.from, received), CL_COMPLETE);
+    const auto received = receive(*relay.from);
     event.end_as(received);
     for (const Message &message : relay.to)
         received->then([this, received, message](cl_int status) {

@@ -32,8 +32,8 @@ public:
 
     /// Sends the event's end to another process.
     void send(EventObject &event, const Message &message);
-    /// Receives the event's end from the command's own process.
-    void receive(EventObject &event, const Message &message);
+    /// Receives a command's end from the command's own process.
+    std::shared_ptr<Ending> receive(const Message &message);
     /// Sends the event's end from the command's process to all others. All processes call it.
     void tell_all(EventObject &event);
     /// Sends a status to another process when all commands of an out-of-order queue have ended.

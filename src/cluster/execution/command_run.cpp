@@ -159,7 +159,7 @@ void CommandRun::decide() {
     for (const Completion &completion : decisions_->completions_sent)
         ends.send(event_of(completion.command), completion.message);
     for (const Completion &completion : decisions_->completions_awaited)
-        ends.receive(event_of(completion.command), completion.message);
+        event_of(completion.command).end_as(ends.receive(completion.message));
     for (const Transfer &transfer : decisions_->transfers) executor_.transfers().start(transfer);
     if (!native_) return;
     if (command.queue.in_order() && command.queue.context->is_careful())
