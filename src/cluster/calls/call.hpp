@@ -160,25 +160,42 @@ namespace calls {
 using Kind = Argument::Kind;
 using enum Comparison;
 
-constexpr Argument object(std::string_view name) { return {Kind::object, name}; }
-constexpr Argument scalar(std::string_view name) { return {Kind::scalar, name}; }
-constexpr Argument capacity(std::string_view name, std::string_view of) {
-    return {Kind::capacity, name, of};
-}
-constexpr Argument status(std::string_view name) { return {Kind::status, name}; }
-constexpr Argument count(std::string_view name) { return {Kind::count, name}; }
-constexpr Argument lengths(std::string_view name) { return {Kind::lengths, name}; }
-constexpr Argument objects(std::string_view name, std::string_view of) {
-    return {Kind::objects, name, of};
-}
-constexpr Argument wait_list(std::string_view name, std::string_view of) {
-    return {Kind::wait_list, name, of};
-}
-constexpr Argument range(std::string_view name, std::string_view of) {
-    return {Kind::range, name, of};
-}
-constexpr Argument triple(std::string_view name) { return {Kind::triple, name}; }
-constexpr Argument text(std::string_view name) { return {Kind::text, name}; }
+#define CLDIST_ARGUMENT(kind) \
+    constexpr Argument kind(std::string_view name) { return {Kind::kind, name}; }
+#define CLDIST_ARGUMENT_OF(kind)                                          \
+    constexpr Argument kind(std::string_view name, std::string_view of) { \
+        return {Kind::kind, name, of};                                    \
+    }
+CLDIST_ARGUMENT(object)
+CLDIST_ARGUMENT(scalar)
+CLDIST_ARGUMENT(status)
+CLDIST_ARGUMENT(count)
+CLDIST_ARGUMENT(lengths)
+CLDIST_ARGUMENT(triple)
+CLDIST_ARGUMENT(text)
+CLDIST_ARGUMENT(pairs)
+CLDIST_ARGUMENT(list)
+CLDIST_ARGUMENT(first)
+CLDIST_ARGUMENT(image_format)
+CLDIST_ARGUMENT(image_desc)
+CLDIST_ARGUMENT(box)
+CLDIST_ARGUMENT(pixels)
+CLDIST_ARGUMENT(callback)
+CLDIST_ARGUMENT(out)
+CLDIST_ARGUMENT(code)
+CLDIST_ARGUMENT_OF(capacity)
+CLDIST_ARGUMENT_OF(objects)
+CLDIST_ARGUMENT_OF(wait_list)
+CLDIST_ARGUMENT_OF(range)
+CLDIST_ARGUMENT_OF(region)
+CLDIST_ARGUMENT_OF(kernel_argument)
+CLDIST_ARGUMENT_OF(mapping)
+CLDIST_ARGUMENT_OF(bytes)
+CLDIST_ARGUMENT_OF(pattern)
+CLDIST_ARGUMENT_OF(color)
+CLDIST_ARGUMENT_OF(user_data)
+#undef CLDIST_ARGUMENT
+#undef CLDIST_ARGUMENT_OF
 constexpr Argument texts(std::string_view name, std::string_view of,
                          std::string_view lengths = {}) {
     return {Kind::texts, name, of, lengths};
@@ -186,37 +203,6 @@ constexpr Argument texts(std::string_view name, std::string_view of,
 constexpr Argument blobs(std::string_view name, std::string_view of, std::string_view lengths) {
     return {Kind::blobs, name, of, lengths};
 }
-constexpr Argument pairs(std::string_view name) { return {Kind::pairs, name}; }
-constexpr Argument list(std::string_view name) { return {Kind::list, name}; }
-constexpr Argument first(std::string_view name) { return {Kind::first, name}; }
-constexpr Argument region(std::string_view name, std::string_view of) {
-    return {Kind::region, name, of};
-}
-constexpr Argument image_format(std::string_view name) { return {Kind::image_format, name}; }
-constexpr Argument image_desc(std::string_view name) { return {Kind::image_desc, name}; }
-constexpr Argument kernel_argument(std::string_view name, std::string_view of) {
-    return {Kind::kernel_argument, name, of};
-}
-constexpr Argument mapping(std::string_view name, std::string_view of) {
-    return {Kind::mapping, name, of};
-}
-constexpr Argument bytes(std::string_view name, std::string_view of) {
-    return {Kind::bytes, name, of};
-}
-constexpr Argument pattern(std::string_view name, std::string_view of) {
-    return {Kind::pattern, name, of};
-}
-constexpr Argument box(std::string_view name) { return {Kind::box, name}; }
-constexpr Argument pixels(std::string_view name) { return {Kind::pixels, name}; }
-constexpr Argument color(std::string_view name, std::string_view of) {
-    return {Kind::color, name, of};
-}
-constexpr Argument callback(std::string_view name) { return {Kind::callback, name}; }
-constexpr Argument user_data(std::string_view name, std::string_view of) {
-    return {Kind::user_data, name, of};
-}
-constexpr Argument out(std::string_view name) { return {Kind::out, name}; }
-constexpr Argument code(std::string_view name) { return {Kind::code, name}; }
 
 #define CLDIST_CALL(function, entry, comparison, ...) \
     inline constexpr Call function{#function, comparison, {__VA_ARGS__}, CallNumber::function};
