@@ -167,9 +167,7 @@ void detach_buffer(cl_mem memory) {
     buffer.set_homes({});
 }
 
-void retain_mem_object(cl_mem memory) { memory_of(memory).retain(); }
-
-void release_mem_object(cl_mem memory) { memory_of(memory).release(); }
+CLDIST_REFERENCES(mem_object, cl_mem, memory_of)
 
 void get_mem_object_info(cl_mem memory, cl_mem_info param, size_t size, void *value,
                          size_t *size_ret) {

@@ -174,9 +174,7 @@ cl_context create_context_from_type(const cl_context_properties *properties, cl_
     return create_context(properties, count, devices.data(), notify, user_data, errcode_ret);
 }
 
-void retain_context(cl_context context) { context_of(context).retain(); }
-
-void release_context(cl_context context) { context_of(context).release(); }
+CLDIST_REFERENCES(context, cl_context, context_of)
 
 void get_context_info(cl_context context, cl_context_info param, size_t size, void *value,
                       size_t *size_ret) {
@@ -229,9 +227,7 @@ cl_sampler create_sampler_with_properties(cl_context context,
     return make_sampler(object, normalized, addressing, filter, list);
 }
 
-void retain_sampler(cl_sampler sampler) { sampler_of(sampler).retain(); }
-
-void release_sampler(cl_sampler sampler) { sampler_of(sampler).release(); }
+CLDIST_REFERENCES(sampler, cl_sampler, sampler_of)
 
 void get_sampler_info(cl_sampler sampler, cl_sampler_info param, size_t size, void *value,
                       size_t *size_ret) {

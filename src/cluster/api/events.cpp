@@ -163,9 +163,7 @@ void get_event_profiling_info(cl_event event, cl_profiling_info param, size_t si
         times.at(std::min(param, last) - CL_PROFILING_COMMAND_QUEUED));
 }
 
-void retain_event(cl_event event) { event_of(event).retain(); }
-
-void release_event(cl_event event) { event_of(event).release(); }
+CLDIST_REFERENCES(event, cl_event, event_of)
 
 // Each process calls the callback when it knows the status.
 void set_event_callback(cl_event event, cl_int type,

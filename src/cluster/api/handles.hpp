@@ -42,4 +42,9 @@ inline EventObject &event_of(cl_event h) {
     return object_of<EventObject>(h, CL_INVALID_EVENT, "the event is not valid");
 }
 
+/// Defines the entry points clRetain… and clRelease….
+#define CLDIST_REFERENCES(name, Handle, object)                    \
+    void retain_##name(Handle handle) { object(handle).retain(); } \
+    void release_##name(Handle handle) { object(handle).release(); }
+
 }  // namespace cldist::cluster

@@ -246,9 +246,7 @@ cl_kernel clone_kernel(cl_kernel source, cl_int *) {
     return clone->handle();
 }
 
-void retain_kernel(cl_kernel kernel) { kernel_of(kernel).retain(); }
-
-void release_kernel(cl_kernel kernel) { kernel_of(kernel).release(); }
+CLDIST_REFERENCES(kernel, cl_kernel, kernel_of)
 
 void set_kernel_access_functions(cl_kernel kernel, cl_access_function is_read,
                                  cl_access_function is_written) {

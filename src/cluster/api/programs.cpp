@@ -332,9 +332,7 @@ cl_program create_program_with_il(cl_context context, const void *, size_t, cl_i
          "intermediate languages (SPIR-V) are not supported; create the program from source");
 }
 
-void retain_program(cl_program program) { program_of(program).retain(); }
-
-void release_program(cl_program program) { program_of(program).release(); }
+CLDIST_REFERENCES(program, cl_program, program_of)
 
 void build_program(cl_program program, cl_uint num_devices, const cl_device_id *device_list,
                    const char *options, BuildCallback notify, void *user_data) {
