@@ -202,11 +202,8 @@ Form Evaluation::modulo(const Form &form, Wide divisor) const {
 Form Evaluation::quotient(const Expression &expression) const {
     const unsigned width = width_of(expression);
     const bool with_sign = expression.kind == Kind::sdiv;
-    const auto value = [&](const Expression &operand) {
-        return with_sign ? form(operand) : unsigned_form(operand);
-    };
-    const Form a = value(*expression.operands[0]);
-    const auto divisor = bounds(value(*expression.operands[1]));
+    const Form a = form(*expression.operands[0], with_sign);
+    const auto divisor = bounds(form(*expression.operands[1], with_sign));
     const auto all = bounds(a);
     // The result of a division by 0 is unspecified.
     if (!divisor || !all || divisor->low <= 0) return any(width);
@@ -233,11 +230,8 @@ Form Evaluation::quotient(const Expression &expression) const {
 Form Evaluation::remainder(const Expression &expression) const {
     const unsigned width = width_of(expression);
     const bool with_sign = expression.kind == Kind::srem;
-    const auto value = [&](const Expression &operand) {
-        return with_sign ? form(operand) : unsigned_form(operand);
-    };
-    const Form a = value(*expression.operands[0]);
-    const auto divisor = bounds(value(*expression.operands[1]));
+    const Form a = form(*expression.operands[0], with_sign);
+    const auto divisor = bounds(form(*expression.operands[1], with_sign));
     const auto all = bounds(a);
     if (!divisor || !all || divisor->low <= 0) return any(width);
     const Wide most = divisor->high - 1;
@@ -314,18 +308,13 @@ Form Evaluation::extreme(const Expression &expression) const {
     std::optional<Form> best;
     Bounds best_bounds;
     for (const Operand &operand : expression.operands) {
-        Form value = with_sign ? form(*operand) : unsigned_form(*operand);
+        Form value = form(*operand, with_sign);
         const auto all = bounds(value);
         if (!all) return any(width);
-        if (!best) {
-            best = std::move(value);
-            best_bounds = *all;
-            continue;
-        }
         const bool first = smaller ? best_bounds.high <= all->low : best_bounds.low >= all->high;
         const bool second = smaller ? all->high <= best_bounds.low : all->low >= best_bounds.high;
-        if (first) continue;
-        if (second) {
+        if (best && first) continue;
+        if (!best || second) {
             best = std::move(value);
             best_bounds = *all;
             continue;

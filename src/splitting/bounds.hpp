@@ -89,6 +89,9 @@ private:
     [[nodiscard]] Form bits(const Expression &expression) const;
     [[nodiscard]] Form extreme(const Expression &expression) const;
     [[nodiscard]] Form unsigned_form(const Expression &expression) const;
+    [[nodiscard]] Form form(const Expression &expression, bool with_sign) const {
+        return with_sign ? form(expression) : unsigned_form(expression);
+    }
     [[nodiscard]] Form modulo(const Form &form, Wide divisor) const;
     [[nodiscard]] Form immediate(const Expression &expression) const;
     /// The forms that are not negative if the condition holds. Nothing if it is not understood.

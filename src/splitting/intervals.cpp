@@ -22,14 +22,11 @@ void merge(std::vector<Interval> &ranges) {
     ranges.resize(kept);
 }
 
-bool begins_before(const Interval &a, const Interval &b) { return a.begin < b.begin; }
-
 }  // namespace
 
 Intervals::Intervals(std::vector<Interval> ranges) : ranges_(std::move(ranges)) {
-    if (!std::ranges::is_sorted(ranges_, begins_before)) {
-        std::ranges::sort(ranges_, begins_before);
-    }
+    if (!std::ranges::is_sorted(ranges_, {}, &Interval::begin))
+        std::ranges::sort(ranges_, {}, &Interval::begin);
     merge(ranges_);
 }
 
@@ -84,8 +81,8 @@ void Intervals::unite(const Intervals &other) {
     }
     std::vector<Interval> all;
     all.reserve(ranges_.size() + other.ranges_.size());
-    std::merge(ranges_.begin(), ranges_.end(), other.ranges_.begin(), other.ranges_.end(),
-               std::back_inserter(all), begins_before);
+    std::ranges::merge(ranges_, other.ranges_, std::back_inserter(all), {}, &Interval::begin,
+                       &Interval::begin);
     merge(all);
     ranges_ = std::move(all);
 }

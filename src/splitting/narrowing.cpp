@@ -101,8 +101,7 @@ void Evaluation::limit_counter(const Expression &condition) {
     const unsigned width = width_of(condition);
     const bool with_sign = condition.value == 1;
     const auto part = [&](std::size_t i) {
-        return bounds(with_sign ? form(*condition.operands[i])
-                                : unsigned_form(*condition.operands[i]));
+        return bounds(form(*condition.operands[i], with_sign));
     };
     const auto start = part(1);
     const auto step = part(2);
