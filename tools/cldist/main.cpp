@@ -384,10 +384,6 @@ bool complain_of_option(const CLI::App &app, const std::vector<std::string> &wor
     return false;
 }
 
-}  // namespace
-
-namespace {
-
 int run_command(int argc, char **argv) {
     CLI::App app("Tools for programs that use cldist. `cldist COMMAND --help` describes a command.",
                  "cldist");

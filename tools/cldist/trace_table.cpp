@@ -4,7 +4,6 @@
 #include <array>
 #include <map>
 #include <numeric>
-#include <tuple>
 
 #include <fmt/format.h>
 
@@ -20,9 +19,7 @@ struct Key {
     std::string kind;
     std::ptrdiff_t stage;  ///< -1 for the whole command
 
-    bool operator<(const Key &other) const {
-        return std::tie(kernel, kind, stage) < std::tie(other.kernel, other.kind, other.stage);
-    }
+    auto operator<=>(const Key &) const = default;
 };
 
 /// The data of a row.

@@ -55,10 +55,6 @@ private:
     std::deque<std::function<void()>> waiting_;
 };
 
-}  // namespace
-
-namespace {
-
 // The objects without holders.
 class Dropped {
 public:

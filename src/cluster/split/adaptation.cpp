@@ -8,13 +8,13 @@
 namespace cldist::cluster {
 
 double PartTimes::take_rate() {
-    look();
+    note_ended();
     const double rate = rate_.median();
     rate_.clear();
     return rate;
 }
 
-void PartTimes::look() {
+void PartTimes::note_ended() {
     for (; !open_.empty(); open_.pop_front()) {
         const cl_event event = open_.front().event.get();
         const cl_int status = execution_status(event);

@@ -20,7 +20,7 @@ public:
     /// with profiling, and returns its OpenCL code.
     template <typename Launch>
     cl_int measure(double work_items, const Waits &waits, Launch &&launch) {
-        look();
+        note_ended();
         // The first part is not measured: it may include the compilation of the kernel.
         if (std::exchange(is_first_, false) || open_.size() >= most_open) return launch(waits);
         Event event;
@@ -42,7 +42,7 @@ private:
         double work_items;
     };
 
-    void look();
+    void note_ended();
 
     bool is_first_ = true;
     std::deque<Part> open_;  // measured parts that may still run, oldest first

@@ -22,11 +22,6 @@ constexpr std::array<std::string_view, 9> group_functions = {
     "get_group_id",       "get_num_groups",      "barrier",
     "work_group_barrier", "get_local_linear_id", "get_group_linear_id"};
 
-template <std::size_t size>
-bool is_one_of(std::string_view name, const std::array<std::string_view, size> &names) {
-    return std::ranges::find(names, name) != names.end();
-}
-
 struct Function {
     std::string name;
     std::size_t name_at;  // token, like the next three members
@@ -194,10 +189,6 @@ struct Edit {
     std::size_t length;
     std::string text;
 };
-
-}  // namespace
-
-namespace {
 
 /// The macros that build options define, as directives.
 std::string directives_of(const std::string &options) {

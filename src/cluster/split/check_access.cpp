@@ -38,8 +38,7 @@ class Trial {
 public:
     Trial(const QueueObject &lane, const KernelObject &kernel, const SplitLaunch &split,
           const SplitLaunch::PartOfLaunch &part, bool with_local)
-        : lane_(lane),
-          kernel_(kernel),
+        : kernel_(kernel),
           split_(split),
           part_(part),
           with_local_(with_local),
@@ -238,7 +237,6 @@ private:
         }
     }
 
-    const QueueObject &lane_;
     const KernelObject &kernel_;
     const SplitLaunch &split_;
     const SplitLaunch::PartOfLaunch &part_;

@@ -16,11 +16,6 @@ namespace {
 constexpr std::size_t most_bytes_of_values = std::size_t{1} << 16U;
 constexpr std::string_view version_macro = "__OPENCL_C_VERSION__";
 
-template <typename Names>
-bool is_one_of(std::string_view name, const Names &names) {
-    return std::ranges::find(names, name) != std::end(names);
-}
-
 /// Returns true if compilers may predefine a macro of this name with different values.
 bool is_compilers(std::string_view name) {
     // Keywords, predefined identifiers, names with a meaning only in macros, and __LINE__, which

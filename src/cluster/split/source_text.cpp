@@ -12,6 +12,10 @@ bool begins_name(char c) { return std::isalpha(static_cast<unsigned char>(c)) !=
 
 bool continues_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_'; }
 
+bool is_one_of(std::string_view name, std::span<const std::string_view> names) {
+    return std::ranges::find(names, name) != names.end();
+}
+
 std::size_t end_of_splice(std::string_view source, std::size_t at) {
     if (source[at] != '\\') return source.npos;
     const std::size_t next = source.find_first_not_of(" \t\r", at + 1);

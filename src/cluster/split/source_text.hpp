@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,6 +18,8 @@ struct Token {
 };
 
 [[nodiscard]] bool continues_name(char c);
+
+bool is_one_of(std::string_view name, std::span<const std::string_view> names);
 /// Returns where the next line begins if a backslash at `at` joins it to this line. Otherwise npos.
 /// Compilers ignore blanks and carriage returns before the newline.
 [[nodiscard]] std::size_t end_of_splice(std::string_view source, std::size_t at);

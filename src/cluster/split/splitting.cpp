@@ -174,7 +174,7 @@ std::string Splitting::plan(const KernelObject &kernel, SplitLaunch &split,
     split.parts.clear();
     split.buffers.clear();
     if (!why_not_.empty()) return why_not_;
-    if (model_ == nullptr) return fmt::format("its accesses are unknown");
+    if (model_ == nullptr) return "its accesses are unknown";
     std::string why;
     if (!model_->splittable(why)) return why;
 
