@@ -1,6 +1,8 @@
 #include "collectives/schedule.hpp"
 
 #include <algorithm>
+#include <array>
+#include <iterator>
 #include <numeric>
 #include <utility>
 
@@ -288,30 +290,17 @@ void scan(Maker &maker, const Task &task) {
 }  // namespace
 
 const char *name_of(Kind kind) {
-    switch (kind) {
-        case Kind::broadcast: return "broadcast";
-        case Kind::scatter: return "scatter";
-        case Kind::gather: return "gather";
-        case Kind::all_gather: return "all-gather";
-        case Kind::all_to_all: return "all-to-all";
-        case Kind::reduce: return "reduce";
-        case Kind::all_reduce: return "all-reduce";
-        case Kind::reduce_scatter: return "reduce-scatter";
-        case Kind::scan: return "scan";
-    }
-    return "";
+    constexpr std::array names{"broadcast",  "scatter",        "gather",
+                               "all-gather", "all-to-all",     "reduce",
+                               "all-reduce", "reduce-scatter", "scan"};
+    static_assert(names.size() == std::size(all_kinds));
+    return names.at(static_cast<std::size_t>(kind));
 }
 
 const char *name_of(Algorithm algorithm) {
-    switch (algorithm) {
-        case Algorithm::linear: return "linear";
-        case Algorithm::parts: return "parts";
-        case Algorithm::pairwise: return "pairwise";
-        case Algorithm::through_first: return "through the first";
-        case Algorithm::tree: return "tree";
-        case Algorithm::chain: return "chain";
-    }
-    return "";
+    constexpr std::array names{"linear", "parts", "pairwise", "through the first", "tree", "chain"};
+    static_assert(names.size() == static_cast<std::size_t>(Algorithm::chain) + 1);
+    return names.at(static_cast<std::size_t>(algorithm));
 }
 
 std::vector<Run> runs_of(const Task &task) {
