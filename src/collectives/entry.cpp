@@ -202,10 +202,8 @@ void run_steps(const Call &call, const Schedule &schedule, cl_context context, c
     std::vector<Mem> own(schedule.own.size());
     for (std::size_t i = 0; i < own.size(); ++i) {
         if (schedule.own[i] == 0) continue;
-        cl_int code = CL_SUCCESS;
-        own[i] =
-            Mem::adopt(clCreateBuffer(context, CL_MEM_READ_WRITE, schedule.own[i], nullptr, &code));
-        check(code, "clCreateBuffer");
+        own[i] = create("clCreateBuffer", clCreateBuffer, context, CL_MEM_READ_WRITE,
+                        schedule.own[i], nullptr);
     }
     const auto memory = [&](const Place &place) {
         cl_mem const mine = place.role == Role::own ? own[place.index].get() : nullptr;

@@ -111,9 +111,8 @@ Program build(cl_context context, const Datatype &type) {
     for (const Combining &op : operators)
         if (type.integer || !op.for_integers) source += source_of(type, op);
     const char *text = source.c_str();
-    cl_int code = CL_SUCCESS;
-    Program program = Program::adopt(clCreateProgramWithSource(context, 1, &text, nullptr, &code));
-    check(code, "clCreateProgramWithSource");
+    Program program =
+        create("clCreateProgramWithSource", clCreateProgramWithSource, context, 1U, &text, nullptr);
     check(clBuildProgram(program.get(), 0, nullptr, "", nullptr, nullptr), "clBuildProgram");
     return program;
 }
@@ -168,10 +167,8 @@ Operator::Operator(cl_context context, cl_channel_type datatype, cl_reduction_op
         unused.pop_back();
         return;
     }
-    cl_int code = CL_SUCCESS;
-    kernel_ =
-        Kernel::adopt(clCreateKernel(built_->program.get(), kernel_name(*found).c_str(), &code));
-    check(code, "clCreateKernel");
+    kernel_ = create("clCreateKernel", clCreateKernel, built_->program.get(),
+                     kernel_name(*found).c_str());
 }
 
 Operator::~Operator() {

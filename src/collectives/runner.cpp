@@ -120,9 +120,8 @@ cl_event Runner::enqueue(std::size_t queue, const Memory &to, const Memory &from
 }
 
 Memory Runner::aside(cl_context context, std::size_t size) {
-    cl_int code = CL_SUCCESS;
-    memory_.push_back(Mem::adopt(clCreateBuffer(context, CL_MEM_READ_WRITE, size, nullptr, &code)));
-    check(code, "clCreateBuffer");
+    memory_.push_back(
+        create("clCreateBuffer", clCreateBuffer, context, CL_MEM_READ_WRITE, size, nullptr));
     return {memory_.back().get(), 0, size, memory_.back().get(), 0};
 }
 

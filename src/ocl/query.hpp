@@ -18,7 +18,19 @@ inline void check(cl_int code, const char *call) {
     if (code != CL_SUCCESS) throw Error(code, fmt::format("{} returned {}", call, code_text(code)));
 }
 
-// One typed query per object type. Returns the value of `param`, or nothing if the query fails.
+/// Calls `function`, whose last parameter is the address of an error code. Returns the new object,
+/// or throws an Error with the name of the call.
+template <typename Object, typename... Parameters, typename... Arguments>
+[[nodiscard]] Handle<Object> create(const char *call, Object (*function)(Parameters...),
+                                    Arguments... arguments) {
+    cl_int code = CL_SUCCESS;
+    auto object = Handle<Object>::adopt(function(arguments..., &code));
+    check(code, call);
+    return object;
+}
+
+// Typed queries per object type. query() returns the value of `param`, or nothing if the query
+// fails. query_list() returns a list of values, which is empty if the query fails.
 #define CLDIST_QUERY(Object, function)                                                       \
     template <typename Value>                                                                \
     [[nodiscard]] std::optional<Value> query(Object object, cl_uint param) {                 \

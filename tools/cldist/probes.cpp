@@ -39,32 +39,23 @@ double milliseconds(Clock::duration duration) {
 }
 
 struct Bench {
-    explicit Bench(cl_device_id the_device) : device(the_device) {
-        cl_int code = CL_SUCCESS;
-        context = Context::adopt(clCreateContext(nullptr, 1, &device, nullptr, nullptr, &code));
-        check(code, "clCreateContext");
-    }
+    explicit Bench(cl_device_id the_device)
+        : device(the_device),
+          context(
+              create("clCreateContext", clCreateContext, nullptr, 1U, &device, nullptr, nullptr)) {}
 
     [[nodiscard]] Queue queue(cl_command_queue_properties properties = 0) const {
-        cl_int code = CL_SUCCESS;
-        Queue queue = Queue::adopt(clCreateCommandQueue(context.get(), device, properties, &code));
-        check(code, "clCreateCommandQueue");
-        return queue;
+        return create("clCreateCommandQueue", clCreateCommandQueue, context.get(), device,
+                      properties);
     }
 
     [[nodiscard]] Mem buffer(std::size_t size) const {
-        cl_int code = CL_SUCCESS;
-        Mem buffer =
-            Mem::adopt(clCreateBuffer(context.get(), CL_MEM_READ_WRITE, size, nullptr, &code));
-        check(code, "clCreateBuffer");
-        return buffer;
+        return create("clCreateBuffer", clCreateBuffer, context.get(), CL_MEM_READ_WRITE, size,
+                      nullptr);
     }
 
     [[nodiscard]] Event user_event() const {
-        cl_int code = CL_SUCCESS;
-        Event event = Event::adopt(clCreateUserEvent(context.get(), &code));
-        check(code, "clCreateUserEvent");
-        return event;
+        return create("clCreateUserEvent", clCreateUserEvent, context.get());
     }
 
     cl_device_id device;

@@ -86,11 +86,8 @@ cl_sampler make_sampler(ContextObject &context, cl_bool normalized, cl_addressin
 // did not request.
 Queue make_native_queue(const QueueObject &queue, cl_command_queue_properties more = 0) {
     if (queue.space == nullptr) return {};
-    cl_int code = CL_SUCCESS;
-    Queue native = Queue::adopt(clCreateCommandQueue(
-        queue.space->context.get(), queue.device->native, queue.properties | more, &code));
-    check(code, "clCreateCommandQueue");
-    return native;
+    return create("clCreateCommandQueue", clCreateCommandQueue, queue.space->context.get(),
+                  queue.device->native, queue.properties | more);
 }
 
 void flush_natively(const QueueObject &queue) {

@@ -111,11 +111,8 @@ ProgramObject *make_program(ContextObject &context, DeviceList devices) {
 Program program_of_source(const Space &space, const std::string &source) {
     const char *text = source.c_str();
     const std::size_t length = source.size();
-    cl_int code = CL_SUCCESS;
-    Program native =
-        Program::adopt(clCreateProgramWithSource(space.context.get(), 1, &text, &length, &code));
-    check(code, "clCreateProgramWithSource");
-    return native;
+    return create("clCreateProgramWithSource", clCreateProgramWithSource, space.context.get(), 1U,
+                  &text, &length);
 }
 
 ProgramObject *make_program_of_source(ContextObject &context, DeviceList devices,

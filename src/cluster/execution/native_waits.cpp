@@ -13,9 +13,7 @@ void NativeWaits::add(EventObject &event, Space &space) {
     if (native != nullptr && native->space == &space) return events_.push_back(native->event.get());
     for (const auto &[of, proxy] : event.proxies)
         if (of == &space) return events_.push_back(proxy.get());
-    cl_int code = CL_SUCCESS;
-    Event proxy = Event::adopt(clCreateUserEvent(space.context.get(), &code));
-    check(code, "clCreateUserEvent");
+    Event proxy = create("clCreateUserEvent", clCreateUserEvent, space.context.get());
     events_.push_back(proxy.get());
     event.proxies.emplace_back(&space, std::move(proxy));
     once_enqueued_.push_back({ends_.ending_of(event), Event::share(events_.back())});
@@ -46,9 +44,7 @@ void NativeWaits::merge(const Enqueued &command, Steps &steps, bool has_user_eve
     // for an event that fails, so its failure would be noticed late.
     const bool tells = only != nullptr && only->native() == nullptr && only->agreed != CL_COMPLETE;
     auto all = tells ? only->ending() : ends_.ending_of_all(events_);
-    cl_int code = CL_SUCCESS;
-    Event one = Event::adopt(clCreateUserEvent(space.context.get(), &code));
-    check(code, "clCreateUserEvent");
+    Event one = create("clCreateUserEvent", clCreateUserEvent, space.context.get());
     events_.assign(1, one.get());
     kept_.push_back(Event::share(one.get()));
     once_enqueued_.push_back({std::move(all), std::move(one)});

@@ -177,9 +177,7 @@ cl_int ProgramMemory::write(Enqueued &command, const NativeRange &range, const s
             return CL_SUCCESS;
         });
     } else {
-        cl_int code = CL_SUCCESS;
-        copied = Event::adopt(clCreateUserEvent(command.queue.space->context.get(), &code));
-        check(code, "clCreateUserEvent");
+        copied = create("clCreateUserEvent", clCreateUserEvent, command.queue.space->context.get());
         all.push_back(copied.get());
     }
     const cl_int code = command.call_driver([&] {

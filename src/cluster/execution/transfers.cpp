@@ -212,10 +212,8 @@ std::vector<Event> copy_by_kernel(Space &space, cl_command_queue queue, cl_mem b
         copies.push_back({piece.begin, size, piece.end - piece.begin});
         size += piece.end - piece.begin;
     }
-    cl_int code = CL_SUCCESS;
-    const Mem packed =
-        Mem::adopt(clCreateBuffer(space.context.get(), CL_MEM_READ_WRITE, size, nullptr, &code));
-    check(code, "clCreateBuffer");
+    const Mem packed = create("clCreateBuffer", clCreateBuffer, space.context.get(),
+                              CL_MEM_READ_WRITE, size, nullptr);
     const auto copy = [&](std::span<const cl_event> behind, cl_event *event) {
         return copy_rows(queue, packed.get(), {0, size, 0, 1}, memory, reads, behind, event);
     };
@@ -368,9 +366,7 @@ void Transfers::start_two_commands(const Transfer &transfer, MemObject &object, 
     std::vector<cl_event> waits = waits_of(transfer, object, source);
     Event left = first(waits);
 
-    cl_int code = CL_SUCCESS;
-    Event arrived = Event::adopt(clCreateUserEvent(target.context.get(), &code));
-    check(code, "clCreateUserEvent");
+    Event arrived = create("clCreateUserEvent", clCreateUserEvent, target.context.get());
     auto ending = std::make_shared<Ending>();
     waits = waits_of(transfer, object, target);
     waits.push_back(arrived.get());

@@ -10,12 +10,9 @@ namespace cldist::cluster {
 namespace {
 
 Context make_context(const std::vector<cl_device_id> &devices) {
-    cl_int code = CL_SUCCESS;
     // Does not pass the native platform, because the loader does not know it.
-    Context context = Context::adopt(clCreateContext(nullptr, static_cast<cl_uint>(devices.size()),
-                                                     devices.data(), nullptr, nullptr, &code));
-    check(code, "clCreateContext");
-    return context;
+    return create("clCreateContext", clCreateContext, nullptr, static_cast<cl_uint>(devices.size()),
+                  devices.data(), nullptr, nullptr);
 }
 
 cl_ulong largest(const DeviceList &devices) {
@@ -49,11 +46,9 @@ Space::Space(MemoryId memory_in, std::vector<cl_device_id> devices_in)
       quirks(quirks_of(devices.front())) {}
 
 cl_mem Space::small_buffer() {
-    if (!buffer_) {
-        cl_int code = CL_SUCCESS;
-        buffer_ = Mem::adopt(clCreateBuffer(context.get(), CL_MEM_READ_WRITE, 64, nullptr, &code));
-        check(code, "clCreateBuffer");
-    }
+    if (!buffer_)
+        buffer_ = create("clCreateBuffer", clCreateBuffer, context.get(), CL_MEM_READ_WRITE, 64U,
+                         nullptr);
     return buffer_.get();
 }
 
@@ -69,9 +64,8 @@ const QueueInfo &Space::transfer_queue() {
             .value_or(0);
     const cl_command_queue_properties properties =
         supported & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE;
-    cl_int code = CL_SUCCESS;
-    queue_ = Queue::adopt(clCreateCommandQueue(context.get(), devices.front(), properties, &code));
-    check(code, "clCreateCommandQueue");
+    queue_ = create("clCreateCommandQueue", clCreateCommandQueue, context.get(), devices.front(),
+                    properties);
     info_ = {queue_.get(),
              context.get(),
              devices.front(),
@@ -96,11 +90,9 @@ std::shared_ptr<const QueueInfo> Space::separate_queue() {
             idle_->queues.pop_back();
         }
     }
-    if (!queue) {
-        cl_int code = CL_SUCCESS;
-        queue = Queue::adopt(clCreateCommandQueue(context.get(), devices.front(), 0, &code));
-        check(code, "clCreateCommandQueue");
-    }
+    if (!queue)
+        queue = create("clCreateCommandQueue", clCreateCommandQueue, context.get(), devices.front(),
+                       0U);
     auto *const info = new QueueInfo{
         queue.give(), context.get(), devices.front(), true, nullptr, resources()->is_cpu(), false};
     return {info, [idle = idle_](const QueueInfo *lent) {

@@ -50,9 +50,7 @@ void end_alike(Ending &ending, cl_event user_event) {
 
 Event event_of(const std::shared_ptr<Ending> &ending, const Space &space) {
     if (ending == nullptr || ending->over()) return {};
-    cl_int code = CL_SUCCESS;
-    Event event = Event::adopt(clCreateUserEvent(space.context.get(), &code));
-    check(code, "clCreateUserEvent");
+    Event event = create("clCreateUserEvent", clCreateUserEvent, space.context.get());
     clRetainEvent(event.get());
     ending->then([native = event.get()](cl_int) {
         clSetUserEventStatus(native, CL_COMPLETE);

@@ -141,8 +141,6 @@ void MemObject::make_natives() {
 }
 
 Mem MemObject::make_native(Space &space) {
-    cl_int code = CL_SUCCESS;
-    Mem mem;
     // The entry points have checked the program's host access. Natively, the host also reads and
     // writes the memory for other processes.
     cl_mem_flags native_flags =
@@ -162,19 +160,16 @@ Mem MemObject::make_native(Space &space) {
             native_desc.image_row_pitch = pitches.row;
             native_desc.image_slice_pitch = pitches.native_slice(type);
         }
-        mem = Mem::adopt(clCreateImage(space.context.get(), native_flags, &format, &native_desc,
-                                       parent ? nullptr : host_ptr, &code));
-        check(code, "clCreateImage");
-    } else if (parent) {
-        const cl_buffer_region region{origin - parent->origin, size};
-        mem = Mem::adopt(clCreateSubBuffer(parent->native(space), native_flags,
-                                           CL_BUFFER_CREATE_TYPE_REGION, &region, &code));
-        check(code, "clCreateSubBuffer");
-    } else {
-        mem = Mem::adopt(clCreateBuffer(space.context.get(), native_flags, size, host_ptr, &code));
-        check(code, "clCreateBuffer");
+        return create("clCreateImage", clCreateImage, space.context.get(), native_flags, &format,
+                      &native_desc, parent ? nullptr : host_ptr);
     }
-    return mem;
+    if (parent) {
+        const cl_buffer_region region{origin - parent->origin, size};
+        return create("clCreateSubBuffer", clCreateSubBuffer, parent->native(space), native_flags,
+                      cl_buffer_create_type{CL_BUFFER_CREATE_TYPE_REGION}, &region);
+    }
+    return create("clCreateBuffer", clCreateBuffer, space.context.get(), native_flags, size,
+                  host_ptr);
 }
 
 }  // namespace cldist::cluster

@@ -196,9 +196,8 @@ KernelObject::Native &KernelObject::native_entry(Space &space) {
         kernel = std::move(at->kernel);
         idle.erase(at);
     } else {
-        cl_int code = CL_SUCCESS;
-        kernel = Kernel::adopt(clCreateKernel(program->native(space), info->name.c_str(), &code));
-        check(code, "clCreateKernel");
+        kernel =
+            create("clCreateKernel", clCreateKernel, program->native(space), info->name.c_str());
     }
     natives_.push_back({&space, std::move(kernel), std::vector<std::uint64_t>(arguments.size())});
     return natives_.back();

@@ -43,13 +43,10 @@ public:
           part_(part),
           with_local_(with_local),
           space_(*lane.space) {
-        cl_int code = CL_SUCCESS;
-        queue_ =
-            Queue::adopt(clCreateCommandQueue(space_.context.get(), lane.device->native, 0, &code));
-        check(code, "clCreateCommandQueue");
-        native_ = Kernel::adopt(
-            clCreateKernel(kernel.program->native(space_), kernel.info->name.c_str(), &code));
-        check(code, "clCreateKernel");
+        queue_ = create("clCreateCommandQueue", clCreateCommandQueue, space_.context.get(),
+                        lane.device->native, 0U);
+        native_ = create("clCreateKernel", clCreateKernel, kernel.program->native(space_),
+                         kernel.info->name.c_str());
         for (cl_uint i = 0; i < kernel.arguments.size(); ++i) set(i);
         if (kernel.info->gets_launch) {
             const WholeLaunch whole = split.whole(part.range);
@@ -91,9 +88,8 @@ private:
                                       memory->origin, memory->size, copy.contents.data(), 0,
                                       nullptr, nullptr),
                   "clEnqueueReadBuffer");
-            copy.memory = Mem::adopt(clCreateBuffer(space_.context.get(), CL_MEM_READ_WRITE,
-                                                    memory->size, nullptr, &code));
-            check(code, "clCreateBuffer");
+            copy.memory = create("clCreateBuffer", clCreateBuffer, space_.context.get(),
+                                 CL_MEM_READ_WRITE, memory->size, nullptr);
             const cl_mem native = copy.memory.get();
             code = clSetKernelArg(native_.get(), index, sizeof native, &native);
             copies_.push_back(std::move(copy));
