@@ -167,7 +167,7 @@ void warn_of_sharing(const HostProcesses &host, const std::vector<std::size_t> &
     log_warning(
         "clDistLocalDevice: ranks {} of the communicator are on one host and share the device {} "
         "({}); start no more ranks on a host than it has devices",
-        fmt::join(ranks, ", "), device_string(mine.ids[position], CL_DEVICE_NAME),
+        fmt::join(ranks, ", "), query_string(mine.ids[position], CL_DEVICE_NAME),
         mine.identities[position]);
 }
 
@@ -199,8 +199,8 @@ DeviceIdentity identity_of(cl_device_id device) {
     if (const auto at = query<cl_device_pci_bus_info_khr>(device, CL_DEVICE_PCI_BUS_INFO_KHR))
         return fmt::format("pci {:04x}:{:02x}:{:02x}.{:x}", at->pci_domain, at->pci_bus,
                            at->pci_device, at->pci_function);
-    return fmt::format("{}, {}", device_string(device, CL_DEVICE_VENDOR),
-                       device_string(device, CL_DEVICE_NAME));
+    return fmt::format("{}, {}", query_string(device, CL_DEVICE_VENDOR),
+                       query_string(device, CL_DEVICE_NAME));
 }
 
 void number_equal(std::vector<DeviceIdentity> &list) {

@@ -13,20 +13,8 @@ using namespace cldist;
 namespace {
 
 std::vector<cl_device_id> devices_of(cl_mem buffer) {
-    const auto context = query<cl_context>(buffer, CL_MEM_CONTEXT);
-    const auto count = context ? query<cl_uint>(*context, CL_CONTEXT_NUM_DEVICES) : std::nullopt;
-    std::vector<cl_device_id> devices(count.value_or(0));
-    if (devices.empty() ||
-        clGetContextInfo(*context, CL_CONTEXT_DEVICES, devices.size() * sizeof(cl_device_id),
-                         devices.data(), nullptr) != CL_SUCCESS)
-        return {};
-    return devices;
-}
-
-template <typename Function>
-Function function_of(cl_device_id device, const char *name) {
-    const auto platform = query<cl_platform_id>(device, CL_DEVICE_PLATFORM).value_or(nullptr);
-    return reinterpret_cast<Function>(clGetExtensionFunctionAddressForPlatform(platform, name));
+    const auto context = query<cl_context>(buffer, CL_MEM_CONTEXT).value_or(nullptr);
+    return query_list<cl_device_id>(context, CL_CONTEXT_DEVICES);
 }
 
 void check_buffer(cl_mem buffer) {
@@ -48,7 +36,7 @@ cl_int clAttachBufferToDevice(cl_mem buffer, cl_device_id device) {
         if (std::ranges::find(devices, device) == devices.end())
             throw Error(CL_INVALID_DEVICE, "the device does not belong to the buffer's context");
         const auto attach =
-            function_of<clAttachBufferToDevice_fn>(device, "clAttachBufferToDevice");
+            collectives::function_of<clAttachBufferToDevice_fn>(device, "clAttachBufferToDevice");
         if (attach != nullptr) check(attach(buffer, device), "the platform's function");
     });
 }
@@ -57,9 +45,9 @@ cl_int clDetachBuffer(cl_mem buffer) {
     return collectives::at_boundary(__func__, [&] {
         check_buffer(buffer);
         const auto devices = devices_of(buffer);
-        const auto detach = devices.empty()
-                                ? nullptr
-                                : function_of<clDetachBuffer_fn>(devices.front(), "clDetachBuffer");
+        const auto detach = devices.empty() ? nullptr
+                                            : collectives::function_of<clDetachBuffer_fn>(
+                                                  devices.front(), "clDetachBuffer");
         if (detach != nullptr) check(detach(buffer), "the platform's function");
     });
 }

@@ -5,6 +5,7 @@
 #include "base/error_code.hpp"
 #include "base/log.hpp"
 #include "base/status.hpp"
+#include "ocl/query.hpp"
 
 namespace cldist::collectives {
 
@@ -22,6 +23,13 @@ cl_int at_boundary(const char *call, Body &&body) noexcept {
     } catch (...) {
         return CL_OUT_OF_RESOURCES;
     }
+}
+
+/// The platform's function with that name. Null if it has none.
+template <typename Function>
+Function function_of(cl_device_id device, const char *name) {
+    const auto platform = query<cl_platform_id>(device, CL_DEVICE_PLATFORM).value_or(nullptr);
+    return reinterpret_cast<Function>(clGetExtensionFunctionAddressForPlatform(platform, name));
 }
 
 }  // namespace cldist::collectives

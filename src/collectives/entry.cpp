@@ -249,10 +249,8 @@ void run(Call call) {
     // Calls that may fail come before the first command is enqueued.
     std::optional<Operator> op;
     cl_kernel kernel = combination.kernel;
-    cl_context of_kernel = context;
-    if (kernel != nullptr)
-        clGetKernelInfo(kernel, CL_KERNEL_CONTEXT, sizeof of_kernel, &of_kernel, nullptr);
-    if (of_kernel != context)
+    if (kernel != nullptr &&
+        query<cl_context>(kernel, CL_KERNEL_CONTEXT).value_or(context) != context)
         throw Error(CL_INVALID_CONTEXT, "the kernel and the queues belong to different contexts");
     if (const auto &of = combination.datatype_and_op; of)
         kernel = op.emplace(context, of->first, of->second).kernel();
@@ -278,11 +276,7 @@ Combination of_datatype(cl_channel_type datatype, cl_reduction_op op) {
 
 Combination with_kernel(std::size_t element, cl_kernel kernel) {
     if (element == 0) throw Error(CL_INVALID_VALUE, "element_size is 0; expected at least 1");
-    cl_uint arguments = 0;
-    if (kernel == nullptr ||
-        clGetKernelInfo(kernel, CL_KERNEL_NUM_ARGS, sizeof arguments, &arguments, nullptr) !=
-            CL_SUCCESS ||
-        arguments != 5)
+    if (kernel == nullptr || query<cl_uint>(kernel, CL_KERNEL_NUM_ARGS) != 5U)
         throw Error(CL_INVALID_KERNEL, "the kernel is not valid, or does not have five arguments");
     return {element, kernel};
 }
@@ -374,9 +368,7 @@ void refuse_overlaps(std::span<const Block> blocks) {
             ranges.push_back({reinterpret_cast<std::uintptr_t>(memory->whole), begin,
                               begin + block.size, memory == &block.to});
         }
-    std::ranges::sort(ranges, [](const Range &a, const Range &b) {
-        return std::pair(a.whole, a.begin) < std::pair(b.whole, b.begin);
-    });
+    std::ranges::sort(ranges, {}, [](const Range &a) { return std::pair(a.whole, a.begin); });
     // The largest ends of the ranges before the current one, in the same memory.
     std::size_t end = 0;
     std::size_t end_of_written = 0;

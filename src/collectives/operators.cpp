@@ -89,20 +89,10 @@ std::string source_of(const Datatype &type, const Combining &op) {
 // The programs of this many contexts are kept. They keep their contexts alive.
 constexpr std::size_t most_contexts = 4;
 
-std::vector<cl_device_id> devices_of(cl_context context) {
-    const auto count = query<cl_uint>(context, CL_CONTEXT_NUM_DEVICES);
-    if (!count) throw Error(CL_INVALID_CONTEXT, "the context is not valid");
-    std::vector<cl_device_id> devices(*count);
-    check(clGetContextInfo(context, CL_CONTEXT_DEVICES, devices.size() * sizeof(cl_device_id),
-                           devices.data(), nullptr),
-          "clGetContextInfo");
-    return devices;
-}
-
 // Builds all operators of a datatype, because this takes only slightly longer than one operator.
 Program build(cl_context context, const Datatype &type) {
     if (type.type == CL_DOUBLE_DIST)
-        for (const cl_device_id device : devices_of(context))
+        for (const auto device : query_list<cl_device_id>(context, CL_CONTEXT_DEVICES))
             if (query<cl_device_fp_config>(device, CL_DEVICE_DOUBLE_FP_CONFIG).value_or(0) == 0)
                 throw Error(CL_INVALID_OPERATION,
                             "a device of the context does not support double precision");

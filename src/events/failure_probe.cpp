@@ -68,7 +68,7 @@ bool survives_failed_events(cl_device_id device) {
     static std::mutex mutex;
     static std::map<std::string, bool> known;
     const std::string driver =
-        device_string(device, CL_DEVICE_NAME) + " " + device_string(device, CL_DRIVER_VERSION);
+        query_string(device, CL_DEVICE_NAME) + " " + query_string(device, CL_DRIVER_VERSION);
     const std::lock_guard lock(mutex);
     const auto at = known.find(driver);
     return at != known.end() ? at->second : known.emplace(driver, probe(driver)).first->second;

@@ -1,9 +1,10 @@
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <span>
 #include <string>
-#include <string_view>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -37,13 +38,31 @@ template <typename Object, typename... Parameters, typename... Arguments>
         Value value{};                                                                       \
         if (function(object, param, sizeof value, &value, nullptr) != CL_SUCCESS) return {}; \
         return value;                                                                        \
+    }                                                                                        \
+    template <typename Value>                                                                \
+    [[nodiscard]] std::vector<Value> query_list(Object object, cl_uint param) {              \
+        std::size_t size = 0;                                                                \
+        if (function(object, param, 0, nullptr, &size) != CL_SUCCESS) return {};             \
+        std::vector<Value> list(size / sizeof(Value));                                       \
+        if (function(object, param, size, list.data(), nullptr) != CL_SUCCESS) return {};    \
+        return list;                                                                         \
     }
 CLDIST_QUERY(cl_context, clGetContextInfo)
 CLDIST_QUERY(cl_command_queue, clGetCommandQueueInfo)
 CLDIST_QUERY(cl_mem, clGetMemObjectInfo)
 CLDIST_QUERY(cl_event, clGetEventInfo)
 CLDIST_QUERY(cl_device_id, clGetDeviceInfo)
+CLDIST_QUERY(cl_platform_id, clGetPlatformInfo)
+CLDIST_QUERY(cl_program, clGetProgramInfo)
+CLDIST_QUERY(cl_kernel, clGetKernelInfo)
 #undef CLDIST_QUERY
+
+/// A text, which is empty if the query fails.
+template <typename Object>
+[[nodiscard]] std::string query_string(Object object, cl_uint param) {
+    const auto text = query_list<char>(object, param);
+    return {text.begin(), std::ranges::find(text, '\0')};
+}
 
 /// The execution status of an event. If the query fails, CL_INVALID_EVENT.
 [[nodiscard]] inline cl_int execution_status(cl_event event) {
@@ -55,15 +74,6 @@ CLDIST_QUERY(cl_device_id, clGetDeviceInfo)
     for (const cl_event event : events)
         if (const cl_int status = execution_status(event); status < 0) return status;
     return CL_COMPLETE;
-}
-
-[[nodiscard]] inline std::string device_string(cl_device_id device, cl_device_info param) {
-    std::size_t size = 0;
-    if (clGetDeviceInfo(device, param, 0, nullptr, &size) != CL_SUCCESS || size == 0) return {};
-    std::string text(size, '\0');
-    if (clGetDeviceInfo(device, param, size, text.data(), nullptr) != CL_SUCCESS) return {};
-    text.resize(size - 1);
-    return text;
 }
 
 /// The device of an event's queue. Null for a user event.
@@ -85,9 +95,7 @@ CLDIST_QUERY(cl_device_id, clGetDeviceInfo)
 
 [[nodiscard]] inline bool is_pocl(cl_device_id device) {
     const auto platform = query<cl_platform_id>(device, CL_DEVICE_PLATFORM).value_or(nullptr);
-    char name[64] = "";
-    clGetPlatformInfo(platform, CL_PLATFORM_NAME, sizeof name, name, nullptr);
-    return std::string_view(name) == "Portable Computing Language";
+    return query_string(platform, CL_PLATFORM_NAME) == "Portable Computing Language";
 }
 
 }  // namespace cldist

@@ -37,7 +37,7 @@ CreateWithProperties create_with_properties() {
 }
 
 bool imports_descriptors(cl_device_id device) {
-    const std::string extensions = device_string(device, CL_DEVICE_EXTENSIONS);
+    const std::string extensions = query_string(device, CL_DEVICE_EXTENSIONS);
     return extensions.find("cl_khr_external_memory_opaque_fd") != std::string::npos &&
            create_with_properties() != nullptr;
 }

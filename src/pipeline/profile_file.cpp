@@ -227,8 +227,8 @@ std::string host_name() {
 
 Profile::System system_of(cl_device_id device) {
     const Job *const with_mpi = job;
-    return {host_name(), device_string(device, CL_DEVICE_NAME),
-            device_string(device, CL_DRIVER_VERSION),
+    return {host_name(), query_string(device, CL_DEVICE_NAME),
+            query_string(device, CL_DRIVER_VERSION),
             with_mpi != nullptr ? with_mpi->mpi_version() : std::string()};
 }
 

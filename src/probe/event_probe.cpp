@@ -33,8 +33,7 @@ std::vector<cl_device_id> all_devices() {
 int main(int argc, char **argv) {
     if (argc != 2) return 2;
     for (cl_device_id device : all_devices()) {
-        if (device_string(device, CL_DEVICE_NAME) + " " +
-                device_string(device, CL_DRIVER_VERSION) !=
+        if (query_string(device, CL_DEVICE_NAME) + " " + query_string(device, CL_DRIVER_VERSION) !=
             argv[1])
             continue;
         try {

@@ -23,9 +23,7 @@ constexpr std::size_t chunk = 4 * mib;
 
 // Oclgrind is a simulator that checks programs, so its times are meaningless.
 bool is_checker(cl_platform_id platform) {
-    char name[64] = "";
-    clGetPlatformInfo(platform, CL_PLATFORM_NAME, sizeof name, name, nullptr);
-    return std::string_view(name) == "Oclgrind";
+    return query_string(platform, CL_PLATFORM_NAME) == "Oclgrind";
 }
 
 std::vector<cl_device_id> devices_of(cl_device_type type) {

@@ -30,7 +30,7 @@ namespace {
 namespace fs = std::filesystem;
 
 std::string describe(cl_device_id device) {
-    return fmt::format("{} ({})", device_string(device, CL_DEVICE_NAME),
+    return fmt::format("{} ({})", query_string(device, CL_DEVICE_NAME),
                        type_text(cluster::type_of(device)));
 }
 
@@ -57,7 +57,7 @@ std::string platform_failure() {
     if (dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL) == nullptr)
         return fmt::format("{}: {}", library, why_not_opened(library));
     for (const cl_platform_id platform : all_platforms())
-        if (platform_string(platform, CL_PLATFORM_NAME) == "cldist") return {};
+        if (query_string(platform, CL_PLATFORM_NAME) == "cldist") return {};
     return fmt::format("the OpenCL loader does not take it from {}", folder);
 }
 

@@ -74,10 +74,9 @@ RankDevice describe(cl_device_id device, cl_device_type type) {
     const std::vector<cl_platform_id> platforms = all_platforms();
     const std::vector<cl_device_id> devices = cluster::devices_of(platform);
     RankDevice found;
-    found.name =
-        fmt::format("device {}.{}, {}", std::ranges::find(platforms, platform) - platforms.begin(),
-                    std::ranges::find(devices, device) - devices.begin(),
-                    device_string(device, CL_DEVICE_NAME));
+    found.name = fmt::format(
+        "device {}.{}, {}", std::ranges::find(platforms, platform) - platforms.begin(),
+        std::ranges::find(devices, device) - devices.begin(), query_string(device, CL_DEVICE_NAME));
     found.is_cpu = (query<cl_device_type>(device, CL_DEVICE_TYPE).value_or(CL_DEVICE_TYPE_CPU) &
                     CL_DEVICE_TYPE_CPU) != 0;
     std::vector<DeviceIdentity> identities;

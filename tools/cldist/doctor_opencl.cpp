@@ -41,10 +41,10 @@ Finding describe_device(const std::string &name, cl_device_id device) {
         query<cl_bool>(device, CL_DEVICE_HOST_UNIFIED_MEMORY).value_or(CL_FALSE) != CL_FALSE;
     const std::string fact = fmt::format(
         "{}, {}, {} compute units, {} of {} memory, driver {}",
-        device_string(device, CL_DEVICE_NAME), type_text(cluster::type_of(device)),
+        query_string(device, CL_DEVICE_NAME), type_text(cluster::type_of(device)),
         query<cl_uint>(device, CL_DEVICE_MAX_COMPUTE_UNITS).value_or(0),
         bytes_text(query<cl_ulong>(device, CL_DEVICE_GLOBAL_MEM_SIZE).value_or(0)),
-        host_memory ? "the host's" : "its own", device_string(device, CL_DRIVER_VERSION));
+        host_memory ? "the host's" : "its own", query_string(device, CL_DRIVER_VERSION));
     if (query<cl_bool>(device, CL_DEVICE_AVAILABLE).value_or(CL_TRUE) == CL_FALSE)
         return problem(name, fact + ", not available",
                        "check whether another process uses it exclusively");
@@ -260,11 +260,11 @@ Findings opencl_findings(const HostFacts &host, bool openmpi_job) {
     const std::vector<cl_platform_id> platforms = all_platforms();
     Findings all{judge_loader(loader_facts(platforms.size(), openmpi_job))};
     for (std::size_t p = 0; p < platforms.size(); ++p) {
-        const std::string version = platform_string(platforms[p], CL_PLATFORM_VERSION);
+        const std::string version = query_string(platforms[p], CL_PLATFORM_VERSION);
         const std::vector<cl_device_id> devices = cluster::devices_of(platforms[p]);
         const std::string topic = fmt::format("platform {}", p);
         const std::string fact =
-            fmt::format("{}, {}", platform_string(platforms[p], CL_PLATFORM_NAME), version);
+            fmt::format("{}, {}", query_string(platforms[p], CL_PLATFORM_NAME), version);
         all.push_back(devices.empty() ? note(topic, fact + ", without devices",
                                              "check that the kernel driver of the device is "
                                              "loaded, and that you may open the device file")

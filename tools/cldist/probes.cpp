@@ -226,15 +226,6 @@ std::vector<cl_platform_id> all_platforms() {
     return platforms;
 }
 
-std::string platform_string(cl_platform_id platform, cl_platform_info param) {
-    std::size_t size = 0;
-    if (clGetPlatformInfo(platform, param, 0, nullptr, &size) != CL_SUCCESS || size == 0) return {};
-    std::string text(size, '\0');
-    if (clGetPlatformInfo(platform, param, size, text.data(), nullptr) != CL_SUCCESS) return {};
-    text.resize(size - 1);
-    return text;
-}
-
 const char *type_text(cl_device_type type) {
     if ((type & CL_DEVICE_TYPE_GPU) != 0) return "GPU";
     if ((type & CL_DEVICE_TYPE_CPU) != 0) return "CPU";

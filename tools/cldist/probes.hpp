@@ -16,7 +16,6 @@ struct DevicePlace {
 };
 
 [[nodiscard]] std::vector<cl_platform_id> all_platforms();
-[[nodiscard]] std::string platform_string(cl_platform_id platform, cl_platform_info param);
 /// The word for a type of device, such as "GPU".
 [[nodiscard]] const char *type_text(cl_device_type type);
 

@@ -37,19 +37,9 @@ std::string argument_text(cl_kernel kernel, cl_uint index, cl_kernel_arg_info pa
     return text;
 }
 
-std::string attributes_of(cl_kernel kernel) {
-    std::size_t size = 0;
-    clGetKernelInfo(kernel, CL_KERNEL_ATTRIBUTES, 0, nullptr, &size);
-    std::string text(size, '\0');
-    clGetKernelInfo(kernel, CL_KERNEL_ATTRIBUTES, size, text.data(), nullptr);
-    text.resize(std::strlen(text.c_str()));
-    return text;
-}
-
 void pack_arguments(Packer &packer, cl_kernel kernel) {
-    cl_uint count = 0;
-    clGetKernelInfo(kernel, CL_KERNEL_NUM_ARGS, sizeof count, &count, nullptr);
-    packer.put(count).put_text(attributes_of(kernel));
+    const cl_uint count = query<cl_uint>(kernel, CL_KERNEL_NUM_ARGS).value_or(0);
+    packer.put(count).put_text(query_string(kernel, CL_KERNEL_ATTRIBUTES));
     Packer arguments;
     try {
         for (cl_uint i = 0; i < count; ++i) {

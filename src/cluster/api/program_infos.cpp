@@ -14,22 +14,13 @@
 namespace cldist::cluster {
 namespace {
 
-template <typename T>
-std::vector<T> native_list(cl_program program, cl_program_info param) {
-    std::size_t size = 0;
-    if (clGetProgramInfo(program, param, 0, nullptr, &size) != CL_SUCCESS) return {};
-    std::vector<T> list(size / sizeof(T));
-    clGetProgramInfo(program, param, size, list.data(), nullptr);
-    return list;
-}
-
 /// Packs the places of a process's devices that answer for other devices, the sizes of their
 /// binaries and, if wanted, the binaries.
 Blob pack_binaries(const ProgramObject &program, bool wanted, Process process) {
     Packer packer;
     for (const auto &[space, native] : program.natives) {
-        auto devices = native_list<cl_device_id>(native.get(), CL_PROGRAM_DEVICES);
-        const auto sizes = native_list<std::size_t>(native.get(), CL_PROGRAM_BINARY_SIZES);
+        auto devices = query_list<cl_device_id>(native.get(), CL_PROGRAM_DEVICES);
+        const auto sizes = query_list<std::size_t>(native.get(), CL_PROGRAM_BINARY_SIZES);
         // PoCL 3.1 returns sizes only for devices that it has built for.
         if (sizes.size() != devices.size()) devices = natives_in(*space, program.executables);
         if (sizes.size() != devices.size()) continue;
@@ -133,7 +124,7 @@ const Blob &info_of(const Exchange &exchange, const ProgramObject &program, cl_p
     Blob mine;
     if (const Space *const space = program.context->space(device.answering_memory);
         space != nullptr)
-        mine = native_list<std::byte>(program.native(*space), param);
+        mine = query_list<std::byte>(program.native(*space), param);
     Blob told = exchange.from(device.process, std::move(mine));
     return program.answers.infos[param] = std::move(told);
 }

@@ -18,6 +18,7 @@
 #include "cluster/split/adapted_source.hpp"
 #include "cluster/split/source_binary.hpp"
 #include "cluster/split/source_text.hpp"
+#include "ocl/build_log.hpp"
 #include "ocl/query.hpp"
 #include "splitting/build_options.hpp"
 
@@ -149,14 +150,7 @@ std::string adapted_source_of(ProgramObject &program, const std::string &options
 std::string first_error_of(const ProgramObject &program) {
     for (const auto &[space, native] : program.natives)
         for (const cl_device_id device : space->devices) {
-            std::size_t size = 0;
-            if (clGetProgramBuildInfo(native.get(), device, CL_PROGRAM_BUILD_LOG, 0, nullptr,
-                                      &size) != CL_SUCCESS)
-                continue;
-            std::string log(size, '\0');
-            clGetProgramBuildInfo(native.get(), device, CL_PROGRAM_BUILD_LOG, size, log.data(),
-                                  nullptr);
-            std::istringstream lines(log);
+            std::istringstream lines(build_log(native.get(), device));
             for (std::string line; std::getline(lines, line);)
                 if (line.find("error:") != std::string::npos) return line;
         }
