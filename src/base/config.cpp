@@ -118,7 +118,9 @@ std::string parse(std::string_view text, unsigned &value) {
 
 std::string parse(std::string_view text, double &value) {
     const auto number = parse_number<double>(text);
-    if (!number || !std::isfinite(*number) || *number < 0) return "a number of seconds, 0 or more";
+    // Times in nanoseconds have 64 bits.
+    constexpr double most = 1e9;
+    if (!number || !(*number >= 0 && *number <= most)) return "a number of seconds from 0 to 1e9";
     value = *number;
     return {};
 }

@@ -73,7 +73,8 @@ TEST_CASE("an unreadable value is reported with the expected form, and the defau
          {"CLDIST_PATH=fast", "CLDIST_PATH=", "CLDIST_BLOCK_SIZE=64kB", "CLDIST_BLOCK_SIZE=-1",
           "CLDIST_BLOCK_SIZE=2G", "CLDIST_BLOCK_SIZE=", "CLDIST_BLOCK_SIZE=k", "CLDIST_DEPTH=65",
           "CLDIST_DEPTH=x", "CLDIST_STALL_SECONDS=-1", "CLDIST_STALL_SECONDS=nan",
-          "CLDIST_STALL_SECONDS=", "CLDIST_LOG=loud", "CLDIST_ON_ERROR=ignore"}) {
+          "CLDIST_STALL_SECONDS=", "CLDIST_STALL_SECONDS=1e10", "CLDIST_LOG=loud",
+          "CLDIST_ON_ERROR=ignore"}) {
         CAPTURE(bad);
         std::vector<std::string> complaints;
         const Config config = read({bad}, complaints);
