@@ -21,6 +21,11 @@ T told_by_owner(const EventObject &event, T mine) {
     return Unpacker(told).get<T>();
 }
 
+/// Like status_here(), but without the lock: another thread may set `agreed` meanwhile.
+cl_int status_without_lock(const EventObject &event) {
+    return std::visit([](auto &kind) { return kind.status(); }, event.state);
+}
+
 /// Returns the status of the sub-range that is furthest from its end, among all processes. If all
 /// have ended, returns the command's final status.
 cl_int status_of_parts(const EventObject &event) {
@@ -75,14 +80,14 @@ public:
             for (const auto &[owner, theirs] : open) {
                 Packer ends;
                 for (const EventObject *const event : theirs)
-                    ends.put(event->known_here() ? event->status_here() : CL_COMPLETE);
+                    ends.put(event->known_here() ? status_without_lock(*event) : CL_COMPLETE);
                 const Blob told = agreement.from(call, owner, ends.take());
                 Unpacker unpacker(told);
                 for (EventObject *const event : theirs)
                     event->agreeing->set(unpacker.get<cl_int>());
             }
             for (EventObject *const event : joint) {
-                const cl_int here = event->status_here();
+                const cl_int here = status_without_lock(*event);
                 event->agreeing->set(event->scheduled.told_all || agreement.alone()
                                          ? here
                                          : agreement.least(call, here));
