@@ -331,10 +331,10 @@ void Runtime::begin() {
     check_thread_level();
     check_same_version();
     compare_versions();
+    OwnYields::begin();  // before the progress thread reads what it sets
     auto made = std::make_shared<Runtime>();
     set_log_rank(made->rank());
     complain_for_others(made->communicators().world());
-    OwnYields::begin();
     probed_messages().begin();
     make_datatype();
     call_at_finalize(&on_finalize);
