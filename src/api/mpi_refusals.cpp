@@ -54,12 +54,81 @@ bool refuses_any(Datatypes... datatypes) {
 
 #define CLDIST_NAME_OF_(name) #name
 #define CLDIST_NAME_OF(name) CLDIST_NAME_OF_(name)
+// Defines a call. `where` and `handle` are the object whose error handler is called. The datatypes
+// follow.
 #define CLDIST_REFUSING(call, parameters, arguments, where, handle, ...)      \
     int CLDIST_CALL(call) parameters {                                        \
         if (refuses_any(__VA_ARGS__))                                         \
             return refuse_##where(CLDIST_NAME_OF(CLDIST_CALL(call)), handle); \
         return CLDIST_MPI_CALL(call) arguments;                               \
     }
+
+// The same with one more parameter.
+#define CLDIST_LIST(...) __VA_ARGS__
+#define CLDIST_WITH_STATUS(call, parameters, arguments, ...)             \
+    CLDIST_REFUSING(call, (CLDIST_LIST parameters, MPI_Status * status), \
+                    (CLDIST_LIST arguments, status), __VA_ARGS__)
+#define CLDIST_WITH_REQUEST(call, parameters, arguments, ...)              \
+    CLDIST_REFUSING(call, (CLDIST_LIST parameters, MPI_Request * request), \
+                    (CLDIST_LIST arguments, request), __VA_ARGS__)
+#ifdef CLDIST_MPI_4_CALLS
+#define CLDIST_PERSISTENT(call, parameters, arguments, ...)            \
+    CLDIST_WITH_REQUEST(call, (CLDIST_LIST parameters, MPI_Info info), \
+                        (CLDIST_LIST arguments, info), __VA_ARGS__)
+#else
+#define CLDIST_PERSISTENT(call, parameters, arguments, ...)
+#endif
+
+// The forms of an operation.
+#define CLDIST_COLLECTIVE(call, nonblocking, parameters, arguments, ...)                      \
+    CLDIST_REFUSING(MPI_##call, parameters, arguments, at_comm, comm, __VA_ARGS__)            \
+    CLDIST_WITH_REQUEST(MPI_##nonblocking, parameters, arguments, at_comm, comm, __VA_ARGS__) \
+    CLDIST_PERSISTENT(MPI_##call##_init, parameters, arguments, at_comm, comm, __VA_ARGS__)
+#define CLDIST_ONE_SIDED(call, requesting, parameters, arguments, ...)              \
+    CLDIST_REFUSING(MPI_##call, parameters, arguments, at_window, win, __VA_ARGS__) \
+    CLDIST_WITH_REQUEST(MPI_##requesting, parameters, arguments, at_window, win, __VA_ARGS__)
+
+// Calls with the same parameters. `form` is one of the macros above.
+#define CLDIST_SEND(form, call)                                                          \
+    form(MPI_##call,                                                                     \
+         (const void *buf, CLDIST_COUNT count, MPI_Datatype datatype, int dest, int tag, \
+          MPI_Comm comm),                                                                \
+         (buf, count, datatype, dest, tag, comm), at_comm, comm, datatype)
+#define CLDIST_EQUAL_PARTS(call, nonblocking)                                               \
+    CLDIST_COLLECTIVE(                                                                      \
+        call, nonblocking,                                                                  \
+        (const void *sendbuf, CLDIST_COUNT sendcount, MPI_Datatype sendtype, void *recvbuf, \
+         CLDIST_COUNT recvcount, MPI_Datatype recvtype, MPI_Comm comm),                     \
+        (sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm), sendtype, recvtype)
+#define CLDIST_ALLGATHERV(call, nonblocking)                                                       \
+    CLDIST_COLLECTIVE(call, nonblocking,                                                           \
+                      (const void *sendbuf, CLDIST_COUNT sendcount, MPI_Datatype sendtype,         \
+                       void *recvbuf, const CLDIST_COUNT recvcounts[],                             \
+                       const CLDIST_DISPLACEMENT displs[], MPI_Datatype recvtype, MPI_Comm comm),  \
+                      (sendbuf, sendcount, sendtype, recvbuf, recvcounts, displs, recvtype, comm), \
+                      sendtype, recvtype)
+#define CLDIST_ALLTOALLV(call, nonblocking)                                                     \
+    CLDIST_COLLECTIVE(                                                                          \
+        call, nonblocking,                                                                      \
+        (const void *sendbuf, const CLDIST_COUNT sendcounts[],                                  \
+         const CLDIST_DISPLACEMENT sdispls[], MPI_Datatype sendtype, void *recvbuf,             \
+         const CLDIST_COUNT recvcounts[], const CLDIST_DISPLACEMENT rdispls[],                  \
+         MPI_Datatype recvtype, MPI_Comm comm),                                                 \
+        (sendbuf, sendcounts, sdispls, sendtype, recvbuf, recvcounts, rdispls, recvtype, comm), \
+        sendtype, recvtype)
+#define CLDIST_REDUCTION(call, nonblocking)                                    \
+    CLDIST_COLLECTIVE(call, nonblocking,                                       \
+                      (const void *sendbuf, void *recvbuf, CLDIST_COUNT count, \
+                       MPI_Datatype datatype, MPI_Op op, MPI_Comm comm),       \
+                      (sendbuf, recvbuf, count, datatype, op, comm), datatype)
+#define CLDIST_FILE_AT(form, call, memory)                                                         \
+    form(                                                                                          \
+        MPI_File_##call,                                                                           \
+        (MPI_File fh, MPI_Offset offset, memory * buf, CLDIST_COUNT count, MPI_Datatype datatype), \
+        (fh, offset, buf, count, datatype), at_file, fh, datatype)
+#define CLDIST_FILE(form, call, memory)                                                           \
+    form(MPI_File_##call, (MPI_File fh, memory * buf, CLDIST_COUNT count, MPI_Datatype datatype), \
+         (fh, buf, count, datatype), at_file, fh, datatype)
 
 extern "C" {
 
