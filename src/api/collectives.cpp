@@ -131,8 +131,9 @@ void check_parts(std::size_t given, std::size_t got) {
 
 // These functions set the sides of this process and the distance that means MPI_IN_PLACE.
 
-void run_reduction(CollectiveArguments call, CollectiveKind kind, int root, const Place &send,
-                   const Place &recv, MPI_Op op) {
+void run_reduction(const CommandArguments &command, MPI_Comm comm, CollectiveKind kind, int root,
+                   const Place &send, const Place &recv, MPI_Op op) {
+    CollectiveArguments call{command, CollectiveGroup(comm), {}};
     if (kind == CollectiveKind::reduce) call.group.check_root(root);
     const std::size_t element = element_of_reduction(send.type, op);
     call.send = side_of(send, element, Direction::send);
@@ -143,12 +144,12 @@ void run_reduction(CollectiveArguments call, CollectiveKind kind, int root, cons
 }
 
 // Gathers and scatters. Each process has one part, and the root or all processes have all parts.
-void run_parts(CollectiveArguments call, CollectiveKind kind, int root, const Place &send,
-               const Place &recv) {
+void run_parts(const CommandArguments &command, MPI_Comm comm, CollectiveKind kind, int root,
+               const Place &send, const Place &recv) {
+    CollectiveArguments call{command, CollectiveGroup(comm), {}};
     const bool scatters = kind == CollectiveKind::scatter || kind == CollectiveKind::scatterv;
     const bool for_all = kind == CollectiveKind::allgather || kind == CollectiveKind::allgatherv;
-    const bool uneven = kind == CollectiveKind::gatherv || kind == CollectiveKind::allgatherv ||
-                        kind == CollectiveKind::scatterv;
+    const bool uneven = has_sizes_of_processes(kind);
     if (!for_all) call.group.check_root(root);
     const Place &one = scatters ? recv : send;
     const Place &all = scatters ? send : recv;
@@ -175,9 +176,10 @@ void run_parts(CollectiveArguments call, CollectiveKind kind, int root, const Pl
     run_collective(std::move(call));
 }
 
-void run_alltoall(CollectiveArguments call, CollectiveKind kind, const Place &send,
-                  const Place &recv) {
-    const bool uneven = kind == CollectiveKind::alltoallv;
+void run_alltoall(const CommandArguments &command, MPI_Comm comm, CollectiveKind kind,
+                  const Place &send, const Place &recv) {
+    CollectiveArguments call{command, CollectiveGroup(comm), {}};
+    const bool uneven = has_sizes_of_processes(kind);
     const auto rank = static_cast<std::size_t>(call.group.rank);
     const std::array elements{element_of(send.type), element_of(recv.type)};
     call.send = side_of_all(send, uneven, elements[0], call.group.size, Direction::send);
@@ -229,10 +231,9 @@ cl_int clEnqueueReduceBufferMPI(cl_command_queue command_queue, cl_mem send_buff
                                 int root, MPI_Comm comm, cl_uint num_events_in_wait_list,
                                 const cl_event *event_wait_list, cl_event *event) {
     return at_boundary("clEnqueueReduceBufferMPI", [&] {
-        run_reduction({{command_queue, blocking, num_events_in_wait_list, event_wait_list, event},
-                       CollectiveGroup(comm),
-                       {}},
-                      CollectiveKind::reduce, root, {send_buffer, send_offset, count, datatype},
+        run_reduction({command_queue, blocking, num_events_in_wait_list, event_wait_list, event},
+                      comm, CollectiveKind::reduce, root,
+                      {send_buffer, send_offset, count, datatype},
                       {recv_buffer, recv_offset, count, datatype}, op);
     });
 }
@@ -243,10 +244,9 @@ cl_int clEnqueueAllreduceBufferMPI(cl_command_queue command_queue, cl_mem send_b
                                    MPI_Op op, MPI_Comm comm, cl_uint num_events_in_wait_list,
                                    const cl_event *event_wait_list, cl_event *event) {
     return at_boundary("clEnqueueAllreduceBufferMPI", [&] {
-        run_reduction({{command_queue, blocking, num_events_in_wait_list, event_wait_list, event},
-                       CollectiveGroup(comm),
-                       {}},
-                      CollectiveKind::allreduce, 0, {send_buffer, send_offset, count, datatype},
+        run_reduction({command_queue, blocking, num_events_in_wait_list, event_wait_list, event},
+                      comm, CollectiveKind::allreduce, 0,
+                      {send_buffer, send_offset, count, datatype},
                       {recv_buffer, recv_offset, count, datatype}, op);
     });
 }
@@ -285,9 +285,7 @@ cl_int clEnqueueGatherBufferMPI(cl_command_queue command_queue, cl_mem send_buff
                                 cl_uint num_events_in_wait_list, const cl_event *event_wait_list,
                                 cl_event *event) {
     return at_boundary("clEnqueueGatherBufferMPI", [&] {
-        run_parts({{command_queue, blocking, num_events_in_wait_list, event_wait_list, event},
-                   CollectiveGroup(comm),
-                   {}},
+        run_parts({command_queue, blocking, num_events_in_wait_list, event_wait_list, event}, comm,
                   CollectiveKind::gather, root, {send_buffer, send_offset, send_count, send_type},
                   {recv_buffer, recv_offset, recv_count, recv_type});
     });
@@ -301,9 +299,7 @@ cl_int clEnqueueGathervBufferMPI(cl_command_queue command_queue, cl_mem send_buf
                                  cl_uint num_events_in_wait_list, const cl_event *event_wait_list,
                                  cl_event *event) {
     return at_boundary("clEnqueueGathervBufferMPI", [&] {
-        run_parts({{command_queue, blocking, num_events_in_wait_list, event_wait_list, event},
-                   CollectiveGroup(comm),
-                   {}},
+        run_parts({command_queue, blocking, num_events_in_wait_list, event_wait_list, event}, comm,
                   CollectiveKind::gatherv, root, {send_buffer, send_offset, send_count, send_type},
                   {recv_buffer, recv_offset, 0, recv_type, recv_counts, recv_displacements});
     });
@@ -316,9 +312,7 @@ cl_int clEnqueueAllgatherBufferMPI(cl_command_queue command_queue, cl_mem send_b
                                    cl_uint num_events_in_wait_list, const cl_event *event_wait_list,
                                    cl_event *event) {
     return at_boundary("clEnqueueAllgatherBufferMPI", [&] {
-        run_parts({{command_queue, blocking, num_events_in_wait_list, event_wait_list, event},
-                   CollectiveGroup(comm),
-                   {}},
+        run_parts({command_queue, blocking, num_events_in_wait_list, event_wait_list, event}, comm,
                   CollectiveKind::allgather, 0, {send_buffer, send_offset, send_count, send_type},
                   {recv_buffer, recv_offset, recv_count, recv_type});
     });
@@ -332,9 +326,7 @@ cl_int clEnqueueAllgathervBufferMPI(cl_command_queue command_queue, cl_mem send_
                                     cl_uint num_events_in_wait_list,
                                     const cl_event *event_wait_list, cl_event *event) {
     return at_boundary("clEnqueueAllgathervBufferMPI", [&] {
-        run_parts({{command_queue, blocking, num_events_in_wait_list, event_wait_list, event},
-                   CollectiveGroup(comm),
-                   {}},
+        run_parts({command_queue, blocking, num_events_in_wait_list, event_wait_list, event}, comm,
                   CollectiveKind::allgatherv, 0, {send_buffer, send_offset, send_count, send_type},
                   {recv_buffer, recv_offset, 0, recv_type, recv_counts, recv_displacements});
     });
@@ -347,9 +339,7 @@ cl_int clEnqueueScatterBufferMPI(cl_command_queue command_queue, cl_mem send_buf
                                  cl_uint num_events_in_wait_list, const cl_event *event_wait_list,
                                  cl_event *event) {
     return at_boundary("clEnqueueScatterBufferMPI", [&] {
-        run_parts({{command_queue, blocking, num_events_in_wait_list, event_wait_list, event},
-                   CollectiveGroup(comm),
-                   {}},
+        run_parts({command_queue, blocking, num_events_in_wait_list, event_wait_list, event}, comm,
                   CollectiveKind::scatter, root, {send_buffer, send_offset, send_count, send_type},
                   {recv_buffer, recv_offset, recv_count, recv_type});
     });
@@ -363,9 +353,7 @@ cl_int clEnqueueScattervBufferMPI(cl_command_queue command_queue, cl_mem send_bu
                                   cl_uint num_events_in_wait_list, const cl_event *event_wait_list,
                                   cl_event *event) {
     return at_boundary("clEnqueueScattervBufferMPI", [&] {
-        run_parts({{command_queue, blocking, num_events_in_wait_list, event_wait_list, event},
-                   CollectiveGroup(comm),
-                   {}},
+        run_parts({command_queue, blocking, num_events_in_wait_list, event_wait_list, event}, comm,
                   CollectiveKind::scatterv, root,
                   {send_buffer, send_offset, 0, send_type, send_counts, send_displacements},
                   {recv_buffer, recv_offset, recv_count, recv_type});
@@ -379,10 +367,9 @@ cl_int clEnqueueAlltoallBufferMPI(cl_command_queue command_queue, cl_mem send_bu
                                   cl_uint num_events_in_wait_list, const cl_event *event_wait_list,
                                   cl_event *event) {
     return at_boundary("clEnqueueAlltoallBufferMPI", [&] {
-        run_alltoall({{command_queue, blocking, num_events_in_wait_list, event_wait_list, event},
-                      CollectiveGroup(comm),
-                      {}},
-                     CollectiveKind::alltoall, {send_buffer, send_offset, send_count, send_type},
+        run_alltoall({command_queue, blocking, num_events_in_wait_list, event_wait_list, event},
+                     comm, CollectiveKind::alltoall,
+                     {send_buffer, send_offset, send_count, send_type},
                      {recv_buffer, recv_offset, recv_count, recv_type});
     });
 }
@@ -396,10 +383,8 @@ cl_int clEnqueueAlltoallvBufferMPI(cl_command_queue command_queue, cl_mem send_b
                                    cl_uint num_events_in_wait_list, const cl_event *event_wait_list,
                                    cl_event *event) {
     return at_boundary("clEnqueueAlltoallvBufferMPI", [&] {
-        run_alltoall({{command_queue, blocking, num_events_in_wait_list, event_wait_list, event},
-                      CollectiveGroup(comm),
-                      {}},
-                     CollectiveKind::alltoallv,
+        run_alltoall({command_queue, blocking, num_events_in_wait_list, event_wait_list, event},
+                     comm, CollectiveKind::alltoallv,
                      {send_buffer, send_offset, 0, send_type, send_counts, send_displacements},
                      {recv_buffer, recv_offset, 0, recv_type, recv_counts, recv_displacements});
     });
