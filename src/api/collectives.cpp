@@ -54,9 +54,7 @@ std::size_t element_of_reduction(MPI_Datatype type, MPI_Op op) {
     const std::size_t element = element_of(type);
     if (!predefined(type))
         throw Error(CL_INVALID_MPI_DATATYPE, "the datatype of a reduction is not predefined");
-    const std::array known{MPI_MAX, MPI_MIN, MPI_SUM,  MPI_PROD, MPI_LAND,   MPI_BAND,
-                           MPI_LOR, MPI_BOR, MPI_LXOR, MPI_BXOR, MPI_MINLOC, MPI_MAXLOC};
-    if (std::find(known.begin(), known.end(), op) == known.end())
+    if (find_operator(op) == nullptr)
         throw Error(CL_INVALID_MPI_OP, "the operator is not a predefined reduction operator");
     return element;
 }

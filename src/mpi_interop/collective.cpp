@@ -63,9 +63,21 @@ bool has_sizes_of_processes(CollectiveKind kind) {
            kind == CollectiveKind::allgatherv || kind == CollectiveKind::alltoallv;
 }
 
+const Operator *find_operator(MPI_Op op) {
+    using enum Operator::Operands;
+    static const std::array known{
+        Operator{MPI_MAX, "MPI_MAX", numbers},     Operator{MPI_MIN, "MPI_MIN", numbers},
+        Operator{MPI_SUM, "MPI_SUM", numbers},     Operator{MPI_PROD, "MPI_PROD", numbers},
+        Operator{MPI_LAND, "MPI_LAND", integers},  Operator{MPI_BAND, "MPI_BAND", integers},
+        Operator{MPI_LOR, "MPI_LOR", integers},    Operator{MPI_BOR, "MPI_BOR", integers},
+        Operator{MPI_LXOR, "MPI_LXOR", integers},  Operator{MPI_BXOR, "MPI_BXOR", integers},
+        Operator{MPI_MINLOC, "MPI_MINLOC", pairs}, Operator{MPI_MAXLOC, "MPI_MAXLOC", pairs}};
+    const auto *const found = std::find_if(known.begin(), known.end(),
+                                           [&](const Operator &each) { return each.op == op; });
+    return found == known.end() ? nullptr : found;
+}
+
 std::optional<NumberKind> combinable(MPI_Datatype type, MPI_Op op) {
-    const std::array any_type{MPI_MAX, MPI_MIN, MPI_SUM, MPI_PROD};
-    const std::array of_integers{MPI_LAND, MPI_BAND, MPI_LOR, MPI_BOR, MPI_LXOR, MPI_BXOR};
     const std::array reals{MPI_FLOAT, MPI_DOUBLE};
     const std::array signed_integers{MPI_INT,     MPI_LONG,    MPI_SHORT,   MPI_INT8_T,
                                      MPI_INT16_T, MPI_INT32_T, MPI_INT64_T, MPI_LONG_LONG};
@@ -79,8 +91,10 @@ std::optional<NumberKind> combinable(MPI_Datatype type, MPI_Op op) {
     if (is_in(reals, type)) kind = NumberKind::real;
     if (is_in(signed_integers, type)) kind = NumberKind::signed_integer;
     if (is_in(unsigned_integers, type)) kind = NumberKind::unsigned_integer;
+    const Operator *const known = find_operator(op);
     const bool allowed =
-        is_in(any_type, op) || (kind != NumberKind::real && is_in(of_integers, op));
+        known != nullptr && (known->operands == Operator::numbers ||
+                             (known->operands == Operator::integers && kind != NumberKind::real));
     return allowed ? kind : std::nullopt;
 }
 

@@ -1,6 +1,5 @@
 #include "mpi_interop/collective_check.hpp"
 
-#include <algorithm>
 #include <string_view>
 #include <tuple>
 #include <utility>
@@ -15,24 +14,6 @@ namespace {
 template <std::size_t Size>
 void put(std::array<char, Size> &to, std::string_view text) {
     text.copy(to.data(), Size - 1);
-}
-
-const char *name_of_operator(MPI_Op op) {
-    const std::array<std::pair<MPI_Op, const char *>, 12> known{{{MPI_MAX, "MPI_MAX"},
-                                                                 {MPI_MIN, "MPI_MIN"},
-                                                                 {MPI_SUM, "MPI_SUM"},
-                                                                 {MPI_PROD, "MPI_PROD"},
-                                                                 {MPI_LAND, "MPI_LAND"},
-                                                                 {MPI_BAND, "MPI_BAND"},
-                                                                 {MPI_LOR, "MPI_LOR"},
-                                                                 {MPI_BOR, "MPI_BOR"},
-                                                                 {MPI_LXOR, "MPI_LXOR"},
-                                                                 {MPI_BXOR, "MPI_BXOR"},
-                                                                 {MPI_MINLOC, "MPI_MINLOC"},
-                                                                 {MPI_MAXLOC, "MPI_MAXLOC"}}};
-    const auto *const found = std::find_if(known.begin(), known.end(),
-                                           [&](const auto &each) { return each.first == op; });
-    return found == known.end() ? "" : found->second;
 }
 
 bool has_root(CollectiveKind kind) {
@@ -59,7 +40,7 @@ CallSummary summary_of(const Collective &what) {
     int length = 0;
     PMPI_Type_get_name(what.type, name, &length);
     put(call.type, name);
-    put(call.op, name_of_operator(what.op));
+    if (const Operator *const op = find_operator(what.op)) put(call.op, op->name);
     for (const std::size_t count : what.counts)
         call.counts = (call.counts ^ count) * 0x100000001b3U + 1;
     return call;

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include <mpi.h>
@@ -65,6 +66,17 @@ struct Collective {
 
 /// The bytes of the side in as few pieces as possible, which the device copies one by one.
 [[nodiscard]] std::vector<Span> pieces_of(const CollectiveSide &side);
+
+/// A predefined operator of reductions.
+struct Operator {
+    enum Operands { numbers, integers, pairs };
+
+    MPI_Op op;
+    std::string_view name;
+    Operands operands;  ///< what it combines
+};
+/// Returns null for other operators.
+[[nodiscard]] const Operator *find_operator(MPI_Op op);
 
 enum class NumberKind { real, signed_integer, unsigned_integer };
 /// Returns the kind of the elements if type and operator are common and MPI allows them together.

@@ -193,21 +193,9 @@ std::optional<CollectiveKernels::Combination> combination_of(const Collective &w
     if (what.op == MPI_OP_NULL) return CollectiveKernels::Combination{};
     const std::optional<NumberKind> number = combinable(what.type, what.op);
     if (!number) return {};
-    struct Operator {
-        MPI_Op op;
-        const char *name;
-        bool is_bitwise;  ///< or logical: the type's sign does not matter
-    };
-    const std::array operators{Operator{MPI_SUM, "SUM", false},  Operator{MPI_PROD, "PROD", false},
-                               Operator{MPI_MAX, "MAX", false},  Operator{MPI_MIN, "MIN", false},
-                               Operator{MPI_BAND, "BAND", true}, Operator{MPI_BOR, "BOR", true},
-                               Operator{MPI_BXOR, "BXOR", true}, Operator{MPI_LAND, "LAND", true},
-                               Operator{MPI_LOR, "LOR", true},   Operator{MPI_LXOR, "LXOR", true}};
-    const auto at =
-        std::find_if(operators.begin(), operators.end(),
-                     [&](const Operator &candidate) { return candidate.op == what.op; });
-    if (at == operators.end()) return {};
-    const bool is_unsigned = *number == NumberKind::unsigned_integer && !at->is_bitwise;
+    const Operator &op = *find_operator(what.op);
+    const bool is_unsigned =
+        *number == NumberKind::unsigned_integer && op.operands == Operator::numbers;
     const bool is_real = *number == NumberKind::real;
     std::string_view type;
     switch (what.element) {
@@ -217,7 +205,7 @@ std::optional<CollectiveKernels::Combination> combination_of(const Collective &w
         case 8: type = is_real ? "double" : is_unsigned ? "ulong" : "long"; break;
         default: return {};
     }
-    return CollectiveKernels::Combination{type, at->name, what.element};
+    return CollectiveKernels::Combination{type, op.name.substr(4), what.element};  // without "MPI_"
 }
 
 DeviceCollectives::DeviceCollectives(std::shared_ptr<DeviceLinks> links,
