@@ -47,11 +47,7 @@ CollectiveLine::~CollectiveLine() {
 Outcome CollectiveLine::ready() {
     if (made_) return made_;
     int done = 0;
-    int code = MPI_SUCCESS;
-    {
-        const OwnYields own_yields;
-        code = PMPI_Test(&numbers_->request, &done, MPI_STATUS_IGNORE);
-    }
+    const int code = test_without_yield(numbers_->request, done);
     if (code != MPI_SUCCESS) return made_ = mpi_failure(code, "MPI_Iallgather");
     if (done == 0) return std::nullopt;
     compares_calls_ = std::any_of(numbers_->all.begin(), numbers_->all.end(),

@@ -237,10 +237,7 @@ private:
                            : PMPI_File_iread_at_all(file_, 0, &nothing, 0, MPI_BYTE, &request);
         Backoff backoff;
         for (int done = 0; code == MPI_SUCCESS && done == 0;) {
-            {
-                const OwnYields own_yields;
-                code = PMPI_Test(&request, &done, MPI_STATUS_IGNORE);
-            }
+            code = test_without_yield(request, done);
             if (done != 0) break;
             backoff.rest(false);
         }

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <mpi.h>
+
 namespace cldist {
 
 /// While an object exists, MPI calls that find nothing do not yield the CPU. Open MPI yields with
@@ -23,5 +25,12 @@ private:
     using Switch = bool (*)(bool);
     static Switch switch_;  ///< null if MPI does not yield, or if this is unknown
 };
+
+/// MPI_Test that does not yield the CPU.
+inline int test_without_yield(MPI_Request &request, int &done,
+                              MPI_Status *status = MPI_STATUS_IGNORE) {
+    const OwnYields own_yields;
+    return PMPI_Test(&request, &done, status);
+}
 
 }  // namespace cldist

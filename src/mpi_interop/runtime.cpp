@@ -419,8 +419,7 @@ void Runtime::complete(Begin &&begin) {
     for (Backoff backoff; done == 0;) {
         progress_thread().between_rounds([&] {
             inquiries_.collectives().answered();
-            const OwnYields own_yields;
-            if (PMPI_Test(&request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS) done = 1;
+            if (test_without_yield(request, done) != MPI_SUCCESS) done = 1;
         });
         if (done != 0) break;
         backoff.rest(true);

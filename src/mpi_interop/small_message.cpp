@@ -56,10 +56,7 @@ private:
 Status finish(int code, MPI_Request request, const char *call, Wait &wait) {
     int done = 0;
     while (code == MPI_SUCCESS) {
-        {
-            const OwnYields own_yields;
-            code = PMPI_Test(&request, &done, MPI_STATUS_IGNORE);
-        }
+        code = test_without_yield(request, done);
         if (done != 0) break;
         wait.pause();
     }
