@@ -7,12 +7,7 @@ namespace cldist {
 int call_error_handler(const char *call, MPI_Comm comm, const Status &status) {
     const int code = mpi_code_of(status);
     log_warning("{}: {}: {}", call, status.message, code_text(status.code));
-    if (in_forked_child()) return code;
-    int initialized = 0;
-    int finalized = 0;
-    PMPI_Initialized(&initialized);
-    PMPI_Finalized(&finalized);
-    if (initialized != 0 && finalized == 0)
+    if (!in_forked_child() && mpi_runs())
         PMPI_Comm_call_errhandler(status.code == CL_INVALID_COMMUNICATOR ? MPI_COMM_WORLD : comm,
                                   code);
     return code;

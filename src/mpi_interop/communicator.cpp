@@ -73,10 +73,8 @@ void share_process_ids(MPI_Comm host) {
 }  // namespace
 
 Communicator::~Communicator() {
-    int finalized = 0;
-    PMPI_Finalized(&finalized);
     MPI_Comm handle = handle_;
-    if (freed_last_ && finalized == 0) PMPI_Comm_free(&handle);
+    if (freed_last_ && mpi_runs()) PMPI_Comm_free(&handle);
 }
 
 std::shared_ptr<Communicator> Communicator::with_blocks_on(MPI_Comm block_comm,

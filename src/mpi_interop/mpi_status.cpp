@@ -21,6 +21,14 @@ int peer_failed_code() {
 
 }  // namespace
 
+bool mpi_runs() {
+    int initialized = 0;
+    int finalized = 0;
+    PMPI_Initialized(&initialized);
+    PMPI_Finalized(&finalized);
+    return initialized != 0 && finalized == 0;
+}
+
 int mpi_code_of(const Status &status) {
     if (status.mpi_error != MPI_SUCCESS) return status.mpi_error;
     switch (status.code) {

@@ -53,14 +53,6 @@ std::string mpi_version() {
     return version.substr(0, version.find('\0'));
 }
 
-bool mpi_runs() {
-    int initialized = 0;
-    int finalized = 0;
-    PMPI_Initialized(&initialized);
-    PMPI_Finalized(&finalized);
-    return initialized != 0 && finalized == 0;
-}
-
 void abort_job() {
     if (mpi_runs()) PMPI_Abort(MPI_COMM_WORLD, 1);
 }
@@ -305,10 +297,8 @@ Runtime::~Runtime() = default;
 
 void Runtime::check_mpi_runs() {
     int initialized = 0;
-    int finalized = 0;
     PMPI_Initialized(&initialized);
-    PMPI_Finalized(&finalized);
-    if (initialized == 0 || finalized != 0)
+    if (!mpi_runs())
         throw Error(CL_MPI_NOT_INITIALIZED,
                     initialized == 0 ? "MPI is not initialised" : "MPI was finalised");
 }
