@@ -48,10 +48,6 @@ std::string what_holds_up(const WaitList &events) {
     return names.empty() ? "the commands before it in its queue" : names;
 }
 
-std::string tag_name(int tag) {
-    return tag == mpi_any_tag ? "any tag" : fmt::format("tag {}", tag);
-}
-
 }  // namespace
 
 std::atomic<std::string (*)(cl_event)> name_of_own_event = nullptr;
@@ -196,6 +192,10 @@ std::uint64_t Record::last_moved() const {
 bool Record::ended() const {
     const std::lock_guard lock(mutex_);
     return state_.phase == CL_COMPLETE;
+}
+
+std::string tag_name(int tag) {
+    return tag == mpi_any_tag ? "any tag" : fmt::format("tag {}", tag);
 }
 
 std::string title(const Record &record) {

@@ -114,6 +114,8 @@ private:
     bool traced_ = false;  ///< the trace contains the beginning of the transfer but not the end
 };
 
+/// For example "tag 2" or "any tag".
+std::string tag_name(int tag);
 /// For example "send to rank 1, tag 2, 300 bytes".
 std::string title(const Record &record);
 /// For example "waits for its wait list: a user event that is not set". Empty after the start.

@@ -139,10 +139,6 @@ std::string lines_of(const std::vector<std::string> &causes) {
     return fmt::format("Possible causes:\n  {}", fmt::join(causes, "\n  "));
 }
 
-std::string tag_name(int tag) {
-    return tag == MPI_ANY_TAG ? "any tag" : fmt::format("tag {}", tag);
-}
-
 }  // namespace
 
 int Inquiries::tag() const { return largest_channel(max_tag_of(communicators_.world())) + 1; }

@@ -433,9 +433,8 @@ void Runtime::name_unmatched(const std::vector<Unmatched> &mine, std::vector<int
     const int bytes = static_cast<int>(mine.size() * sizeof(Unmatched));
     for (int &count : counts) count *= static_cast<int>(sizeof(Unmatched));
     std::vector<int> offsets(counts.size());
-    int total = 0;
-    for (std::size_t i = 0; i < counts.size(); ++i)
-        offsets[i] = std::exchange(total, total + counts[i]);
+    std::exclusive_scan(counts.begin(), counts.end(), offsets.begin(), 0);
+    const int total = offsets.back() + counts.back();
     if (total == 0) return;
     std::vector<Unmatched> all(static_cast<std::size_t>(total) / sizeof(Unmatched));
     complete([&](MPI_Request *request) {
@@ -456,9 +455,6 @@ void Runtime::name_unmatched(const std::vector<Unmatched> &mine, std::vector<int
 }
 
 std::vector<std::string> match_unmatched(const std::vector<Unmatched> &all) {
-    const auto tag_name = [](int tag) {
-        return tag == MPI_ANY_TAG ? "any tag" : fmt::format("tag {}", tag);
-    };
     const auto rank_name = [](int rank) {
         if (rank == MPI_ANY_SOURCE) return std::string("any rank");
         return rank == MPI_UNDEFINED ? "a rank of another job" : fmt::format("rank {}", rank);
