@@ -9,6 +9,7 @@
 
 #include "api/event_table.hpp"
 #include "api/kernel_waits.hpp"
+#include "api/peer.hpp"
 #include "api/run_command.hpp"
 #include "api/starting.hpp"
 #include "base/clock.hpp"
@@ -22,11 +23,7 @@ CollectiveGroup::CollectiveGroup(MPI_Comm handle)
     : runtime(Runtime::current()),
       comm(runtime->communicators().find(handle)),
       size(comm->peers()) {
-    int inter = 0;
-    PMPI_Comm_test_inter(handle, &inter);
-    if (inter != 0)
-        throw Error(CL_INVALID_COMMUNICATOR,
-                    "the communicator is an inter-communicator; expected an intra-communicator");
+    check_intra(handle);
     PMPI_Comm_rank(handle, &rank);
 }
 

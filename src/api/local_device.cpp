@@ -10,6 +10,7 @@
 #include <CL/cl_ext.h>
 
 #include "api/boundary.hpp"
+#include "api/peer.hpp"
 #include "mpi_interop/communicator.hpp"
 #include "mpi_interop/mpi_status.hpp"
 #include "mpi_interop/runtime.hpp"
@@ -30,16 +31,6 @@ struct Devices {
     std::vector<cl_device_id> ids;
     std::vector<DeviceIdentity> identities;
 };
-
-void check_communicator(MPI_Comm comm) {
-    Runtime::check_mpi_runs();
-    Communicators::check(comm);
-    int inter = 0;
-    check_mpi(PMPI_Comm_test_inter(comm, &inter), "MPI_Comm_test_inter");
-    if (inter != 0)
-        throw Error(CL_INVALID_COMMUNICATOR,
-                    "the communicator is an inter-communicator; expected an intra-communicator");
-}
 
 // Finds the platforms to search. clGetDeviceIDs would dereference an invalid handle.
 std::vector<cl_platform_id> platforms_asked_for(cl_platform_id platform) {
@@ -172,7 +163,9 @@ void warn_of_sharing(const HostProcesses &host, const std::vector<std::size_t> &
 }
 
 cl_device_id choose(MPI_Comm comm, const Request &request) {
-    check_communicator(comm);
+    Runtime::check_mpi_runs();
+    Communicators::check(comm);
+    check_intra(comm);
     // A process with invalid arguments or without device takes part with an empty list.
     Devices mine;
     std::exception_ptr wrong;

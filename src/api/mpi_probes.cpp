@@ -25,20 +25,11 @@ struct ProbeArguments {
     bool matched;  ///< MPI_Mprobe or MPI_Improbe: the message is matched
 };
 
-// Returns false for a communicator without receives of commands, because they can't use it.
-bool is_usable(MPI_Comm comm) {
-    try {
-        return Runtime::current_in_mpi_call()->communicators().find(comm) != nullptr;
-    } catch (const Error &) {
-        return false;
-    }
-}
-
 // Returns true if MPI alone determines the result of a probe. The message of a matching probe
 // (`taking`) may have a marked status.
 bool quiet(int source, MPI_Comm comm, bool taking = false) {
     return (message_order().quiet() && !(taking && probed_messages().any_to_note())) ||
-           source == MPI_PROC_NULL || !is_usable(comm);
+           source == MPI_PROC_NULL || find_living(comm) == nullptr;
 }
 
 std::optional<MatchedMessage> find(const ProbeArguments &probe, const MessagePattern &pattern) {

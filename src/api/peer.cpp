@@ -2,7 +2,17 @@
 
 #include <fmt/format.h>
 
+#include "mpi_interop/mpi_status.hpp"
+
 namespace cldist {
+
+void check_intra(MPI_Comm comm) {
+    int inter = 0;
+    check_mpi(PMPI_Comm_test_inter(comm, &inter), "MPI_Comm_test_inter");
+    if (inter != 0)
+        throw Error(CL_INVALID_COMMUNICATOR,
+                    "the communicator is an inter-communicator; expected an intra-communicator");
+}
 
 void check_rank(const PeerArgument &peer, Direction direction, const Communicator &comm) {
     const bool recv = direction == Direction::recv;

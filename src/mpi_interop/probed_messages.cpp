@@ -38,15 +38,6 @@ MPI_Count payload_in(const std::vector<std::byte> &content) {
     return header ? static_cast<MPI_Count>(header->size) : MPI_UNDEFINED;
 }
 
-// Returns null if the communicator was freed, or if it has processes to which no command can send.
-std::shared_ptr<const Communicator> find_living(MPI_Comm comm) {
-    try {
-        return Runtime::current_in_mpi_call()->communicators().find(comm);
-    } catch (const Error &) {
-        return nullptr;
-    }
-}
-
 }  // namespace
 
 bool ProbedMessages::Probed::open() const { return bytes == header_bytes && !payload; }
@@ -198,6 +189,14 @@ std::optional<SubstitutedMessage> ProbedMessages::take_substituted(MPI_Message h
     substituted_.erase(at);
     --substituted_count_;
     return substituted;
+}
+
+std::shared_ptr<const Communicator> find_living(MPI_Comm comm) {
+    try {
+        return Runtime::current_in_mpi_call()->communicators().find(comm);
+    } catch (const Error &) {
+        return nullptr;
+    }
 }
 
 ProbedMessages &probed_messages() {

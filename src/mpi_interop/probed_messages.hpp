@@ -95,6 +95,9 @@ private:
     std::atomic<std::size_t> plain_count_ = 0;
 };
 
+/// Returns null if the communicator was freed, or if it has processes to which no command can send.
+std::shared_ptr<const Communicator> find_living(MPI_Comm comm);
+
 /// The process's object.
 ProbedMessages &probed_messages();
 
