@@ -119,13 +119,11 @@ public:
     /// Adds the command to the per-communicator FIFO.
     [[nodiscard]] Operations make_operations(Drives driver) const override {
         const cl_command_queue copying = driver == Drives::caller_in_queue ? queue.queue : nullptr;
-        Operations operations;
-        operations.push_back(make_collective(
-            call_.what, made(call_.send, copying), made(call_.recv, copying),
-            call_.group.comm->collectives(),
-            driver == Drives::progress_thread ? call_.group.runtime->progress_driver()
-                                              : caller_driver()));
-        return operations;
+        return only(make_collective(call_.what, made(call_.send, copying),
+                                    made(call_.recv, copying), call_.group.comm->collectives(),
+                                    driver == Drives::progress_thread
+                                        ? call_.group.runtime->progress_driver()
+                                        : caller_driver()));
     }
 
     /// The command takes part even if its wait list failed.
@@ -191,12 +189,11 @@ private:
         std::unique_ptr<Command> command;
         try {
             ordered.command.follow();
-            Operations operations;
-            operations.push_back(make_collective(call_.what, std::move(send), std::move(recv), line,
-                                                 arguments.blocking == CL_FALSE
-                                                     ? call_.group.runtime->progress_driver()
-                                                     : caller_driver(),
-                                                 std::move(made_ordered), &work));
+            Operations operations = only(make_collective(
+                call_.what, std::move(send), std::move(recv), line,
+                arguments.blocking == CL_FALSE ? call_.group.runtime->progress_driver()
+                                               : caller_driver(),
+                std::move(made_ordered), &work));
             operations.back()->announce();
             std::span<const cl_event> wait_list = arguments.events();
             const std::uint64_t until = now_ns() + moment_ns;

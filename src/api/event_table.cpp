@@ -23,7 +23,7 @@ bool unused(cl_event event, const EventTable::Records &records) {
 
 }  // namespace
 
-void EventTable::add(cl_event event, const std::vector<std::unique_ptr<Operation>> &operations) {
+void EventTable::add(cl_event event, const Operations &operations) {
     static std::once_flag once;
     std::call_once(once, [] {
         at_cleanup_rounds([] { event_table().release_unused(); });
@@ -32,14 +32,12 @@ void EventTable::add(cl_event event, const std::vector<std::unique_ptr<Operation
             return records.empty() ? std::string() : title(*records.front());
         };
     });
-    Records records;
-    for (const auto &operation : operations) records.push_back(operation->record());
     Device device = Device::share(device_of(event));
     std::list<Entry> let_go;  // freed without the lock, as in release_unused()
     const std::lock_guard lock(mutex_);
     release_some(let_go);
-    index_[event] = entries_.insert(entries_.end(),
-                                    {std::move(device), Event::share(event), std::move(records)});
+    index_[event] = entries_.insert(
+        entries_.end(), {std::move(device), Event::share(event), records_of(operations)});
 }
 
 EventTable::Records EventTable::find(cl_event event) const {
@@ -71,6 +69,12 @@ void EventTable::release_some(std::list<Entry> &let_go) {
             entries_.splice(entries_.end(), entries_, oldest);
         }
     }
+}
+
+EventTable::Records records_of(const Operations &operations) {
+    EventTable::Records records;
+    for (const auto &operation : operations) records.push_back(operation->record());
+    return records;
 }
 
 EventTable &event_table() {

@@ -18,7 +18,7 @@ class EventTable {
 public:
     using Records = std::vector<std::shared_ptr<Record>>;
 
-    void add(cl_event event, const std::vector<std::unique_ptr<Operation>> &operations);
+    void add(cl_event event, const Operations &operations);
     /// Returns no records if the library did not create the event.
     [[nodiscard]] Records find(cl_event event) const;
 
@@ -41,5 +41,7 @@ private:
 };
 
 EventTable &event_table();
+
+[[nodiscard]] EventTable::Records records_of(const Operations &operations);
 
 }  // namespace cldist

@@ -50,11 +50,9 @@ public:
         const auto [buffer, offset] = held(range_, *resources);
         std::byte *const mapped = mapping_ ? static_cast<std::byte *>(mapping_->memory) : nullptr;
         const cl_command_queue copying = driver == Drives::caller_in_queue ? queue.queue : nullptr;
-        Operations operations;
-        operations.push_back(make_file_transfer(
+        return only(make_file_transfer(
             {resources, Mem::share(buffer), offset, range_.size, mapped, Queue::share(copying)},
             range_.direction, access_, driver != Drives::progress_thread));
-        return operations;
     }
 
     // The calling thread makes the file calls, except calls that several threads make. Without an

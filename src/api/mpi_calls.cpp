@@ -95,16 +95,14 @@ std::shared_ptr<Runtime> runtime_for_messages() {
     return runtime;
 }
 
-using Operations = std::vector<std::unique_ptr<Operation>>;
-
-// Runs the operations on the calling thread to their end. A receive must be last.
-Status run(Operations operations, MPI_Status *status) {
+// Runs the operations on the calling thread to their end. A receive must be last. Throws an Error.
+void run(Operations operations, MPI_Status *status) {
     const std::shared_ptr<Record> record = operations.back()->record();
     Command command(std::move(operations), nullptr, nullptr);
     command.start({});
     drive(command, caller_driver());
     if (record->direction == Direction::recv) tell_status(status, *record);
-    return command.status();
+    if (!command.status().ok()) throw Error(command.status());
 }
 
 template <typename... Messages>
@@ -112,18 +110,16 @@ void run(MPI_Comm comm, MPI_Status *status, const Messages &...messages) {
     const std::shared_ptr<Runtime> runtime = runtime_for_messages();
     Operations operations;
     (operations.push_back(make_operation(*runtime, messages, comm, caller_driver())), ...);
-    if (const Status outcome = run(std::move(operations), status); !outcome.ok())
-        throw Error(outcome);
+    run(std::move(operations), status);
 }
 
 // Submits the operation to the progress thread. The message order is the order of the calls.
 void begin(Runtime &runtime, std::unique_ptr<Operation> operation, MPI_Request *request) {
     auto stand_in = std::make_unique<StandInRequest>();
     StandInRequest &kept = *stand_in;
-    Operations operations;
-    operations.push_back(make_requested(std::move(operation), std::move(stand_in)));
-    operations.back()->announce();
-    auto command = std::make_unique<Command>(std::move(operations), nullptr, nullptr);
+    auto requested = make_requested(std::move(operation), std::move(stand_in));
+    requested->announce();
+    auto command = std::make_unique<Command>(only(std::move(requested)), nullptr, nullptr);
     *request = kept.give();
     runtime.progress_thread().submit(std::move(command), {});
 }
@@ -255,11 +251,8 @@ CLDIST_COLD int host_mrecv(const char *call, const HostMemory &memory, MPI_Messa
             return;
         }
         discard(handle, *substituted);
-        Operations operations;
-        operations.push_back(
-            make_operation(*runtime, memory, std::move(*substituted), caller_driver()));
-        if (const Status outcome = run(std::move(operations), status); !outcome.ok())
-            throw Error(outcome);
+        run(only(make_operation(*runtime, memory, std::move(*substituted), caller_driver())),
+            status);
     });
 }
 
@@ -404,12 +397,9 @@ int host_sendrecv_beside(const char *call, const HostMessage &own, MPI_Comm comm
     const bool sends = own.direction == Direction::send;
     const int failure = at_mpi_boundary(call, comm, [&] {
         const std::shared_ptr<Runtime> runtime = runtime_for_messages();
-        Operations operations;
-        operations.push_back(make_operation(*runtime, own, comm, caller_driver()));
+        Operations operations = only(make_operation(*runtime, own, comm, caller_driver()));
         code = post(&plain);
-        if (code != MPI_SUCCESS) return;
-        const Status outcome = run(std::move(operations), sends ? MPI_STATUS_IGNORE : status);
-        if (!outcome.ok()) throw Error(outcome);
+        if (code == MPI_SUCCESS) run(std::move(operations), sends ? MPI_STATUS_IGNORE : status);
     });
     if (code == MPI_SUCCESS) code = PMPI_Wait(&plain, sends ? status : MPI_STATUS_IGNORE);
     return failure != MPI_SUCCESS ? failure : code;

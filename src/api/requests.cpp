@@ -12,12 +12,6 @@ using namespace cldist;
 
 namespace {
 
-std::vector<std::unique_ptr<Operation>> one(std::unique_ptr<Operation> operation) {
-    std::vector<std::unique_ptr<Operation>> operations;
-    operations.push_back(std::move(operation));
-    return operations;
-}
-
 cl_device_id first_device(cl_context context) {
     const auto number = query<cl_uint>(context, CL_CONTEXT_NUM_DEVICES);
     if (context == nullptr || number.value_or(0) == 0)
@@ -41,8 +35,8 @@ cl_event event_from_request(cl_context context, MPI_Request *request) {
     Event event = Event::share(bridge->user_visible_event());
     auto stand_in = std::make_unique<StandInRequest>();
     StandInRequest &kept = *stand_in;
-    auto operations =
-        one(make_request_wait(*request, std::move(stand_in), runtime->progress_driver().adopted()));
+    auto operations = only(
+        make_request_wait(*request, std::move(stand_in), runtime->progress_driver().adopted()));
     event_table().add(event.get(), operations);
     auto command = std::make_unique<Command>(std::move(operations), std::move(bridge), device);
     *request = kept.give();
@@ -66,7 +60,7 @@ void request_from_event(cl_event event, MPI_Request *request) {
     if (queue != nullptr) check(clFlush(queue), "clFlush");
     auto stand_in = std::make_unique<StandInRequest>();
     StandInRequest &kept = *stand_in;
-    auto command = std::make_unique<Command>(one(make_event_wait(event, std::move(stand_in))),
+    auto command = std::make_unique<Command>(only(make_event_wait(event, std::move(stand_in))),
                                              std::make_unique<Bridge>(event), nullptr);
     *request = kept.give();
     runtime->progress_thread().start_when_ready(std::move(command),

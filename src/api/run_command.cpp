@@ -9,12 +9,6 @@
 
 namespace cldist {
 
-std::vector<std::shared_ptr<Record>> records_of(const Operations &operations) {
-    std::vector<std::shared_ptr<Record>> records;
-    for (const auto &operation : operations) records.push_back(operation->record());
-    return records;
-}
-
 void start_when_ready(const CheckedCall &call, Operations operations,
                       std::unique_ptr<Bridge> bridge) {
     Event event = Event::share(bridge->user_visible_event());

@@ -10,10 +10,6 @@
 
 namespace cldist {
 
-using Operations = std::vector<std::unique_ptr<Operation>>;
-
-std::vector<std::shared_ptr<Record>> records_of(const Operations &operations);
-
 /// The thread that drives a command's operations.
 enum class Drives {
     progress_thread,

@@ -9,8 +9,7 @@ namespace cldist {
 
 std::atomic<FailurePolicy> Command::failure_policy = nullptr;
 
-Command::Command(std::vector<std::unique_ptr<Operation>> operations, std::unique_ptr<Bridge> bridge,
-                 cl_device_id device)
+Command::Command(Operations operations, std::unique_ptr<Bridge> bridge, cl_device_id device)
     : operations_(std::move(operations)),
       done_(operations_.size(), false),
       bridge_(std::move(bridge)),

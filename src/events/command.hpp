@@ -21,8 +21,7 @@ class Command {
 public:
     /// A blocking command without user-visible event has no bridge. Without `device`,
     /// failure_policy does not apply.
-    Command(std::vector<std::unique_ptr<Operation>> operations, std::unique_ptr<Bridge> bridge,
-            cl_device_id device);
+    Command(Operations operations, std::unique_ptr<Bridge> bridge, cl_device_id device);
     Command(const Command &) = delete;
     Command &operator=(const Command &) = delete;
     ~Command();
@@ -60,7 +59,7 @@ private:
     void end(const Status &status);
     [[nodiscard]] bool unused() const;
 
-    std::vector<std::unique_ptr<Operation>> operations_;
+    Operations operations_;
     std::vector<bool> done_;
     std::unique_ptr<Bridge> bridge_;
     cl_device_id device_;

@@ -4,6 +4,7 @@
 #include <memory>
 #include <new>
 #include <utility>
+#include <vector>
 
 #include "base/status.hpp"
 #include "events/record.hpp"
@@ -81,5 +82,15 @@ private:
     std::shared_ptr<Record> record_;
     Status status_;
 };
+
+/// The operations of a command.
+using Operations = std::vector<std::unique_ptr<Operation>>;
+
+/// The operations of a command that has only one.
+inline Operations only(std::unique_ptr<Operation> operation) {
+    Operations operations;
+    operations.push_back(std::move(operation));
+    return operations;
+}
 
 }  // namespace cldist
