@@ -29,52 +29,34 @@ constexpr unsigned most_processes = 65536;
 template <typename Type>
 concept Enumeration = std::is_enum_v<Type>;
 
-/// The names of an enumeration's values in settings.
+/// The names of an enumeration's values in settings, in their order.
+using Names = std::initializer_list<const char *>;
 template <typename Enum>
-using Names = std::initializer_list<std::pair<const char *, Enum>>;
-template <typename Enum>
-constexpr Names<Enum> names{};
+constexpr Names names{};
 
 template <>
-constexpr Names<Path> names<Path>{{"auto", Path::automatic}, {"mapped", Path::mapped},
-                                  {"pinned", Path::pinned},  {"pipelined", Path::pipelined},
-                                  {"shared", Path::shared},  {"direct", Path::direct},
-                                  {"kernel", Path::kernel},  {"device", Path::device}};
+constexpr Names names<Path>{"auto",   "mapped", "pinned", "pipelined",
+                            "shared", "direct", "kernel", "device"};
 template <>
-constexpr Names<OnError> names<OnError>{
-    {"auto", OnError::automatic}, {"event", OnError::event}, {"abort", OnError::abort}};
+constexpr Names names<OnError>{"auto", "event", "abort"};
 template <>
-constexpr Names<Switch> names<Switch>{{"off", Switch::off}, {"on", Switch::on}};
+constexpr Names names<Switch>{"off", "on"};
 template <>
-constexpr Names<Attach> names<Attach>{{"auto", Attach::automatic}, {"program", Attach::program}};
+constexpr Names names<Attach>{"auto", "program"};
 template <>
-constexpr Names<DeviceMemories> names<DeviceMemories>{{"auto", DeviceMemories::automatic},
-                                                      {"together", DeviceMemories::together},
-                                                      {"apart", DeviceMemories::apart}};
+constexpr Names names<DeviceMemories>{"auto", "together", "apart"};
 template <>
-constexpr Names<HostCopies> names<HostCopies>{{"auto", HostCopies::automatic},
-                                              {"native", HostCopies::native},
-                                              {"staged", HostCopies::staged}};
+constexpr Names names<HostCopies>{"auto", "native", "staged"};
 template <>
-constexpr Names<RemoteType> names<RemoteType>{{"own", RemoteType::own},
-                                              {"cpu", RemoteType::cpu},
-                                              {"gpu", RemoteType::gpu},
-                                              {"accelerator", RemoteType::accelerator}};
+constexpr Names names<RemoteType>{"own", "cpu", "gpu", "accelerator"};
 template <>
-constexpr Names<HostMode> names<HostMode>{{"auto", HostMode::automatic},
-                                          {"replicated", HostMode::replicated},
-                                          {"central", HostMode::central}};
+constexpr Names names<HostMode>{"auto", "replicated", "central"};
 template <>
-constexpr Names<View> names<View>{{"devices", View::devices}, {"aggregate", View::aggregate}};
+constexpr Names names<View>{"devices", "aggregate"};
 template <>
-constexpr Names<Shares::By> names<Shares::By>{{"auto", Shares::By::automatic},
-                                              {"equal", Shares::By::equal},
-                                              {"measured", Shares::By::measured}};
+constexpr Names names<Shares::By>{"auto", "equal", "measured"};
 template <>
-constexpr Names<LogLevel> names<LogLevel>{{"error", LogLevel::error},
-                                          {"warning", LogLevel::warning},
-                                          {"info", LogLevel::info},
-                                          {"debug", LogLevel::debug}};
+constexpr Names names<LogLevel>{"error", "warning", "info", "debug"};
 
 template <typename Number>
 std::optional<Number> parse_number(std::string_view text) {
@@ -87,15 +69,10 @@ std::optional<Number> parse_number(std::string_view text) {
 // Each `parse` returns an empty text, or what it expected if it could not read `text`.
 template <Enumeration Enum>
 std::string parse(std::string_view text, Enum &value) {
-    std::string expected;
-    for (const auto &[name, candidate] : names<Enum>) {
-        if (text == name) {
-            value = candidate;
-            return {};
-        }
-        expected += fmt::format("{}{}", expected.empty() ? "" : ", ", name);
-    }
-    return "one of " + expected;
+    const auto *const found = std::find(names<Enum>.begin(), names<Enum>.end(), text);
+    if (found == names<Enum>.end()) return fmt::format("one of {}", fmt::join(names<Enum>, ", "));
+    value = static_cast<Enum>(found - names<Enum>.begin());
+    return {};
 }
 
 std::string parse(std::string_view text, Switch &value) {
@@ -154,9 +131,7 @@ std::string parse(std::string_view text, Simulation &value) {
 // Each `text_of` is the inverse of `parse`.
 template <Enumeration Enum>
 std::string text_of(Enum value) {
-    for (const auto &[name, candidate] : names<Enum>)
-        if (candidate == value) return name;
-    return {};
+    return names<Enum>.begin()[static_cast<std::size_t>(value)];
 }
 std::string text_of(const std::string &value) { return value; }
 std::string text_of(unsigned value) { return fmt::format("{}", value); }
@@ -211,9 +186,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
     return row.back();
 }
 
-const char *name_of(Path path) {
-    return (names<Path>.begin() + static_cast<std::size_t>(path))->first;
-}
+const char *name_of(Path path) { return names<Path>.begin()[static_cast<std::size_t>(path)]; }
 
 std::optional<std::size_t> parse_bytes(std::string_view text, std::size_t most) {
     if (text.empty()) return std::nullopt;
