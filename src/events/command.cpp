@@ -62,13 +62,13 @@ Progress Command::poll() {
         if (first_error_.ok()) first_error_ = operations_[i]->status();
         operations_[i]->record()->finished(operations_[i]->status());
     }
-    if (std::find(done_.begin(), done_.end(), false) != done_.end())
-        return moved ? Progress::moved : Progress::idle;
-    if (bridge_ != nullptr && !bridge_->may_end()) return moved ? Progress::moved : Progress::idle;
-    end(first_error_);
-    if (bridge_ != nullptr && !bridge_->ended()) return moved ? Progress::moved : Progress::idle;
-    if (status_.ok() && !unused()) return moved ? Progress::moved : Progress::idle;
-    return Progress::done;
+    const bool all_done = std::find(done_.begin(), done_.end(), false) == done_.end();
+    if (all_done && (bridge_ == nullptr || bridge_->may_end())) {
+        end(first_error_);
+        const bool visible = bridge_ == nullptr || bridge_->ended();
+        if (visible && (!status_.ok() || unused())) return Progress::done;
+    }
+    return moved ? Progress::moved : Progress::idle;
 }
 
 // Returns true if the queue does not use memory of the library any more.

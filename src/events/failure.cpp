@@ -50,11 +50,8 @@ void end_job(const std::string &account, const char *why) {
 
 void failure_policy(cl_device_id device, const std::string &account) {
     const OnError wanted = config().on_error;
-    if (wanted == OnError::event) {
-        log_info("a command failed: {}", account);
-        return;
-    }
-    if (wanted == OnError::automatic && survives_failed_events(device)) {
+    if (wanted == OnError::event ||
+        (wanted == OnError::automatic && survives_failed_events(device))) {
         log_info("a command failed: {}", account);
         return;
     }
