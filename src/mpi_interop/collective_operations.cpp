@@ -318,7 +318,7 @@ private:
         const auto &resources =
             send_.range.resources != nullptr ? send_.range.resources : recv_.range.resources;
         if (status().ok() && attempt([&] { staging_ = resources->staging().lease(size); }))
-            return staging_.data();
+            return staging_.get();
         try {
             return zeros_.emplace(size).data;
         } catch (const std::bad_alloc &) {
@@ -493,7 +493,7 @@ private:
         else
             take_agreement();
         slots_.clear();
-        staging_ = {};
+        staging_ = StagingPool::Lease();
         zeros_.reset();
     }
 

@@ -89,7 +89,7 @@ protected:
             return memory_.get();
         }
         staging_ = range_.resources->staging().lease(size);
-        return staging_.data();
+        return staging_.get();
     }
     /// Starts the blocks of `size` bytes as planned: through `near_`, or else in MPI messages on
     /// `channel`. `rank` is the peer's rank.

@@ -353,9 +353,8 @@ std::unique_ptr<Operation> make_recv(DeviceRange range, MessagePeer peer, Messag
 
 std::shared_ptr<std::byte> memory_behind_header(const DeviceResources &resources,
                                                 std::size_t size) {
-    const auto lease =
-        std::make_shared<StagingPool::Lease>(resources.staging().lease(header_size + size));
-    return {lease, lease->data() + header_size};
+    const std::shared_ptr<std::byte> whole = resources.staging().lease(header_size + size);
+    return {whole, whole.get() + header_size};
 }
 
 std::shared_ptr<Record> make_record(Direction direction, std::size_t size,

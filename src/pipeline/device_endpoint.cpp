@@ -95,7 +95,7 @@ void start_read(DeviceCommand &command, const DeviceRange &range, std::size_t of
                 std::size_t size, void *to, bool wait) {
     if (range.strided) {
         command.scratch() = range.resources->scratch().lease(size);
-        start_packed_read(command, range, offset, size, {command.scratch().buffer(), 0}, to);
+        start_packed_read(command, range, offset, size, {command.scratch().get(), 0}, to);
         return;
     }
     cl_event *event = command.begin();
@@ -108,7 +108,7 @@ void start_write(DeviceCommand &command, const DeviceRange &range, std::size_t o
                  std::size_t size, const void *from, bool wait) {
     if (range.strided) {
         command.scratch() = range.resources->scratch().lease(size);
-        start_packed_write(command, range, offset, size, {command.scratch().buffer(), 0}, from);
+        start_packed_write(command, range, offset, size, {command.scratch().get(), 0}, from);
         return;
     }
     cl_event *event = command.begin();
@@ -162,7 +162,7 @@ public:
     }
 
     std::byte *host(const Block &block) override {
-        return (ring_ != nullptr ? ring_->data() : staging_.data()) + block.slot * block_;
+        return (ring_ != nullptr ? ring_->data() : staging_.get()) + block.slot * block_;
     }
 
     void start(const Block &block) override {
@@ -214,7 +214,7 @@ private:
     [[nodiscard]] std::size_t packed_block() const { return (block_ + 15) / 16 * 16; }
 
     void start_packed(DeviceCommand &command, const Block &block) {
-        const Packed packed{packed_.buffer(), block.slot * packed_block()};
+        const Packed packed{packed_.get(), block.slot * packed_block()};
         if (reads_device(direction_))
             start_packed_read(command, range_, block.offset, block.size, packed, block.host);
         else

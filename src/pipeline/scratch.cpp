@@ -7,17 +7,6 @@
 
 namespace cldist {
 
-ScratchPool::Lease &ScratchPool::Lease::operator=(Lease &&other) noexcept {
-    std::swap(pool_, other.pool_);
-    std::swap(buffer_, other.buffer_);
-    std::swap(size_, other.size_);
-    return *this;
-}
-
-ScratchPool::Lease::~Lease() {
-    if (pool_ != nullptr) pool_->give_back(std::move(buffer_), size_);
-}
-
 ScratchPool::ScratchPool(cl_context context, std::size_t keep)
     : context_(Context::share(context)), keep_(keep) {}
 
@@ -29,7 +18,7 @@ ScratchPool::Lease ScratchPool::lease(std::size_t size) {
         const auto fitting =
             std::find_if(unused_.rbegin(), unused_.rend(), [&](auto &u) { return u.size == room; });
         if (fitting != unused_.rend()) {
-            Lease lease(shared_from_this(), std::move(fitting->buffer), room);
+            Lease lease(fitting->buffer.give(), {shared_from_this(), room});
             unused_bytes_ -= room;
             unused_.erase(std::next(fitting).base());
             return lease;
@@ -39,7 +28,7 @@ ScratchPool::Lease ScratchPool::lease(std::size_t size) {
     Mem buffer =
         Mem::adopt(clCreateBuffer(context_.get(), CL_MEM_READ_WRITE, room, nullptr, &code));
     check(code, "clCreateBuffer");
-    return {shared_from_this(), std::move(buffer), room};
+    return {buffer.give(), {shared_from_this(), room}};
 }
 
 void ScratchPool::give_back(Mem buffer, std::size_t size) {

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <memory>
 #include <mutex>
-#include <utility>
+#include <type_traits>
 #include <vector>
 
 #include "ocl/handle.hpp"
@@ -13,28 +13,16 @@ namespace cldist {
 /// Device buffers of one context, leased to transfers of strided regions. Returned buffers are kept
 /// for later leases, up to a limit. Thread-safe.
 class ScratchPool : public std::enable_shared_from_this<ScratchPool> {
+    struct GiveBack {
+        std::shared_ptr<ScratchPool> pool;
+        std::size_t size = 0;
+
+        void operator()(cl_mem buffer) const { pool->give_back(Mem::adopt(buffer), size); }
+    };
+
 public:
     /// A leased buffer. Its destructor returns it to the pool.
-    class Lease {
-    public:
-        Lease() = default;
-        Lease(Lease &&other) noexcept = default;
-        Lease &operator=(Lease &&other) noexcept;
-        Lease(const Lease &) = delete;
-        Lease &operator=(const Lease &) = delete;
-        ~Lease();
-
-        [[nodiscard]] cl_mem buffer() const { return buffer_.get(); }
-
-    private:
-        friend class ScratchPool;
-        Lease(std::shared_ptr<ScratchPool> pool, Mem buffer, std::size_t size)
-            : pool_(std::move(pool)), buffer_(std::move(buffer)), size_(size) {}
-
-        std::shared_ptr<ScratchPool> pool_;
-        Mem buffer_;
-        std::size_t size_ = 0;
-    };
+    using Lease = std::unique_ptr<std::remove_pointer_t<cl_mem>, GiveBack>;
 
     /// Keeps at most `keep` unused bytes.
     ScratchPool(cl_context context, std::size_t keep);

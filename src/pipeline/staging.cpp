@@ -53,17 +53,6 @@ struct StagingPool::Slab {
     [[nodiscard]] bool unused() const { return free.size() * piece == size; }
 };
 
-StagingPool::Lease &StagingPool::Lease::operator=(Lease &&other) noexcept {
-    std::swap(pool_, other.pool_);
-    std::swap(slab_, other.slab_);
-    std::swap(data_, other.data_);
-    return *this;
-}
-
-StagingPool::Lease::~Lease() {
-    if (pool_ != nullptr) pool_->give_back(slab_, data_);
-}
-
 StagingPool::StagingPool(cl_context context, cl_command_queue queue, std::size_t keep)
     : context_(Context::share(context)), queue_(Queue::share(queue)), keep_(keep) {}
 
@@ -100,7 +89,7 @@ StagingPool::Lease StagingPool::lend(Slab &slab) {
     std::byte *data = slab.free.back();
     slab.free.pop_back();
     lent_ += slab.piece;
-    return {shared_from_this(), &slab, data};
+    return {data, {shared_from_this(), &slab}};
 }
 
 void StagingPool::give_back(Slab *slab, std::byte *data) {

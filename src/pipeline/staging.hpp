@@ -16,30 +16,16 @@ namespace cldist {
 /// page-locks it. Unlike memory from a driver, every transport of every MPI library can send it.
 class StagingPool : public std::enable_shared_from_this<StagingPool> {
     struct Slab;
+    struct GiveBack {
+        std::shared_ptr<StagingPool> pool;
+        Slab *slab = nullptr;
+
+        void operator()(std::byte *data) const { pool->give_back(slab, data); }
+    };
 
 public:
     /// A leased piece, aligned to 4096 bytes. Its destructor returns it to the pool.
-    class Lease {
-    public:
-        Lease() = default;
-        Lease(Lease &&other) noexcept = default;
-        Lease &operator=(Lease &&other) noexcept;
-        Lease(const Lease &) = delete;
-        Lease &operator=(const Lease &) = delete;
-        ~Lease();
-
-        [[nodiscard]] std::byte *data() const { return data_; }
-        explicit operator bool() const { return pool_ != nullptr; }
-
-    private:
-        friend class StagingPool;
-        Lease(std::shared_ptr<StagingPool> pool, Slab *slab, std::byte *data)
-            : pool_(std::move(pool)), slab_(slab), data_(data) {}
-
-        std::shared_ptr<StagingPool> pool_;
-        Slab *slab_ = nullptr;
-        std::byte *data_ = nullptr;
-    };
+    using Lease = std::unique_ptr<std::byte, GiveBack>;
 
     /// Page-locks memory through `queue`. Keeps at most `keep` unused bytes.
     StagingPool(cl_context context, cl_command_queue queue, std::size_t keep);

@@ -159,12 +159,12 @@ bool DeviceEnd::pattern_is_in(std::size_t size) const {
 std::vector<Curve::Point> DeviceEnd::copies(bool to_host) const {
     const std::size_t most = std::min(16 * mib, largest());
     const StagingPool::Lease staging = resources_->staging().lease(most);
-    std::memset(staging.data(), 0, most);
+    std::memset(staging.get(), 0, most);
     return ceiling_points(64U << 10U, most, [&](std::size_t size) {
         const double start = now_seconds();
-        check(to_host ? clEnqueueReadBuffer(queue(), out(), CL_TRUE, 0, size, staging.data(), 0,
+        check(to_host ? clEnqueueReadBuffer(queue(), out(), CL_TRUE, 0, size, staging.get(), 0,
                                             nullptr, nullptr)
-                      : clEnqueueWriteBuffer(queue(), in(), CL_TRUE, 0, size, staging.data(), 0,
+                      : clEnqueueWriteBuffer(queue(), in(), CL_TRUE, 0, size, staging.get(), 0,
                                              nullptr, nullptr),
               to_host ? "clEnqueueReadBuffer" : "clEnqueueWriteBuffer");
         return now_seconds() - start;

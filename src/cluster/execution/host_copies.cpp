@@ -44,8 +44,8 @@ std::shared_ptr<std::byte[]> HostCopies::memory(QueueObject &queue, std::size_t 
 std::shared_ptr<std::byte[]> HostCopies::page_locked(const DeviceResources &resources,
                                                      std::size_t size) {
     try {
-        auto lease = std::make_shared<StagingPool::Lease>(resources.staging().lease(size));
-        std::byte *const data = lease->data();
+        std::shared_ptr<std::byte> lease = resources.staging().lease(size);
+        std::byte *const data = lease.get();
         return {std::move(lease), data};
     } catch (const Error &error) {
         log_info("{}", error.status().message);
