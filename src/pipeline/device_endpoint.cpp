@@ -134,25 +134,51 @@ void write_mapped(const DeviceRange &range, std::size_t offset, std::size_t size
 
 namespace {
 
+// Copies blocks with a command per slot.
+class CopyingDevice : public DeviceEndpoint {
+public:
+    CopyingDevice(const DeviceRange &range, Direction direction, const Plan &plan,
+                  std::shared_ptr<Record> record)
+        : range_(range),
+          sends_(reads_device(direction)),
+          block_(plan.block),
+          slots_(plan.depth),
+          record_(std::move(record)) {}
+
+    void skip(const Block &block) override { slots_[block.slot].reset(); }
+
+    Outcome ended(const Block &block) override {
+        auto &command = slots_[block.slot];
+        if (!command) return Status{};
+        Outcome outcome = command->ended();
+        if (!outcome) return std::nullopt;
+        record_->stage_done(Stage::device, command->start_ns());
+        command.reset();
+        return outcome;
+    }
+
+protected:
+    const DeviceRange &range_;
+    const bool sends_;
+    const std::size_t block_;
+    std::vector<std::optional<DeviceCommand>> slots_;
+    const std::shared_ptr<Record> record_;
+};
+
 // Copies through staging blocks, one per slot, which are in a Ring if two processes share them. The
 // device's commands copy, or the calling thread copies if the range is mapped.
-class StagedDevice final : public DeviceEndpoint {
+class StagedDevice final : public CopyingDevice {
 public:
     StagedDevice(const DeviceRange &range, Direction direction, const Plan &plan,
                  std::shared_ptr<Record> record, std::shared_ptr<Ring> ring)
-        : range_(range),
-          direction_(direction),
-          block_(plan.block),
-          ring_(std::move(ring)),
-          slots_(plan.depth),
-          record_(std::move(record)) {}
+        : CopyingDevice(range, direction, plan, std::move(record)), ring_(std::move(ring)) {}
 
     Outcome open() override {
         opened_ = true;
         try {
             if (ring_ == nullptr)
                 staging_ = range_.resources->staging().lease(block_ * slots_.size());
-            else if (range_.mapped == nullptr && reads_device(direction_))
+            else if (range_.mapped == nullptr && sends_)
                 range_.resources->lock_pages(*ring_);
             if (range_.strided && range_.mapped == nullptr) open_packed();
         } catch (const Error &error) {
@@ -174,27 +200,17 @@ public:
         const bool wait = slots_.size() == 1 && range_.waits_for_copies();
         if (range_.strided)
             start_packed(command, block);
-        else if (reads_device(direction_))
+        else if (sends_)
             start_read(command, range_, block.offset, block.size, block.host, wait);
         else
             start_write(command, range_, block.offset, block.size, block.host, wait);
-    }
-
-    void skip(const Block &block) override { slots_[block.slot].reset(); }
-
-    Outcome ended(const Block &block) override {
-        auto &command = slots_[block.slot];
-        if (!command) return Status{};
-        const Outcome outcome = command->ended();
-        if (outcome) record_->stage_done(Stage::device, command->start_ns());
-        return outcome;
     }
 
     // Page-locking may overwrite the memory with old contents. A receiver therefore page-locks the
     // ring here, when the sender fills no block.
     Outcome close() override {
         // A transfer that failed before its start may not even have a range.
-        if (opened_ && ring_ != nullptr && range_.mapped == nullptr && !reads_device(direction_)) {
+        if (opened_ && ring_ != nullptr && range_.mapped == nullptr && !sends_) {
             try {
                 range_.resources->lock_pages(*ring_);
             } catch (const Error &error) {
@@ -215,7 +231,7 @@ private:
 
     void start_packed(DeviceCommand &command, const Block &block) {
         const Packed packed{packed_.get(), block.slot * packed_block()};
-        if (reads_device(direction_))
+        if (sends_)
             start_packed_read(command, range_, block.offset, block.size, packed, block.host);
         else
             start_packed_write(command, range_, block.offset, block.size, packed, block.host);
@@ -223,35 +239,25 @@ private:
 
     void copy_mapped(const Block &block) {
         const std::uint64_t start = now_ns();
-        if (reads_device(direction_))
+        if (sends_)
             read_mapped(range_, block.offset, block.size, block.host);
         else
             write_mapped(range_, block.offset, block.size, block.host);
         record_->stage_done(Stage::device, start);
     }
 
-    const DeviceRange &range_;
-    const Direction direction_;
-    const std::size_t block_;
     const std::shared_ptr<Ring> ring_;
     bool opened_ = false;
     StagingPool::Lease staging_;
     ScratchPool::Lease packed_;  ///< for a strided range: one part per slot
-    std::vector<std::optional<DeviceCommand>> slots_;
-    const std::shared_ptr<Record> record_;
 };
 
 // Copies on the device, from or to device memory that is shared with another process.
-class DirectDevice final : public DeviceEndpoint {
+class DirectDevice final : public CopyingDevice {
 public:
     DirectDevice(const DeviceRange &range, Direction direction, const Plan &plan,
                  std::shared_ptr<Record> record, SharedPlace place)
-        : range_(range),
-          sends_(reads_device(direction)),
-          block_(plan.block),
-          place_(std::move(place)),
-          slots_(plan.depth),
-          record_(std::move(record)) {}
+        : CopyingDevice(range, direction, plan, std::move(record)), place_(std::move(place)) {}
 
     std::byte *host(const Block &) override { return nullptr; }
 
@@ -277,25 +283,8 @@ public:
         command.enqueued(code, "clEnqueueCopyBuffer", queue, false);
     }
 
-    void skip(const Block &block) override { slots_[block.slot].reset(); }
-
-    Outcome ended(const Block &block) override {
-        auto &command = slots_[block.slot];
-        if (!command) return Status{};
-        const Outcome outcome = command->ended();
-        if (!outcome) return std::nullopt;
-        record_->stage_done(Stage::device, command->start_ns());
-        command.reset();
-        return outcome;
-    }
-
 private:
-    const DeviceRange &range_;
-    const bool sends_;
-    const std::size_t block_;
     const SharedPlace place_;
-    std::vector<std::optional<DeviceCommand>> slots_;
-    const std::shared_ptr<Record> record_;
 };
 
 // Uses the device's memory in place.
