@@ -61,8 +61,9 @@ void start_packed_read(DeviceCommand &command, const DeviceRange &range, std::si
     cl_event *event = command.begin();
     const cl_command_queue queue = range.read_queue();
     Event ready;
-    const cl_int code = range.resources->rect_kernels().enqueue_pack(
-        queue, rect_copy(range, offset, size, packed), nullptr, ready.out());
+    const cl_int code = range.resources->rect_kernels().enqueue(
+        RectKernels::Way::pack, queue, rect_copy(range, offset, size, packed), nullptr,
+        ready.out());
     if (code != CL_SUCCESS) {
         command.enqueued(code, "packing a strided region", queue, false);
         return;
@@ -84,8 +85,9 @@ void start_packed_write(DeviceCommand &command, const DeviceRange &range, std::s
         command.enqueued(code, "clEnqueueWriteBuffer", queue, false);
         return;
     }
-    command.enqueued(range.resources->rect_kernels().enqueue_unpack(
-                         queue, rect_copy(range, offset, size, packed), written.get(), event),
+    command.enqueued(range.resources->rect_kernels().enqueue(RectKernels::Way::unpack, queue,
+                                                             rect_copy(range, offset, size, packed),
+                                                             written.get(), event),
                      "unpacking a strided region", queue, false);
 }
 

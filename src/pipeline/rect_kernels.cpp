@@ -112,16 +112,6 @@ bool RectKernels::build(cl_context context, cl_device_id device) {
     return true;
 }
 
-cl_int RectKernels::enqueue_pack(cl_command_queue queue, const RectCopy &copy, cl_event after,
-                                 cl_event *event) {
-    return enqueue(Way::pack, queue, copy, after, event);
-}
-
-cl_int RectKernels::enqueue_unpack(cl_command_queue queue, const RectCopy &copy, cl_event after,
-                                   cl_event *event) {
-    return enqueue(Way::unpack, queue, copy, after, event);
-}
-
 cl_int RectKernels::enqueue(Way way, cl_command_queue queue, const RectCopy &copy, cl_event after,
                             cl_event *event) {
     const bool pack = way == Way::pack;

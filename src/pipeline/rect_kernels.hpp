@@ -29,22 +29,18 @@ public:
     /// Builds the kernels.
     RectKernels(cl_context context, cl_device_id device);
 
-    /// Enqueue the copy of a part of a region to packed memory, or back. It starts when `after`, if
-    /// not null, is complete. `event` receives the event of the copy.
-    cl_int enqueue_pack(cl_command_queue queue, const RectCopy &copy, cl_event after,
-                        cl_event *event);
-    cl_int enqueue_unpack(cl_command_queue queue, const RectCopy &copy, cl_event after,
-                          cl_event *event);
+    enum class Way { pack, unpack };
+    /// Enqueues the copy of a part of a region to packed memory, or back. It starts when `after`,
+    /// if not null, is complete. `event` receives the event of the copy.
+    cl_int enqueue(Way way, cl_command_queue queue, const RectCopy &copy, cl_event after,
+                   cl_event *event);
 
 private:
-    enum class Way { pack, unpack };
     struct Kernels {
         std::size_t width;  ///< bytes of an element
         Kernel pack, unpack;
     };
 
-    cl_int enqueue(Way way, cl_command_queue queue, const RectCopy &copy, cl_event after,
-                   cl_event *event);
     cl_int enqueue_kernel(cl_kernel kernel, std::size_t width, cl_command_queue queue,
                           const RectCopy &copy, std::span<const cl_event> after, cl_event *event);
     [[nodiscard]] bool build(cl_context context, cl_device_id device);
