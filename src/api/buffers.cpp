@@ -12,17 +12,9 @@ using namespace cldist;
 
 namespace {
 
-std::vector<cl_device_id> devices_of(cl_context context) {
-    std::size_t size = 0;
-    if (clGetContextInfo(context, CL_CONTEXT_DEVICES, 0, nullptr, &size) != CL_SUCCESS)
-        throw Error(CL_INVALID_CONTEXT, "the context is not valid");
-    std::vector<cl_device_id> devices(size / sizeof(cl_device_id));
-    clGetContextInfo(context, CL_CONTEXT_DEVICES, size, devices.data(), nullptr);
-    return devices;
-}
-
 Mem make_buffer(cl_context context, cl_device_id device, cl_mem_flags flags, std::size_t size) {
     const std::vector<cl_device_id> devices = devices_of(context);
+    if (devices.empty()) throw Error(CL_INVALID_CONTEXT, "the context is not valid");
     if (std::find(devices.begin(), devices.end(), device) == devices.end())
         throw Error(CL_INVALID_DEVICE, "the device does not belong to the context");
     if ((flags & (CL_MEM_USE_HOST_PTR | CL_MEM_ALLOC_HOST_PTR | CL_MEM_COPY_HOST_PTR)) != 0)

@@ -13,13 +13,8 @@ using namespace cldist;
 namespace {
 
 cl_device_id first_device(cl_context context) {
-    const auto number = query<cl_uint>(context, CL_CONTEXT_NUM_DEVICES);
-    if (context == nullptr || number.value_or(0) == 0)
-        throw Error(CL_INVALID_CONTEXT, "the context is not valid");
-    std::vector<cl_device_id> devices(*number);
-    check(clGetContextInfo(context, CL_CONTEXT_DEVICES, devices.size() * sizeof(cl_device_id),
-                           devices.data(), nullptr),
-          "clGetContextInfo");
+    const std::vector<cl_device_id> devices = devices_of(context);
+    if (devices.empty()) throw Error(CL_INVALID_CONTEXT, "the context is not valid");
     return devices.front();
 }
 

@@ -20,13 +20,9 @@ bool addresses_last(cl_device_id device) {
 }  // namespace
 
 bool HostAddresses::last(cl_context context) {
-    std::vector<cl_device_id> devices(query<cl_uint>(context, CL_CONTEXT_NUM_DEVICES).value_or(0));
-    if (devices.empty() ||
-        clGetContextInfo(context, CL_CONTEXT_DEVICES, devices.size() * sizeof(cl_device_id),
-                         devices.data(), nullptr) != CL_SUCCESS)
-        return false;
+    const std::vector<cl_device_id> devices = devices_of(context);
     // If one device has its own memory, a buffer can move.
-    return std::all_of(devices.begin(), devices.end(), addresses_last);
+    return !devices.empty() && std::all_of(devices.begin(), devices.end(), addresses_last);
 }
 
 std::byte *HostAddresses::find(cl_mem buffer) const {

@@ -76,6 +76,11 @@ template <typename Object>
     return CL_COMPLETE;
 }
 
+/// The devices of a context. Empty if the query fails.
+[[nodiscard]] inline std::vector<cl_device_id> devices_of(cl_context context) {
+    return query_list<cl_device_id>(context, CL_CONTEXT_DEVICES);
+}
+
 /// The device of an event's queue. Null for a user event.
 [[nodiscard]] inline cl_device_id device_of(cl_event event) {
     const auto queue = query<cl_command_queue>(event, CL_EVENT_COMMAND_QUEUE).value_or(nullptr);
