@@ -420,8 +420,10 @@ bool MessageCall::run_small() {
     return !found_;
 }
 
-void run(const CommandArguments &command, std::span<Part> parts, MPI_Comm comm) {
-    MessageCall(command, parts, comm).run();
+template <std::size_t count>
+cl_int run(const char *call, const CommandArguments &command, std::array<Part, count> parts,
+           MPI_Comm comm) {
+    return at_boundary(call, [&] { MessageCall(command, parts, comm).run(); });
 }
 
 }  // namespace
@@ -432,22 +434,18 @@ cl_int clEnqueueSendBuffer(cl_command_queue command_queue, cl_mem buffer, cl_boo
                            size_t offset, size_t size, int dest, int tag, MPI_Comm comm,
                            cl_uint num_events_in_wait_list, const cl_event *event_wait_list,
                            cl_event *event) {
-    return at_boundary("clEnqueueSendBuffer", [&] {
-        std::array parts{Part{{buffer, offset, size, Direction::send}, {dest, tag}}};
-        run({command_queue, blocking, num_events_in_wait_list, event_wait_list, event}, parts,
-            comm);
-    });
+    return run("clEnqueueSendBuffer",
+               {command_queue, blocking, num_events_in_wait_list, event_wait_list, event},
+               std::array{Part{{buffer, offset, size, Direction::send}, {dest, tag}}}, comm);
 }
 
 cl_int clEnqueueRecvBuffer(cl_command_queue command_queue, cl_mem buffer, cl_bool blocking,
                            size_t offset, size_t size, int source, int tag, MPI_Comm comm,
                            cl_uint num_events_in_wait_list, const cl_event *event_wait_list,
                            cl_event *event) {
-    return at_boundary("clEnqueueRecvBuffer", [&] {
-        std::array parts{Part{{buffer, offset, size, Direction::recv}, {source, tag}}};
-        run({command_queue, blocking, num_events_in_wait_list, event_wait_list, event}, parts,
-            comm);
-    });
+    return run("clEnqueueRecvBuffer",
+               {command_queue, blocking, num_events_in_wait_list, event_wait_list, event},
+               std::array{Part{{buffer, offset, size, Direction::recv}, {source, tag}}}, comm);
 }
 
 cl_int clEnqueueSendrecvBuffer(cl_command_queue command_queue, cl_mem send_buffer, cl_bool blocking,
@@ -455,13 +453,13 @@ cl_int clEnqueueSendrecvBuffer(cl_command_queue command_queue, cl_mem send_buffe
                                cl_mem recv_buffer, size_t recv_offset, size_t recv_size, int source,
                                int recv_tag, MPI_Comm comm, cl_uint num_events_in_wait_list,
                                const cl_event *event_wait_list, cl_event *event) {
-    return at_boundary("clEnqueueSendrecvBuffer", [&] {
-        std::array parts{
+    return run(
+        "clEnqueueSendrecvBuffer",
+        {command_queue, blocking, num_events_in_wait_list, event_wait_list, event},
+        std::array{
             Part{{send_buffer, send_offset, send_size, Direction::send}, {dest, send_tag}},
-            Part{{recv_buffer, recv_offset, recv_size, Direction::recv}, {source, recv_tag}}};
-        run({command_queue, blocking, num_events_in_wait_list, event_wait_list, event}, parts,
-            comm);
-    });
+            Part{{recv_buffer, recv_offset, recv_size, Direction::recv}, {source, recv_tag}}},
+        comm);
 }
 
 cl_int clEnqueueSendBufferRect(cl_command_queue command_queue, cl_mem buffer, cl_bool blocking,
@@ -469,12 +467,10 @@ cl_int clEnqueueSendBufferRect(cl_command_queue command_queue, cl_mem buffer, cl
                                size_t slice_pitch, int dest, int tag, MPI_Comm comm,
                                cl_uint num_events_in_wait_list, const cl_event *event_wait_list,
                                cl_event *event) {
-    return at_boundary("clEnqueueSendBufferRect", [&] {
-        const RectArguments rect{origin, region, row_pitch, slice_pitch};
-        std::array parts{Part{{buffer, 0, 0, Direction::send, rect}, {dest, tag}}};
-        run({command_queue, blocking, num_events_in_wait_list, event_wait_list, event}, parts,
-            comm);
-    });
+    const RectArguments rect{origin, region, row_pitch, slice_pitch};
+    return run("clEnqueueSendBufferRect",
+               {command_queue, blocking, num_events_in_wait_list, event_wait_list, event},
+               std::array{Part{{buffer, 0, 0, Direction::send, rect}, {dest, tag}}}, comm);
 }
 
 cl_int clEnqueueRecvBufferRect(cl_command_queue command_queue, cl_mem buffer, cl_bool blocking,
@@ -482,12 +478,10 @@ cl_int clEnqueueRecvBufferRect(cl_command_queue command_queue, cl_mem buffer, cl
                                size_t slice_pitch, int source, int tag, MPI_Comm comm,
                                cl_uint num_events_in_wait_list, const cl_event *event_wait_list,
                                cl_event *event) {
-    return at_boundary("clEnqueueRecvBufferRect", [&] {
-        const RectArguments rect{origin, region, row_pitch, slice_pitch};
-        std::array parts{Part{{buffer, 0, 0, Direction::recv, rect}, {source, tag}}};
-        run({command_queue, blocking, num_events_in_wait_list, event_wait_list, event}, parts,
-            comm);
-    });
+    const RectArguments rect{origin, region, row_pitch, slice_pitch};
+    return run("clEnqueueRecvBufferRect",
+               {command_queue, blocking, num_events_in_wait_list, event_wait_list, event},
+               std::array{Part{{buffer, 0, 0, Direction::recv, rect}, {source, tag}}}, comm);
 }
 
 cl_int clEnqueueSendrecvBufferRect(cl_command_queue command_queue, cl_mem send_buffer,
@@ -499,14 +493,13 @@ cl_int clEnqueueSendrecvBufferRect(cl_command_queue command_queue, cl_mem send_b
                                    size_t recv_slice_pitch, int source, int recv_tag, MPI_Comm comm,
                                    cl_uint num_events_in_wait_list, const cl_event *event_wait_list,
                                    cl_event *event) {
-    return at_boundary("clEnqueueSendrecvBufferRect", [&] {
-        const RectArguments send{send_origin, send_region, send_row_pitch, send_slice_pitch};
-        const RectArguments recv{recv_origin, recv_region, recv_row_pitch, recv_slice_pitch};
-        std::array parts{Part{{send_buffer, 0, 0, Direction::send, send}, {dest, send_tag}},
-                         Part{{recv_buffer, 0, 0, Direction::recv, recv}, {source, recv_tag}}};
-        run({command_queue, blocking, num_events_in_wait_list, event_wait_list, event}, parts,
-            comm);
-    });
+    const RectArguments send{send_origin, send_region, send_row_pitch, send_slice_pitch};
+    const RectArguments recv{recv_origin, recv_region, recv_row_pitch, recv_slice_pitch};
+    return run("clEnqueueSendrecvBufferRect",
+               {command_queue, blocking, num_events_in_wait_list, event_wait_list, event},
+               std::array{Part{{send_buffer, 0, 0, Direction::send, send}, {dest, send_tag}},
+                          Part{{recv_buffer, 0, 0, Direction::recv, recv}, {source, recv_tag}}},
+               comm);
 }
 
 }  // extern "C"
