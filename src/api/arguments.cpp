@@ -1,7 +1,5 @@
 #include "api/arguments.hpp"
 
-#include <algorithm>
-
 #include "base/status_text.hpp"
 #include "ocl/query.hpp"
 

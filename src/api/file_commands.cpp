@@ -9,7 +9,6 @@
 #include "api/starting.hpp"
 #include "base/wakeup.hpp"
 #include "events/failure.hpp"
-#include "ocl/query.hpp"
 #include "pipeline/file_operation.hpp"
 
 namespace cldist {

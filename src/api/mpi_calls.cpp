@@ -18,7 +18,6 @@
 #include "api/arguments.hpp"
 #include "api/mpi_boundary.hpp"
 #include "api/peer.hpp"
-#include "base/error_code.hpp"
 #include "base/log.hpp"
 #include "mpi_interop/byte_type.hpp"
 #include "mpi_interop/message_operations.hpp"

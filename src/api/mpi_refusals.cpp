@@ -2,13 +2,10 @@
 /// all, and not as part of another datatype.
 
 #include <algorithm>
-#include <initializer_list>
 
 #include <CL/cl_ext_dist.h>
-#include <fmt/format.h>
 
 #include "base/log.hpp"
-#include "base/status.hpp"
 
 using namespace cldist;
 

@@ -2,7 +2,6 @@
 
 #include <memory>
 #include <span>
-#include <vector>
 
 #include "api/arguments.hpp"
 #include "events/progress_thread.hpp"

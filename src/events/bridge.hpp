@@ -11,7 +11,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/status.hpp"
 #include "events/record.hpp"
 #include "ocl/handle.hpp"
 

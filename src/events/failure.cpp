@@ -10,7 +10,6 @@
 
 #include "base/job.hpp"
 #include "base/log.hpp"
-#include "base/status.hpp"
 #include "base/trace.hpp"
 #include "events/failure_probe.hpp"
 

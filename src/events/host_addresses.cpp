@@ -1,7 +1,6 @@
 #include "events/host_addresses.hpp"
 
 #include <algorithm>
-#include <string_view>
 #include <vector>
 
 #include "ocl/query.hpp"

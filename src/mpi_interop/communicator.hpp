@@ -1,13 +1,11 @@
 #pragma once
 
 #include <atomic>
-#include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <vector>
 
-#include "base/status.hpp"
 #include "mpi_interop/channels.hpp"
 #include "mpi_interop/collective_line.hpp"
 #include "mpi_interop/host_links.hpp"

@@ -1,14 +1,12 @@
 #include "mpi_interop/device_links.hpp"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "base/clock.hpp"
 #include "base/config.hpp"
 #include "base/log.hpp"
 #include "mpi_interop/local_socket.hpp"
-#include "mpi_interop/mpi_status.hpp"
 #include "ocl/query.hpp"
 #include "ocl/quirks.hpp"
 #include "pipeline/plan.hpp"

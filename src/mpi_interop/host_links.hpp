@@ -6,8 +6,6 @@
 #include <mutex>
 #include <optional>
 #include <set>
-#include <string>
-#include <vector>
 
 #include <mpi.h>
 

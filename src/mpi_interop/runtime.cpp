@@ -7,7 +7,6 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdlib>
-#include <iterator>
 #include <map>
 #include <mutex>
 #include <numeric>
@@ -19,7 +18,6 @@
 #include <fmt/ranges.h>
 
 #include "base/backoff.hpp"
-#include "base/clock.hpp"
 #include "base/forks.hpp"
 #include "base/job.hpp"
 #include "base/log.hpp"

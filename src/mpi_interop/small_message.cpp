@@ -10,7 +10,6 @@
 #include "mpi_interop/mpi_status.hpp"
 #include "mpi_interop/own_yields.hpp"
 #include "mpi_interop/wire.hpp"
-#include "ocl/query.hpp"
 
 namespace cldist {
 namespace {

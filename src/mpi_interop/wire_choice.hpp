@@ -4,8 +4,6 @@
 
 #include <mpi.h>
 
-#include "base/status.hpp"
-
 namespace cldist {
 
 /// The format of messages on a communicator: with a header, or only the payload, as other MPI calls

@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 
-#include "base/status.hpp"
 #include "ocl/query.hpp"
 #include "pipeline/slot_kernels.hpp"
 

@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <vector>
 
 #include "events/record.hpp"
 #include "pipeline/device_resources.hpp"

@@ -4,7 +4,7 @@
 
 #include "base/error_code.hpp"
 #include "base/log.hpp"
-#include "ocl/query.hpp"
+#include "base/status.hpp"
 
 namespace cldist {
 
