@@ -58,7 +58,7 @@ public:
     [[nodiscard]] const std::shared_ptr<Record> &record() const { return record_; }
 
 protected:
-    /// Keeps the first error.
+    /// Keeps the first error. Success has no effect.
     void fail(Status status) {
         if (status_.ok()) status_ = std::move(status);
     }

@@ -108,10 +108,6 @@ protected:
             std::make_unique<MessageEndpoint>(driver_, direction, peer, plan, record(), waker_);
         blocks_.emplace(range_, direction, size, plan, std::move(far_end), record(), so_far);
     }
-    /// Keeps the status of a step if it failed.
-    void note(const Status &status) {
-        if (!status.ok()) fail(status);
-    }
 
     /// If the kernel will never start (failed wait list), ends with a failure and returns true.
     bool end_if_wait_failed() {

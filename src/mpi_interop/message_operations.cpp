@@ -45,7 +45,7 @@ public:
     }
 
     void start(const Status &gate) override {
-        note(gate);
+        fail(gate);
         start_ns_ = now_ns();
         if (step_ == Step::match) return;
         if (peer_.rank == MPI_PROC_NULL) {
@@ -131,7 +131,7 @@ private:
             case Step::write: {
                 const Outcome outcome = write_.ended();
                 if (!outcome) return false;
-                note(*outcome);
+                fail(*outcome);
                 record()->stage_done(Stage::device, write_.start_ns());
                 if (header_.slot != 0) devices().note_taken(world_source(), header_);
                 if (status().ok()) record()->moved(size_);
@@ -140,13 +140,13 @@ private:
             case Step::blocks: {
                 const Progress progress = blocks_->poll();
                 if (progress != Progress::done) return progress == Progress::moved;
-                note(blocks_->status());
+                fail(blocks_->status());
                 return end_or_read_rest();
             }
             case Step::rest: {
                 const Outcome outcome = rest_.ended();
                 if (!outcome) return false;
-                note(*outcome);
+                fail(*outcome);
                 return end();
             }
         }

@@ -39,7 +39,7 @@ public:
     }
 
     void start(const Status &gate) override {
-        note(gate);
+        fail(gate);
         if (peer_.rank == MPI_PROC_NULL) {
             step_ = Step::nothing;
             return;
@@ -82,7 +82,7 @@ private:
             case Step::read: {
                 const Outcome outcome = read_.ended();
                 if (!outcome) return false;
-                note(*outcome);
+                fail(*outcome);
                 if (!outcome->ok()) {
                     send_notice();
                     return true;
@@ -121,7 +121,7 @@ private:
                 if (progress != Progress::done || !posted_ || !ticket_.done)
                     return posted || progress == Progress::moved;
                 take_message_result();
-                note(blocks_->status());
+                fail(blocks_->status());
                 if (status().ok()) trial_.ended(*blocks_, plan_.block);
                 return end();
             }
