@@ -53,16 +53,10 @@ std::string what_holds_up(const WaitList &events) {
 std::atomic<std::string (*)(cl_event)> name_of_own_event = nullptr;
 
 const char *name_of(Direction direction) {
-    switch (direction) {
-        case Direction::send: return "send";
-        case Direction::recv: return "recv";
-        case Direction::to_file: return "file write";
-        case Direction::from_file: return "file read";
-        case Direction::request: return "MPI request";
-        case Direction::event: return "MPI request of an event";
-        case Direction::collective: return "collective";
-    }
-    return "";
+    constexpr std::array names{"send",      "recv",        "file write",
+                               "file read", "MPI request", "MPI request of an event",
+                               "collective"};
+    return names.at(static_cast<std::size_t>(direction));
 }
 
 Record::Record(Direction the_direction, int peer, int the_world_peer, int tag, std::size_t size,
