@@ -261,13 +261,8 @@ std::vector<MPI_Comm> Communicators::collective_comms() {
 }
 
 std::vector<std::shared_ptr<CollectiveLine>> Communicators::collectives() {
-    std::vector<std::shared_ptr<Communicator>> known;
-    {
-        const std::lock_guard lock(mutex_);
-        for (const auto &[handle, communicator] : known_) known.push_back(communicator);
-    }
     std::vector<std::shared_ptr<CollectiveLine>> all;
-    for (const auto &communicator : known)
+    for (const auto &communicator : known())
         if (auto line = communicator->known_collectives()) all.push_back(std::move(line));
     return all;
 }

@@ -17,7 +17,6 @@ MessageEndpoint::MessageEndpoint(MessageDriver &driver, Direction direction, Blo
       peer_(peer),
       block_(plan.block),
       slots_(plan.depth),
-      dropped_(plan.depth),
       record_(std::move(record)) {
     for (Slot &slot : slots_) slot.ticket.waker = &waker;
 }
@@ -44,9 +43,8 @@ void MessageEndpoint::skip(const Block &block) {
     if (direction_ == Direction::send) {
         substitute.size = 0;
     } else {
-        if (dropped_[block.slot] == nullptr)
-            dropped_[block.slot] = std::make_unique<std::byte[]>(block_);
-        substitute.host = dropped_[block.slot].get();
+        if (slot.dropped == nullptr) slot.dropped = std::make_unique<std::byte[]>(block_);
+        substitute.host = slot.dropped.get();
     }
     start(substitute);
 }

@@ -33,6 +33,7 @@ private:
     struct Slot {
         MessageTicket ticket;
         std::uint64_t start_ns = 0;
+        std::unique_ptr<std::byte[]> dropped;  ///< memory for data that is discarded
     };
 
     MessageDriver &driver_;
@@ -40,8 +41,6 @@ private:
     const BlockPeer peer_;
     const std::size_t block_;
     std::vector<Slot> slots_;
-    /// Per slot: memory for data that is discarded.
-    std::vector<std::unique_ptr<std::byte[]>> dropped_;
     bool mpi_failed_ = false;
     const std::shared_ptr<Record> record_;
 };
