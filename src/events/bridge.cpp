@@ -315,8 +315,6 @@ Bridge::Bridge(cl_event start) {
     start_.gate = start_.last = start;
 }
 
-Bridge::~Bridge() { end_now(); }
-
 void Bridge::end_now() {
     complete(CL_TRANSFER_ABANDONED);
     if (failure_ == CL_SUCCESS) return;

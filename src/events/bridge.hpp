@@ -127,7 +127,7 @@ public:
     explicit Bridge(cl_event start);
     Bridge(const Bridge &) = delete;
     Bridge &operator=(const Bridge &) = delete;
-    ~Bridge();
+    ~Bridge() { end_now(); }
 
     [[nodiscard]] const Start &start() const { return start_; }
     /// The execution status of the gate. When it is CL_COMPLETE, the command may start.

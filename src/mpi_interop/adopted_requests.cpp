@@ -24,8 +24,6 @@ bool test(AdoptedRequest &r) {
 
 }  // namespace
 
-void AdoptedRequests::add(AdoptedRequest &request) { pending_.push_back(&request); }
-
 bool AdoptedRequests::poll() {
     bool moved = false;
     for (std::size_t i = std::min(per_round, pending_.size()); i != 0; --i) {

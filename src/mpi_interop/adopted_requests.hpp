@@ -25,7 +25,7 @@ struct AdoptedRequest {
 class AdoptedRequests {
 public:
     /// Tests `request` from now on. It must stay at its address until it is done.
-    void add(AdoptedRequest &request);
+    void add(AdoptedRequest &request) { pending_.push_back(&request); }
     /// Tests some requests in rotation. Returns true if one is done, or if the test took so long
     /// that MPI must have moved bytes. MPI moves the bytes of large messages only inside its calls,
     /// and it does not report this progress.

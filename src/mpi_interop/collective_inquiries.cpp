@@ -101,8 +101,6 @@ void CollectiveInquiries::tick() {
     answered();
 }
 
-void CollectiveInquiries::ask_all() { ask_about_older(0); }
-
 bool CollectiveInquiries::answered() {
     for (const MPI_Comm comm : communicators_.collective_comms()) serve(comm);
     report(now_ns());

@@ -23,7 +23,7 @@ public:
     /// Asks about stalled commands and answers other processes. Called by the progress thread.
     void tick();
     /// For the end of MPI: like tick(), but asks about all pending commands, however old.
-    void ask_all();
+    void ask_all() { ask_about_older(0); }
     /// Answers other processes. Returns true if all own questions are answered.
     bool answered();
 

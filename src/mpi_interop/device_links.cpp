@@ -504,13 +504,7 @@ void OrderedCommand::stop_joining() {
     if (std::exchange(joins_, false)) --links_->lane_->joining;
 }
 
-void OrderedCommand::release() { let_go(SlotOrder::leave); }
-
-void OrderedCommand::go() { let_go(SlotOrder::move); }
-
 void OrderedCommand::spoil() { slot().sent.store(spoiled_flag, std::memory_order_release); }
-
-void OrderedCommand::withdraw() { slot().taken.store(1, std::memory_order_release); }
 
 void OrderedCommand::fail(cl_int code) {
     failed_ = true;

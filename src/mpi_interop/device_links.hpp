@@ -96,15 +96,15 @@ public:
         return !reached_ || execution_status(reached_.get()) == CL_COMPLETE;
     }
     /// Receive or collective: the host has moved the bytes.
-    void release();
+    void release() { let_go(SlotOrder::leave); }
     /// Receive: fails the kernel, which is held back, with `code`.
     void fail(cl_int code);
     /// Send: reports to the receiver that the kernel has failed.
     void spoil();
     /// Send: the message was not sent. Its slot and landing memory become free after the kernel.
-    void withdraw();
+    void withdraw() { slot().taken.store(1, std::memory_order_release); }
     /// Collective: lets the kernel do its work.
-    void go();
+    void go() { let_go(SlotOrder::move); }
     /// Returns true if the kernel has ended (its event may be incomplete) or will never start.
     [[nodiscard]] bool ended();
     /// Receive: after the end of a granted kernel, returns true if the sender's kernel has failed.
