@@ -35,7 +35,7 @@ bool quiet(int source, MPI_Comm comm, bool taking = false) {
 std::optional<MatchedMessage> find(const ProbeArguments &probe, const MessagePattern &pattern) {
     Backoff backoff(caller_patience);
     for (;;) {
-        auto found = probe.matched ? message_order().take(pattern) : message_order().look(pattern);
+        auto found = probe.matched ? message_order().take(pattern) : message_order().peek(pattern);
         if (found || !probe.wait) return found;
         backoff.rest(false);
     }

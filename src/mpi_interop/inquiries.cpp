@@ -232,7 +232,7 @@ void Inquiries::answer(MPI_Comm block_comm) const {
         if (is_being_received) continue;
         std::vector<const Communicator *> at;
         for (const Place &place : places)
-            if (const auto found = message_order().look({place.comm, place.rank, inquiry.tag});
+            if (const auto found = message_order().peek({place.comm, place.rank, inquiry.tag});
                 found && found->error == MPI_SUCCESS)
                 at.push_back(place.comm.get());
         log_error(
@@ -255,7 +255,7 @@ void Inquiries::compare_with_arrived(const Record &record, const Communicator &c
             if (state.peer >= 0 && (other->block_comm() != comm.block_comm() ||
                                     other->block_rank(rank) != comm.block_rank(state.peer)))
                 continue;
-            const auto found = message_order().look({other, rank, same ? MPI_ANY_TAG : state.tag});
+            const auto found = message_order().peek({other, rank, same ? MPI_ANY_TAG : state.tag});
             if (!found || found->error != MPI_SUCCESS || found->bytes == header_size) continue;
             causes.push_back(
                 fmt::format("a message with tag {} from rank {} has arrived on {} communicator: {}",

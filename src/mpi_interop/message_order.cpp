@@ -13,7 +13,7 @@ namespace {
 
 class MpiProbing final : public Probing {
 public:
-    std::optional<MatchedMessage> look(const Communicator &comm, int source, int tag) override {
+    std::optional<MatchedMessage> peek(const Communicator &comm, int source, int tag) override {
         MatchedMessage seen;
         int flag = 0;
         MPI_Status status;
@@ -147,7 +147,7 @@ bool MessageOrder::give_oldest(const Communicator &comm, const MatchedMessage &s
 // if the probe failed, sets `seen`.
 MessageOrder::Found MessageOrder::give_next(const Communicator &comm, int source, int tag,
                                             std::optional<MatchedMessage> &seen) {
-    seen = probing_.look(comm, source, tag);
+    seen = probing_.peek(comm, source, tag);
     if (!seen) return Found::nothing;
     if (seen->error != MPI_SUCCESS || first_that_accepts(comm, seen->source, seen->tag) == nullptr)
         return Found::for_nobody;
@@ -201,7 +201,7 @@ bool MessageOrder::probe(Watches &watches, const Watches::Sender &sender) {
     return found;
 }
 
-std::optional<MatchedMessage> MessageOrder::look(const MessagePattern &pattern) {
+std::optional<MatchedMessage> MessageOrder::peek(const MessagePattern &pattern) {
     const std::lock_guard lock(mutex_);
     if (auto before = find_put_back(pattern, Then::leave)) return before;
     std::optional<MatchedMessage> seen;

@@ -51,7 +51,7 @@ public:
 
     /// Like MPI_Iprobe: returns the message without removing it, or nothing. An error is returned
     /// as a message with `error` set.
-    virtual std::optional<MatchedMessage> look(const Communicator &comm, int source, int tag) = 0;
+    virtual std::optional<MatchedMessage> peek(const Communicator &comm, int source, int tag) = 0;
     /// Like MPI_Improbe.
     virtual std::optional<MatchedMessage> take(const Communicator &comm, int source, int tag) = 0;
     /// Like receive_content().
@@ -122,12 +122,12 @@ public:
     /// Gives arrived messages to the receives that accept them. Returns true if one got a message.
     bool probe(Watches &watches);
 
-    /// Returns true if no receive is pending and no message was put back. Then look() and take()
+    /// Returns true if no receive is pending and no message was put back. Then peek() and take()
     /// equal MPI_Iprobe and MPI_Improbe.
     [[nodiscard]] bool quiet() const { return not_quiet_ == 0; }
     /// Returns the message that a receive with this pattern would get if it were announced now. The
     /// message is not removed.
-    std::optional<MatchedMessage> look(const MessagePattern &pattern);
+    std::optional<MatchedMessage> peek(const MessagePattern &pattern);
     /// The same, but removes the message.
     std::optional<MatchedMessage> take(const MessagePattern &pattern);
     /// Takes the message, receives it if it has `bytes` bytes, and puts it back for the next

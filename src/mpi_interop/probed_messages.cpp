@@ -104,7 +104,7 @@ MPI_Count ProbedMessages::payload_of(const MPI_Status &status) {
         return probed->bytes > header_bytes ? probed->bytes - header_bytes : MPI_UNDEFINED;
     if (probed->open() && comm != nullptr) {
         const MessagePattern pattern{comm, probed->source, probed->tag};
-        message_order().look(pattern);  // a receive that became pending meanwhile may take it
+        message_order().peek(pattern);  // a receive that became pending meanwhile may take it
         probed = known(mark);
         if (probed && probed->open()) {
             // The message is put back, where its receive or another probe finds it.

@@ -31,7 +31,7 @@ public:
     /// Called before take().
     std::function<void()> meanwhile = [] {};
 
-    std::optional<MatchedMessage> look(const Communicator & /*comm*/, int source,
+    std::optional<MatchedMessage> peek(const Communicator & /*comm*/, int source,
                                        int tag) override {
         return found(find(source, tag));
     }
@@ -158,7 +158,7 @@ std::string outcome(setting &s, const std::shared_ptr<const Communicator> &comm)
             if (mpi.probes == before) ++mpi.probes;  // guarantees that the loop ends
             if (!s.last_takes || last.got >= 0) continue;
             const MessagePattern pattern{comm, last.source, last.tag};
-            const auto seen = order.look(pattern);
+            const auto seen = order.peek(pattern);
             const auto found = order.take(pattern);
             if (seen && !found) return "a message that a probe saw was not there";
             if (!found) continue;
@@ -284,7 +284,7 @@ TEST_CASE("a message that the program itself receives after a probe is delivered
     pending.pattern = {some_communicator(), 0, MPI_ANY_TAG};
     order.announce(pending, driver);
     CHECK_FALSE(order.probe(driver));
-    CHECK_FALSE(order.look({pending.pattern.comm, 0, 1}));
+    CHECK_FALSE(order.peek({pending.pattern.comm, 0, 1}));
     CHECK_FALSE(pending.done);
     order.forget(pending);
     CHECK(order.quiet());
