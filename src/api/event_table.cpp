@@ -10,7 +10,7 @@ namespace {
 
 // Two checks of old events per new event free events as fast as any program creates them. The limit
 // is for platforms with meaningless reference counts.
-constexpr int looks = 2;
+constexpr int checks = 2;
 constexpr std::size_t most_entries = 65536;
 
 bool ended(const EventTable::Records &records) {
@@ -59,7 +59,7 @@ void EventTable::release_unused() {
 }
 
 void EventTable::release_some(std::list<Entry> &let_go) {
-    for (int i = 0; i < looks && !entries_.empty(); ++i) {
+    for (int i = 0; i < checks && !entries_.empty(); ++i) {
         const auto oldest = entries_.begin();
         if (unused(oldest->event.get(), oldest->records) ||
             (entries_.size() > most_entries && ended(oldest->records))) {

@@ -39,9 +39,9 @@ public:
     /// Returns how long to wait after a check that took `cost`: the longer of `pause` and twice
     /// `cost`, but at most `most`. Checks that follow each other closely would keep other threads
     /// from a lock of the platform.
-    static constexpr std::chrono::nanoseconds after_look(std::chrono::nanoseconds pause,
-                                                         std::chrono::nanoseconds cost,
-                                                         std::chrono::nanoseconds most) {
+    static constexpr std::chrono::nanoseconds after_check(std::chrono::nanoseconds pause,
+                                                          std::chrono::nanoseconds cost,
+                                                          std::chrono::nanoseconds most) {
         return std::min(std::max(pause, cost * 2), most);
     }
 

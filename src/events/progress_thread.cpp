@@ -25,16 +25,16 @@ using namespace std::chrono_literals;
 
 // PoCL 3.1 calls no callback for a failed event. Therefore the thread also checks start events, at
 // least this often.
-constexpr std::chrono::nanoseconds look = 20ms;
+constexpr std::chrono::nanoseconds check_period = 20ms;
 // For this long after the last command, the thread still wakes at that rate, so that the next
 // command need not wake it.
 constexpr std::uint64_t wakeful_ns = 200'000'000;
 // Each check of start events covers this many of the oldest waiting commands and as many others in
 // rotation. If start events are polled it covers fewer, as each query costs a microsecond.
-constexpr std::size_t looked_at = 64;
-constexpr std::size_t looked_at_if_polled = 4;
+constexpr std::size_t checked_at_once = 64;
+constexpr std::size_t checked_if_polled = 4;
 // If a check does not cover all waiting commands, checks take one part in this many of the time.
-constexpr int look_share = 32;
+constexpr int check_share = 32;
 
 // The thread does not sleep between two checks of polled start events that are closer than this.
 // For 100 us after the last command, it does not sleep at all.
@@ -107,14 +107,15 @@ void ProgressThread::start_when_ready(std::unique_ptr<Command> command, const St
     const Id id = next_id_++;
     const Event start = Event::share(command->bridge()->start().gate);
     if (rule.polled) patient_ = watches_ = true;
-    bool look_now = false;
+    bool check_now = false;
     {
         const std::lock_guard lock(mutex_);
         // The next check may be far off if no polled command was waiting.
-        look_now = commands_ == 0 || (rule.polled && polled_ == 0);
+        check_now = commands_ == 0 || (rule.polled && polled_ == 0);
         add(id, {std::move(command), rule, {}});
     }
-    if (look_now) inbox_->fill([&](Inbox &inbox) { inbox.look |= rule.polled || inbox.dozing; });
+    if (check_now)
+        inbox_->fill([&](Inbox &inbox) { inbox.check_now |= rule.polled || inbox.dozing; });
     if (rule.polled) return;
     // If this fails, the thread finds the event by its checks. `start` holds the event, because the
     // command may start and be destroyed before the call returns.
@@ -276,9 +277,9 @@ void ProgressThread::run() {
     using Seconds = std::chrono::duration<double>;
     const Seconds tick = tick_of(stall_seconds_);
     std::uint64_t next_tick = 0;
-    std::uint64_t next_look = 0;
+    std::uint64_t next_check = 0;
     std::uint64_t busy = 0;  // time of the last round with a command
-    std::chrono::nanoseconds rest = look;
+    std::chrono::nanoseconds rest = check_period;
     Backoff backoff;
     Backoff patient_backoff(patience);
     Backoff lingering(linger_patience);
@@ -297,12 +298,13 @@ void ProgressThread::run() {
             if (!watching && !some_to_poll() && inbox_->empty()) {
                 const bool soon = some_wait();
                 inbox_->dozing = !soon && now_ns() - busy > wakeful_ns;
-                inbox_->filled.wait_for(lock, inbox_->dozing ? tick : Seconds(soon ? rest : look),
+                inbox_->filled.wait_for(lock,
+                                        inbox_->dozing ? tick : Seconds(soon ? rest : check_period),
                                         [&] { return !inbox_->empty(); });
                 inbox_->dozing = false;
             }
             if (inbox_->stop) break;
-            if (std::exchange(inbox_->look, false)) next_look = 0;
+            if (std::exchange(inbox_->check_now, false)) next_check = 0;
             ready.swap(inbox_->ready);
             submitted.swap(inbox_->submitted);
             woken.swap(inbox_->woken);
@@ -311,9 +313,9 @@ void ProgressThread::run() {
         std::unique_lock round(round_);
         const std::uint64_t now = now_ns();
         if (commands_ != 0) busy = now;
-        if (some_wait() && now >= next_look) {
+        if (some_wait() && now >= next_check) {
             rest = find_starts(ready);
-            next_look = now_ns() + static_cast<std::uint64_t>(rest.count());
+            next_check = now_ns() + static_cast<std::uint64_t>(rest.count());
         }
         bool moved = !ready.empty() || !submitted.empty();
         take(ready, submitted);
@@ -430,7 +432,7 @@ void ProgressThread::wake_up(std::vector<Id> &woken) {
 
 // Checks whether the command may start and, if so, the commands behind it in its queue. Adds the
 // commands that may start to `ready`.
-void ProgressThread::look_at(Id id, std::vector<Id> &ready) const {
+void ProgressThread::check_start(Id id, std::vector<Id> &ready) const {
     const auto is_ready = [&](Id each) {
         const Waiting &waiting = waiting_.at(each);
         if (waiting.gate) return true;
@@ -455,25 +457,26 @@ std::chrono::nanoseconds ProgressThread::find_starts(std::vector<Id> &ready) {
     {
         const std::lock_guard lock(mutex_);
         polled = polled_ != 0;
-        const std::size_t most = polled ? looked_at_if_polled : looked_at;
+        const std::size_t most = polled ? checked_if_polled : checked_at_once;
         // The oldest commands usually start first. A rotation covers the others.
         auto at = next_.begin();
-        for (std::size_t i = 0; i < most && at != next_.end(); ++i) look_at(*at++, ready);
+        for (std::size_t i = 0; i < most && at != next_.end(); ++i) check_start(*at++, ready);
         all = next_.size() <= 2 * most;
-        if (at != next_.end() && looked_up_to_ > *at) at = next_.upper_bound(looked_up_to_);
-        for (std::size_t i = 0; i < most && at != next_.end(); ++i) look_at(*at++, ready);
-        looked_up_to_ = at != next_.end() ? *std::prev(at) : 0;
+        if (at != next_.end() && checked_up_to_ > *at) at = next_.upper_bound(checked_up_to_);
+        for (std::size_t i = 0; i < most && at != next_.end(); ++i) check_start(*at++, ready);
+        checked_up_to_ = at != next_.end() ? *std::prev(at) : 0;
     }
     const bool found = ready.size() != before;
     const std::chrono::nanoseconds cost(now_ns() - begin);
     if (!polled) {
         // Check again at once. Commands behind the found ones may have failed with them.
         if (found) return {};
-        return all ? look : std::min<std::chrono::nanoseconds>(cost * look_share, look);
+        return all ? check_period
+                   : std::min<std::chrono::nanoseconds>(cost * check_share, check_period);
     }
     if (found) start_backoff_.reset();
     // The platform serves one thread at a time, and other threads want to enqueue.
-    return Backoff::after_look(start_backoff_.pause(false), cost, look);
+    return Backoff::after_check(start_backoff_.pause(false), cost, check_period);
 }
 
 bool ProgressThread::poll_commands() {

@@ -134,13 +134,13 @@ private:
         std::vector<Id> ready;
         std::vector<Submitted> submitted;
         std::vector<Id> woken;
-        bool look = false;    ///< start events must be checked now
-        bool dozing = false;  ///< the thread may sleep for longer than a start event may wait
+        bool check_now = false;  ///< start events must be checked now
+        bool dozing = false;     ///< the thread may sleep for longer than a start event may wait
         bool stop = false;
         std::optional<Status> stop_status;
 
         [[nodiscard]] bool empty() const {
-            return ready.empty() && submitted.empty() && woken.empty() && !look && !stop;
+            return ready.empty() && submitted.empty() && woken.empty() && !check_now && !stop;
         }
         /// Calls `write`, and wakes the thread if the inbox is not empty then. It releases the
         /// mutex first, because the thread would otherwise block on it and sleep once more.
@@ -186,7 +186,7 @@ private:
         return !active_.empty() || (poller_ != nullptr && !asleep_.empty());
     }
     [[nodiscard]] bool bytes_in_flight() const;
-    void look_at(Id id, std::vector<Id> &ready) const;
+    void check_start(Id id, std::vector<Id> &ready) const;
     void add(Id id, Waiting waiting);
     void note_failed(cl_command_queue queue);
     bool note_failure(Id id, Waiting &waiting);
@@ -230,7 +230,7 @@ private:
     std::set<Id> asleep_in_flight_;
     Backoff start_backoff_{patience};
     /// The last command that find_starts() checked in its rotation through `next_`.
-    Id looked_up_to_ = 0;
+    Id checked_up_to_ = 0;
 
     std::thread thread_;
     /// Reports stalls. The progress thread cannot, because it may be blocked in an MPI call.

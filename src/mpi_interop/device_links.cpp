@@ -15,7 +15,7 @@ namespace cldist {
 namespace {
 
 // The kernel's event is queried only if the kernel has not ended after this time.
-constexpr std::uint64_t look_ns = 50000;
+constexpr std::uint64_t check_ns = 50000;
 
 // The value of TransferSlot::sent after the sender's kernel has failed.
 constexpr std::uint32_t spoiled_flag = 2;
@@ -440,7 +440,7 @@ SlotMove OrderedCommand::move_of(cl_mem buffer, std::size_t offset) const {
 
 void OrderedCommand::note_enqueued() {
     enqueued_ = true;
-    next_look_ns_ = now_ns() + look_ns;
+    next_check_ns_ = now_ns() + check_ns;
     if (position_ == Position::at_call) flush_if_needed(queue_);
     const std::lock_guard lock(links_->mutex_);
     ++links_->waiting_[queue_];
@@ -535,8 +535,8 @@ bool OrderedCommand::ended() {
     if (ended_) return true;
     if (slot().ended.load(std::memory_order_acquire) == 0 && !failed_) {
         const std::uint64_t now = now_ns();
-        if (now < next_look_ns_) return false;
-        next_look_ns_ = now + look_ns;
+        if (now < next_check_ns_) return false;
+        next_check_ns_ = now + check_ns;
         failed_ = failed();
         if (!failed_) return false;
     }

@@ -131,7 +131,7 @@ private:
     std::optional<std::uint32_t> index_;
     cl_command_queue queue_ = nullptr;
     bool enqueued_ = false;
-    std::uint64_t next_look_ns_ = 0;
+    std::uint64_t next_check_ns_ = 0;
     Event reached_;             ///< the queue has reached the kernel, which is held back
     Event held_by_;             ///< a user event; null if the kernel is not held back
     std::uint64_t number_ = 0;  ///< of this command if held, else of the next held one

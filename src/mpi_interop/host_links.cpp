@@ -22,7 +22,7 @@ namespace {
 // The largest number of rings, and so of messages that use them at once, between two processes.
 constexpr std::size_t most_rings = 4;
 // While the receiver does not answer, check this often whether it still lives.
-constexpr std::uint64_t look_again_ns = 10'000'000;
+constexpr std::uint64_t check_again_ns = 10'000'000;
 
 // The first message of a connection identifies the sender.
 struct Greeting {
@@ -233,8 +233,8 @@ std::optional<bool> HostLinks::settled(NearWay &way) {
     if (direct == DirectAnswer::yes) return true;
     if (direct == DirectAnswer::none) {
         const std::uint64_t now = now_ns();
-        if (now < way.look_ns_) return std::nullopt;
-        way.look_ns_ = now + look_again_ns;
+        if (now < way.next_check_ns_) return std::nullopt;
+        way.next_check_ns_ = now + check_again_ns;
         if (ring.control().given_up == 0 && link.lives()) return std::nullopt;
     }
     if (direct == DirectAnswer::unknown_memory) link.exported_.erase(way.exported_->id());

@@ -85,7 +85,7 @@ private:
     std::shared_ptr<ExportedMemory> exported_;
     Plan through_ring_;  ///< applies if the receiver does not import the memory
     Plan plan_;
-    std::uint64_t look_ns_ = 0;  ///< when to check again whether the receiver lives
+    std::uint64_t next_check_ns_ = 0;  ///< when to check again whether the receiver lives
 };
 
 /// The processes of this host that can share rings with this process. Thread-safe. Only the

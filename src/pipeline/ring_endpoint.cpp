@@ -11,7 +11,7 @@ namespace cldist {
 namespace {
 
 // While no block passes, check this often whether the peer still lives.
-constexpr std::uint64_t look_again_ns = 10'000'000;
+constexpr std::uint64_t check_again_ns = 10'000'000;
 
 }  // namespace
 
@@ -53,9 +53,9 @@ bool RingEndpoint::passed(const Block &block) const {
 bool RingEndpoint::left_alone() {
     if (alone_) return true;
     const std::uint64_t now = now_ns();
-    if (look_ns_ == 0) look_ns_ = now + look_again_ns;
-    if (now < look_ns_) return false;
-    look_ns_ = now + look_again_ns;
+    if (next_check_ns_ == 0) next_check_ns_ = now + check_again_ns;
+    if (now < next_check_ns_) return false;
+    next_check_ns_ = now + check_again_ns;
     alone_ = ring_->control().given_up != 0 || !peer_.lives();
     return alone_;
 }
@@ -68,7 +68,7 @@ Outcome RingEndpoint::ended(const Block &block) {
                 CL_PEER_TRANSFER_FAILED,
                 fmt::format("{} ended before it had transferred the whole message", peer_.name));
     }
-    look_ns_ = 0;
+    next_check_ns_ = 0;
     record_->stage_done(Stage::message, start_ns_[block.slot]);
     if (sends_) {
         clean_ = block.index + 1 == count_;

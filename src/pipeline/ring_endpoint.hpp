@@ -42,7 +42,7 @@ private:
     const std::size_t count_;
     std::vector<std::uint64_t> start_ns_;  ///< per slot
     const std::shared_ptr<Record> record_;
-    std::uint64_t look_ns_ = 0;  ///< when to check again whether the peer lives
+    std::uint64_t next_check_ns_ = 0;  ///< when to check again whether the peer lives
     bool alone_ = false;
     bool clean_ = false;  ///< sender: the receiver has read all blocks
     bool given_back_ = false;

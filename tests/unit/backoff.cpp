@@ -29,11 +29,11 @@ TEST_CASE(
 
 TEST_CASE("a slow check is repeated later, but never postponed forever") {
     constexpr auto most = 20ms;
-    CHECK(Backoff::after_look(0ns, 1us, most) == 2us);
-    CHECK(Backoff::after_look(1ms, 1us, most) == 1ms);
-    CHECK(Backoff::after_look(1ms, 3ms, most) == 6ms);
-    CHECK(Backoff::after_look(1ms, 300ms, most) == most);
-    CHECK(Backoff::after_look(30ms, 300ms, most) == most);
+    CHECK(Backoff::after_check(0ns, 1us, most) == 2us);
+    CHECK(Backoff::after_check(1ms, 1us, most) == 1ms);
+    CHECK(Backoff::after_check(1ms, 3ms, most) == 6ms);
+    CHECK(Backoff::after_check(1ms, 300ms, most) == most);
+    CHECK(Backoff::after_check(30ms, 300ms, most) == most);
 }
 
 TEST_CASE(
