@@ -33,9 +33,9 @@ void EventTable::add(cl_event event, const Operations &operations) {
         };
     });
     Device device = Device::share(device_of(event));
-    std::list<Entry> let_go;  // freed without the lock, as in release_unused()
+    std::list<Entry> released;  // freed without the lock, as in release_unused()
     const std::lock_guard lock(mutex_);
-    release_some(let_go);
+    release_some(released);
     index_[event] = entries_.insert(
         entries_.end(), {std::move(device), Event::share(event), records_of(operations)});
 }
@@ -48,23 +48,23 @@ EventTable::Records EventTable::find(cl_event event) const {
 
 void EventTable::release_unused() {
     // Freed without the lock: an event may hold the last reference to its queue and context.
-    std::list<Entry> let_go;
+    std::list<Entry> released;
     const std::lock_guard lock(mutex_);
     for (auto at = entries_.begin(); at != entries_.end();) {
         const auto entry = at++;
         if (!unused(entry->event.get(), entry->records)) continue;
         index_.erase(entry->event.get());
-        let_go.splice(let_go.end(), entries_, entry);
+        released.splice(released.end(), entries_, entry);
     }
 }
 
-void EventTable::release_some(std::list<Entry> &let_go) {
+void EventTable::release_some(std::list<Entry> &released) {
     for (int i = 0; i < checks && !entries_.empty(); ++i) {
         const auto oldest = entries_.begin();
         if (unused(oldest->event.get(), oldest->records) ||
             (entries_.size() > most_entries && ended(oldest->records))) {
             index_.erase(oldest->event.get());
-            let_go.splice(let_go.end(), entries_, oldest);
+            released.splice(released.end(), entries_, oldest);
         } else {
             entries_.splice(entries_.end(), entries_, oldest);
         }

@@ -33,7 +33,7 @@ private:
         Records records;
     };
 
-    void release_some(std::list<Entry> &let_go);
+    void release_some(std::list<Entry> &released);
 
     mutable std::mutex mutex_;
     std::list<Entry> entries_;  ///< oldest first

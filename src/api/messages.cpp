@@ -178,7 +178,7 @@ std::span<Mapping> MessageCall::make_mappings(Drives driver) {
             continue;
         const auto [buffer, offset] = held(part.range, *resources);
         mappings_.push_back({buffer, offset, part.range.size, flags_of(part.range), nullptr,
-                             memory_behind_header(*resources, part.range.size)});
+                             memory_after_header(*resources, part.range.size)});
         mapped_.push_back(&part);
     }
     return mappings_;

@@ -30,14 +30,14 @@ public:
     /// without the lock, so get() does not wait for them.
     void release_idle(double idle_seconds) {
         const std::uint64_t now = now_ns();
-        std::vector<std::shared_ptr<Thing>> let_go;
+        std::vector<std::shared_ptr<Thing>> released;
         const std::lock_guard lock(mutex_);
         for (auto at = entries_.begin(); at != entries_.end();) {
             auto &[thing, last_used] = at->second;
             if (thing.use_count() > 1) last_used = now;
             const bool idle = thing.use_count() <= 1 &&
                               static_cast<double>(now - last_used) * 1e-9 >= idle_seconds;
-            if (idle) let_go.push_back(std::move(thing));
+            if (idle) released.push_back(std::move(thing));
             at = idle ? entries_.erase(at) : std::next(at);
         }
     }

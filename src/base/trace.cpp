@@ -116,7 +116,7 @@ public:
             if (fstat(descriptor_, &file) == 0 && S_ISREG(file.st_mode) &&
                 flock(descriptor_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
                 return give_up("write", path() + ", which another process is writing", errno);
-            cut_behind(0);
+            truncate_at(0);
         } else if (before != path() && std::rename(before.c_str(), path().c_str()) != 0) {
             return give_up("write", path(), errno);
         }
@@ -145,11 +145,11 @@ public:
         text += rest();
         if (const int error = write_at_end(text); error != 0) {
             // Keep the earlier events readable if the disk has room for the rest of the object.
-            cut_behind(written_);
+            truncate_at(written_);
             if (written_ == 0 || write_at_end(rest()) != 0) unlink(path().c_str());
             return give_up("write", path(), error);
         }
-        cut_behind(written_ + text.size());
+        truncate_at(written_ + text.size());
         written_ = grown;
         return {};
     }
@@ -183,7 +183,7 @@ private:
     }
 
     // Fails harmlessly if the file is a device.
-    void cut_behind(std::size_t size) const {
+    void truncate_at(std::size_t size) const {
         [[maybe_unused]] const int failed = ftruncate(descriptor_, static_cast<off_t>(size));
     }
 

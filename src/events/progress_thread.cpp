@@ -507,13 +507,13 @@ bool ProgressThread::poll_commands() {
 }
 
 void ProgressThread::release_remains() {
-    std::vector<Remains> let_go;  // freed without the lock, because an event may hold the last
-                                  // reference to its queue and context
+    std::vector<Remains> released;  // freed without the lock, because an event may hold the last
+                                    // reference to its queue and context
     const std::lock_guard lock(mutex_);
     std::erase_if(remains_, [&](Remains &r) {
         const bool over = (!r.used_on || now_ns() - r.since_ns > remains_ns) &&
                           (r.bridge == nullptr || r.bridge->settled());
-        if (over) let_go.push_back(std::move(r));
+        if (over) released.push_back(std::move(r));
         return over;
     });
 }

@@ -105,9 +105,9 @@ void Record::waits_for(WaitList events) {
 void Record::started() {
     // Freed without the lock, because an event may hold the last reference to its queue and
     // context.
-    WaitList let_go;
+    WaitList released;
     const std::lock_guard lock(mutex_);
-    let_go.swap(wait_list_);
+    released.swap(wait_list_);
     state_.phase = CL_RUNNING;
 }
 

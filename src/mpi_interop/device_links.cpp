@@ -485,7 +485,7 @@ bool OrderedCommand::grant(int world_rank, const MessageHeader &header) {
         slot().flag =
             peer->slots_address + peer_slot_ * sizeof(TransferSlot) + offsetof(TransferSlot, sent);
     }
-    let_go(SlotOrder::move);
+    give_order(SlotOrder::move);
     return true;
 }
 
@@ -508,11 +508,11 @@ void OrderedCommand::spoil() { slot().sent.store(spoiled_flag, std::memory_order
 
 void OrderedCommand::fail(cl_int code) {
     failed_ = true;
-    let_go(SlotOrder::leave, code);
+    give_order(SlotOrder::leave, code);
     static_cast<void>(ended());
 }
 
-void OrderedCommand::let_go(SlotOrder order, cl_int status) {
+void OrderedCommand::give_order(SlotOrder order, cl_int status) {
     slot().order.store(order, std::memory_order_release);
     if (!held_by_) return;
     {

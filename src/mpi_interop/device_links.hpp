@@ -96,7 +96,7 @@ public:
         return !reached_ || execution_status(reached_.get()) == CL_COMPLETE;
     }
     /// Receive or collective: the host has moved the bytes.
-    void release() { let_go(SlotOrder::leave); }
+    void release() { give_order(SlotOrder::leave); }
     /// Receive: fails the kernel, which is held back, with `code`.
     void fail(cl_int code);
     /// Send: reports to the receiver that the kernel has failed.
@@ -104,7 +104,7 @@ public:
     /// Send: the message was not sent. Its slot and landing memory become free after the kernel.
     void withdraw() { slot().taken.store(1, std::memory_order_release); }
     /// Collective: lets the kernel do its work.
-    void go() { let_go(SlotOrder::move); }
+    void go() { give_order(SlotOrder::move); }
     /// Returns true if the kernel has ended (its event may be incomplete) or will never start.
     [[nodiscard]] bool ended();
     /// Receive: after the end of a granted kernel, returns true if the sender's kernel has failed.
@@ -119,7 +119,7 @@ private:
     template <typename EnqueueKernel>
     void enqueue_with(EnqueueKernel enqueue_kernel, std::span<const cl_event> wait_list,
                       cl_event *event);
-    void let_go(SlotOrder order, cl_int status = CL_COMPLETE);
+    void give_order(SlotOrder order, cl_int status = CL_COMPLETE);
     void note_enqueued();
     void stop_joining();
 

@@ -351,8 +351,7 @@ std::unique_ptr<Operation> make_recv(DeviceRange range, MessagePeer peer, Messag
                                            driver, std::move(found), std::move(ordered));
 }
 
-std::shared_ptr<std::byte> memory_behind_header(const DeviceResources &resources,
-                                                std::size_t size) {
+std::shared_ptr<std::byte> memory_after_header(const DeviceResources &resources, std::size_t size) {
     const std::shared_ptr<std::byte> whole = resources.staging().lease(header_size + size);
     return {whole, whole.get() + header_size};
 }

@@ -30,7 +30,7 @@ std::unique_ptr<Operation> make_recv(DeviceRange range, MessagePeer peer, Messag
 
 /// Page-locked memory for `size` bytes, with space for a message header before it. Throws an Error
 /// if there is none.
-std::shared_ptr<std::byte> memory_behind_header(const DeviceResources &resources, std::size_t size);
+std::shared_ptr<std::byte> memory_after_header(const DeviceResources &resources, std::size_t size);
 
 std::shared_ptr<Record> make_record(Direction direction, std::size_t size, const MessagePeer &peer);
 

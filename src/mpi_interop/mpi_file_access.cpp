@@ -124,7 +124,7 @@ public:
     [[nodiscard]] std::size_t granularity() const override { return collective_ ? 0 : etype_size_; }
     [[nodiscard]] bool collective() const override { return collective_; }
 
-    void end() override { let_go(); }
+    void end() override { release_view(); }
 
     FileResult read(std::size_t offset, std::byte *to, std::size_t size) override {
         const auto call = [&](MPI_Offset at, const ByteType &bytes, MPI_Status &status) {
@@ -176,7 +176,7 @@ private:
         MPI_Status status{};
         int code = collective_ && one_call_at_a_time ? await_others() : MPI_SUCCESS;
         if (code == MPI_SUCCESS) code = call(place_of(offset), *bytes, status);
-        if (collective_) let_go();
+        if (collective_) release_view();
         if (!failed.ok()) return {0, failed};
         if (code != MPI_SUCCESS) return {0, mpi_failure(code, account(offset).c_str())};
         return {size == 0 ? 0 : std::min(bytes_of(status), size), {}};
@@ -196,7 +196,7 @@ private:
     }
 
     // From now on the file may get another view or be closed.
-    void let_go() { view_.reset(); }
+    void release_view() { view_.reset(); }
 
     // Reduces `there`, which is `size`, to the bytes from `offset` on that the file contains, in
     // whole etypes.

@@ -54,7 +54,7 @@ public:
         const auto since = [now](std::uint64_t then) {
             return static_cast<double>(now - then) * 1e-9;
         };
-        std::vector<std::shared_ptr<DeviceResources>> let_go;
+        std::vector<std::shared_ptr<DeviceResources>> released;
         std::vector<std::shared_ptr<StagingPool>> kept;
         {
             const std::lock_guard lock(mutex_);
@@ -67,7 +67,7 @@ public:
                     if (in_use) last_used = now;
                     const bool unused = !in_use && (all_left || since(last_used) >= idle_seconds);
                     if (!unused) kept.push_back(resources->staging().shared_from_this());
-                    if (unused) let_go.push_back(std::move(resources));
+                    if (unused) released.push_back(std::move(resources));
                     on = unused ? devices.erase(on) : std::next(on);
                 }
                 at = devices.empty() && buffers.empty() ? contexts_.erase(at) : std::next(at);

@@ -234,11 +234,11 @@ std::vector<std::shared_ptr<ImportedMemory>> ImportedMemory::all() {
 
 void ImportedMemory::release_idle(double idle_seconds) {
     for (const auto &imported : all()) {
-        decltype(buffers_) let_go;
+        decltype(buffers_) released;
         const std::lock_guard lock(imported->mutex_);
         if (static_cast<double>(now_ns() - imported->last_used_ns_) * 1e-9 < idle_seconds) continue;
         imported->descriptor_ = {};
-        let_go.swap(imported->buffers_);
+        released.swap(imported->buffers_);
     }
 }
 

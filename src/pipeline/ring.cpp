@@ -128,7 +128,7 @@ void Ring::give_back(bool clean) {
     state_ = clean ? State::idle : State::closed;
 }
 
-void Ring::let_go() {
+void Ring::release_memory() {
     const std::lock_guard lock(mutex_);
     locks_.clear();
     landing_.reset();
@@ -169,7 +169,7 @@ void Ring::release_idle(double idle_seconds) {
     }
     for (const auto &ring : idle) {
         if (ring->made_here_) ring->control().retired = 1;
-        ring->let_go();
+        ring->release_memory();
     }
 }
 

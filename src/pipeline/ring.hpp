@@ -76,7 +76,7 @@ public:
 private:
     enum class State { idle, taken, closed };
 
-    void let_go();
+    void release_memory();
 
     std::byte *const memory_;
     const std::uint32_t id_;
