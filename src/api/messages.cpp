@@ -408,7 +408,7 @@ bool MessageCall::run_small() {
     const RangeArgument &range = parts_.front().range;
     SmallMessage message{
         queue.queue, range.buffer, range.offset, range.size, peer_of(parts_.front()), nullptr};
-    if (queue.addresses_last) {
+    if (queue.addresses_persist) {
         const cl_map_flags flags = writes() ? CL_MAP_WRITE : CL_MAP_READ;
         std::byte *const first = host_addresses().find_or_map(queue.queue, range.buffer, flags);
         if (first != nullptr) message.address = first + range.offset;

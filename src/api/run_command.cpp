@@ -53,7 +53,7 @@ Status run_without_event(CheckedCall &call) {
     const bool gated = call.needs_gate(!mappings.empty());
     const bool waits = gated || !mappings.empty();
     const bool finishes =
-        !gated && waits && call.queue.in_order && find_lasting(call.queue, mappings);
+        !gated && waits && call.queue.in_order && find_persistent(call.queue, mappings);
     Start start;
     if (waits && !finishes) start = enqueue_start(call.queue, call.arguments.events(), mappings);
     Operations operations = call.make_operations(Drives::caller_in_queue);

@@ -22,7 +22,7 @@ std::shared_ptr<DeviceResources> resources_of(QueueInfo &queue, std::span<const 
         DeviceResources::of(queue.context, queue.device, std::span(whole).first(buffers.size()));
     queue.placeholder = resources->placeholder();
     queue.is_cpu = resources->is_cpu();
-    queue.addresses_last = resources->addresses_last();
+    queue.addresses_persist = resources->addresses_persist();
     return resources;
 }
 

@@ -125,10 +125,10 @@ cl_int enqueue_map(const QueueInfo &info, Mapping &m, std::span<const cl_event> 
     const cl_event *const list = waits.empty() ? nullptr : waits.data();
     cl_int code = CL_SUCCESS;
     if (m.staging == nullptr) {
-        if (find_lasting(info, {&m, 1})) return CL_SUCCESS;
+        if (find_persistent(info, {&m, 1})) return CL_SUCCESS;
         m.memory = clEnqueueMapBuffer(info.queue, m.buffer, CL_FALSE, m.flags, m.offset, m.size,
                                       count, list, event.out(), &code);
-        if (info.addresses_last && code == CL_SUCCESS)
+        if (info.addresses_persist && code == CL_SUCCESS)
             host_addresses().learn(m.buffer, static_cast<std::byte *>(m.memory) - m.offset);
         return code;
     }
@@ -223,14 +223,14 @@ void set_user_event(cl_event event, cl_int status) {
     if (status < 0) last_failure_ns = now_ns();
 }
 
-bool find_lasting(const QueueInfo &info, std::span<Mapping> mappings) {
-    if (!info.addresses_last) return false;
+bool find_persistent(const QueueInfo &info, std::span<Mapping> mappings) {
+    if (!info.addresses_persist) return false;
     for (Mapping &m : mappings) {
         if (m.staging != nullptr) return false;
         std::byte *const address = host_addresses().find(m.buffer);
         if (address == nullptr) return false;
         m.memory = address + m.offset;
-        m.lasting = true;
+        m.persistent = true;
     }
     return true;
 }
@@ -246,7 +246,7 @@ std::vector<Event> enqueue_unmap(const QueueInfo &info, cl_event after,
                                  std::span<const Mapping> mappings) {
     std::vector<Event> events;
     for (const Mapping &m : mappings) {
-        if (m.memory == nullptr || m.lasting) continue;
+        if (m.memory == nullptr || m.persistent) continue;
         if (m.staging != nullptr && m.flags == CL_MAP_READ) continue;
         Event event;
         const cl_uint count = after != nullptr ? 1 : 0;

@@ -27,8 +27,8 @@ struct QueueInfo {
     cl_mem placeholder = nullptr;
     /// A CPU device: mapping moves no data.
     bool is_cpu = false;
-    /// See HostAddresses::last().
-    bool addresses_last = false;
+    /// See HostAddresses::persist().
+    bool addresses_persist = false;
 };
 
 /// A range of a buffer that must be in host memory while a command runs.
@@ -42,7 +42,7 @@ struct Mapping {
     /// or from it (CL_MAP_WRITE). Before a copy from it, the command fills the whole range.
     std::shared_ptr<std::byte> staging = nullptr;
     /// `memory` is the buffer's persistent mapping. No command maps or unmaps it.
-    bool lasting = false;
+    bool persistent = false;
 };
 
 /// The events that show when a command may start.
@@ -80,7 +80,7 @@ using FailureLock = std::unique_lock<std::recursive_mutex>;
 [[nodiscard]] FailureLock hold_failures();
 
 /// Sets `memory` of the mappings to their persistent mappings. Returns true if all are known.
-bool find_lasting(const QueueInfo &info, std::span<Mapping> mappings);
+bool find_persistent(const QueueInfo &info, std::span<Mapping> mappings);
 
 /// Enqueues the mappings, or an internal command if there are none, and flushes.
 Start enqueue_start(const QueueInfo &info, std::span<const cl_event> wait_list,

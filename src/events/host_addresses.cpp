@@ -9,7 +9,7 @@
 namespace cldist {
 namespace {
 
-bool addresses_last(cl_device_id device) {
+bool addresses_persist(cl_device_id device) {
     constexpr cl_device_svm_capabilities shared = CL_DEVICE_SVM_FINE_GRAIN_BUFFER;
     return quirks_of(device).keeps_addresses &&
            (query<cl_device_svm_capabilities>(device, CL_DEVICE_SVM_CAPABILITIES).value_or(0) &
@@ -18,10 +18,10 @@ bool addresses_last(cl_device_id device) {
 
 }  // namespace
 
-bool HostAddresses::last(cl_context context) {
+bool HostAddresses::persist(cl_context context) {
     const std::vector<cl_device_id> devices = devices_of(context);
     // If one device has its own memory, a buffer can move.
-    return !devices.empty() && std::all_of(devices.begin(), devices.end(), addresses_last);
+    return !devices.empty() && std::all_of(devices.begin(), devices.end(), addresses_persist);
 }
 
 std::byte *HostAddresses::find(cl_mem buffer) const {

@@ -13,8 +13,8 @@ namespace cldist {
 /// Thread-safe.
 class HostAddresses {
 public:
-    /// Returns true if all buffers of `context` have lasting addresses.
-    static bool last(cl_context context);
+    /// Returns true if all buffers of `context` have persistent mappings.
+    static bool persist(cl_context context);
 
     /// The address of the buffer's first byte. Null if it is unknown.
     [[nodiscard]] std::byte *find(cl_mem buffer) const;

@@ -173,7 +173,7 @@ DeviceResources::DeviceResources(cl_context context, cl_device_id device)
                    CL_TRUE),
       exports_(ExportedMemory::possible(device, config().path == Path::direct)),
       is_cpu_(cldist::is_cpu(device)),
-      addresses_last_(HostAddresses::last(context)),
+      addresses_persist_(HostAddresses::persist(context)),
       advice_(find_advice(device)) {
     if (!host_memory_) own_memory_used = true;
 }

@@ -53,8 +53,8 @@ public:
 
     /// Returns true for a CPU device, which sees the host's writes without an unmapping.
     [[nodiscard]] bool is_cpu() const { return is_cpu_; }
-    /// See HostAddresses::last().
-    [[nodiscard]] bool addresses_last() const { return addresses_last_; }
+    /// See HostAddresses::persist().
+    [[nodiscard]] bool addresses_persist() const { return addresses_persist_; }
     /// The advice of the device's profile for a route. Null if there is none.
     [[nodiscard]] const Advice *advice(Route route) const {
         const auto &advice = advice_.at(static_cast<std::size_t>(route));
@@ -82,7 +82,7 @@ private:
     bool host_memory_;
     bool exports_;
     bool is_cpu_;
-    bool addresses_last_;
+    bool addresses_persist_;
     AdviceForRoutes advice_;
     bool measures_advice_ = false;
     Refinements refinements_;

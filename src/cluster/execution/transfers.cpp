@@ -103,11 +103,11 @@ Transfers::ChannelEnd Transfers::make_end(const Transfer &transfer, MemObject &o
                      config()))
         mappings.push_back({range.buffer.get(), range.offset, size,
                             static_cast<cl_map_flags>(sends ? CL_MAP_READ : CL_MAP_WRITE)});
-    const bool lasts = find_lasting(queue, mappings);
+    const bool persists = find_persistent(queue, mappings);
     // PoCL 3.1 distinguishes mappings by their addresses alone: the program's unmapping could end
     // this mapping before it begins.
-    if (!lasts && object.is_mapped_natively()) mappings.clear();
-    auto bridge = lasts || mappings.empty()
+    if (!persists && object.is_mapped_natively()) mappings.clear();
+    auto bridge = persists || mappings.empty()
                       ? std::make_unique<Bridge>(queue.context, start_behind(queue, waits))
                       : std::make_unique<Bridge>(queue, waits, mappings);
     if (!mappings.empty()) range.mapped = static_cast<std::byte *>(mappings.front().memory);

@@ -72,7 +72,7 @@ const QueueInfo &Space::transfer_queue() {
              properties == 0,
              resources()->placeholder(),
              resources()->is_cpu(),
-             resources()->addresses_last()};
+             resources()->addresses_persist()};
     return info_;
 }
 
