@@ -211,14 +211,14 @@ Start begin(const QueueInfo &info, std::span<const cl_event> wait_list, std::spa
 
 }  // namespace
 
-FailureLock hold_failures() {
+FailureLock lock_failures() {
     // Recursive, because callbacks may run on the calling thread.
     static auto &mutex = *new std::recursive_mutex;
     return FailureLock(mutex);
 }
 
 void set_user_event(cl_event event, cl_int status) {
-    const auto held = hold_failures();
+    const auto held = lock_failures();
     clSetUserEventStatus(event, status);
     if (status < 0) last_failure_ns = now_ns();
 }

@@ -64,7 +64,7 @@ using EnqueueFirst = std::function<std::pair<Event, const std::atomic<std::uint3
 /// Enqueues a command that waits for `done`, and returns its event.
 using EnqueueLast = std::function<Event(cl_event done)>;
 
-/// Calls clSetUserEventStatus() under the lock of hold_failures(). When an event fails, PoCL fails
+/// Calls clSetUserEventStatus() under the lock of lock_failures(). When an event fails, PoCL fails
 /// the waiting commands on the calling thread, and aborts if another thread ends or enqueues the
 /// same command at that moment. Any thread.
 void set_user_event(cl_event event, cl_int status);
@@ -77,7 +77,7 @@ constexpr std::chrono::microseconds settling_time{500};
 using FailureLock = std::unique_lock<std::recursive_mutex>;
 /// While the lock is held, set_user_event() ends no event on another thread. Hold it to enqueue a
 /// command that may fail.
-[[nodiscard]] FailureLock hold_failures();
+[[nodiscard]] FailureLock lock_failures();
 
 /// Sets `memory` of the mappings to their persistent mappings. Returns true if all are known.
 bool find_persistent(const QueueInfo &info, std::span<Mapping> mappings);

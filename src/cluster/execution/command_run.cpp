@@ -241,7 +241,7 @@ Ref<EventObject> CommandRun::finish(bool event_wanted) {
 // instead of the steps that it waits for, so a marker takes its place.
 void CommandRun::keep_place() {
     const std::vector<cl_event> &events = waits_.events();
-    const auto held = command_.queue.context->is_careful() ? hold_failures() : FailureLock();
+    const auto held = command_.queue.context->is_careful() ? lock_failures() : FailureLock();
     const Waits waits{static_cast<cl_uint>(events.size()), events.empty() ? nullptr : events.data(),
                       native_event_.out()};
     if (enqueue_marker_behind(command_.queue, waits) == CL_SUCCESS) keep_step(false);

@@ -30,7 +30,7 @@ public:
         auto &events = waits_.events();
         const auto count = static_cast<cl_uint>(events.size());
         const bool careful = command_.queue.context->is_careful();
-        const auto held = careful ? hold_failures() : FailureLock();
+        const auto held = careful ? lock_failures() : FailureLock();
         command_.leaves_lock = decisions_ == nullptr && !careful && command_.queue.whole == nullptr;
         try {
             code_ =
