@@ -14,7 +14,7 @@ using namespace cldist;
 namespace {
 
 /// The elements from an offset in a buffer on. It replaces the address in MPI's calls.
-struct Place {
+struct Elements {
     cl_mem buffer;
     std::size_t offset;  ///< bytes
     std::size_t count;   ///< elements; kinds with a size per process ("v") use `counts`
@@ -68,21 +68,21 @@ std::size_t bytes_of(std::size_t count, std::size_t element) {
     return bytes;
 }
 
-SideArgument side_of(const Place &place, std::size_t element, Direction direction) {
-    return {{place.buffer, place.offset, bytes_of(place.count, element), direction}, {}};
+SideArgument side_of(const Elements &elements, std::size_t element, Direction direction) {
+    return {{elements.buffer, elements.offset, bytes_of(elements.count, element), direction}, {}};
 }
 
 /// The same for kinds with counts and displacements.
-SideArgument uneven_side_of(const Place &place, std::size_t element, int processes,
+SideArgument uneven_side_of(const Elements &elements, std::size_t element, int processes,
                             Direction direction) {
-    if (place.counts == nullptr || place.displacements == nullptr)
+    if (elements.counts == nullptr || elements.displacements == nullptr)
         throw Error(CL_INVALID_VALUE, "the array of counts or of displacements is NULL");
     std::vector<Span> parts;
     std::size_t begin = SIZE_MAX;
     std::size_t end = 0;
     for (std::size_t i = 0; i < static_cast<std::size_t>(processes); ++i) {
-        const Span part{bytes_of(place.displacements[i], element),
-                        bytes_of(place.counts[i], element)};
+        const Span part{bytes_of(elements.displacements[i], element),
+                        bytes_of(elements.counts[i], element)};
         parts.push_back(part);
         if (part.size == 0) continue;
         if (part.offset > SIZE_MAX - part.size)
@@ -92,17 +92,17 @@ SideArgument uneven_side_of(const Place &place, std::size_t element, int process
     }
     begin = std::min(begin, end);
     for (Span &part : parts) part.offset = part.size == 0 ? 0 : part.offset - begin;
-    if (place.offset > SIZE_MAX - begin)
+    if (elements.offset > SIZE_MAX - begin)
         throw Error(CL_INVALID_VALUE, "a part exceeds the address space");
-    return {{place.buffer, place.offset + begin, end - begin, direction}, std::move(parts)};
+    return {{elements.buffer, elements.offset + begin, end - begin, direction}, std::move(parts)};
 }
 
 /// The same for the parts of all processes.
-SideArgument side_of_all(const Place &place, bool uneven, std::size_t element, int processes,
+SideArgument side_of_all(const Elements &elements, bool uneven, std::size_t element, int processes,
                          Direction direction) {
-    if (uneven) return uneven_side_of(place, element, processes, direction);
-    Place all = place;
-    all.count = bytes_of(place.count, static_cast<std::size_t>(processes));
+    if (uneven) return uneven_side_of(elements, element, processes, direction);
+    Elements all = elements;
+    all.count = bytes_of(elements.count, static_cast<std::size_t>(processes));
     return side_of(all, element, direction);
 }
 
@@ -130,7 +130,7 @@ void check_parts(std::size_t given, std::size_t got) {
 // These functions set the sides of this process and the distance that means MPI_IN_PLACE.
 
 void run_reduction(const CommandArguments &command, MPI_Comm comm, CollectiveKind kind, int root,
-                   const Place &send, const Place &recv, MPI_Op op) {
+                   const Elements &send, const Elements &recv, MPI_Op op) {
     CollectiveArguments call{command, CollectiveGroup(comm), {}};
     if (kind == CollectiveKind::reduce) call.group.check_root(root);
     const std::size_t element = element_of_reduction(send.type, op);
@@ -143,14 +143,14 @@ void run_reduction(const CommandArguments &command, MPI_Comm comm, CollectiveKin
 
 // Gathers and scatters. Each process has one part, and the root or all processes have all parts.
 void run_parts(const CommandArguments &command, MPI_Comm comm, CollectiveKind kind, int root,
-               const Place &send, const Place &recv) {
+               const Elements &send, const Elements &recv) {
     CollectiveArguments call{command, CollectiveGroup(comm), {}};
     const bool scatters = kind == CollectiveKind::scatter || kind == CollectiveKind::scatterv;
     const bool for_all = kind == CollectiveKind::allgather || kind == CollectiveKind::allgatherv;
     const bool uneven = has_sizes_of_processes(kind);
     if (!for_all) call.group.check_root(root);
-    const Place &one = scatters ? recv : send;
-    const Place &all = scatters ? send : recv;
+    const Elements &one = scatters ? recv : send;
+    const Elements &all = scatters ? send : recv;
     const bool has_all = for_all || call.group.rank == root;
     const std::size_t one_element = element_of(one.type);
     const std::size_t element = has_all ? element_of(all.type) : 0;
@@ -175,7 +175,7 @@ void run_parts(const CommandArguments &command, MPI_Comm comm, CollectiveKind ki
 }
 
 void run_alltoall(const CommandArguments &command, MPI_Comm comm, CollectiveKind kind,
-                  const Place &send, const Place &recv) {
+                  const Elements &send, const Elements &recv) {
     CollectiveArguments call{command, CollectiveGroup(comm), {}};
     const bool uneven = has_sizes_of_processes(kind);
     const auto rank = static_cast<std::size_t>(call.group.rank);

@@ -8,16 +8,16 @@ using namespace cldist;
 namespace {
 
 // A position in a file, and the kind of access.
-struct Place {
+struct FilePosition {
     MPI_File file;
     MPI_Offset offset;  ///< in etypes
     bool collective;
 };
 
-cl_int run(const char *call, const FileCommand &command, const Place &place) {
+cl_int run(const char *call, const FileCommand &command, const FilePosition &position) {
     return run_file_command(call, command, [&](std::size_t &size) {
-        return make_mpi_file_access(place.file, place.offset, size, command.range.direction,
-                                    place.collective);
+        return make_mpi_file_access(position.file, position.offset, size, command.range.direction,
+                                    position.collective);
     });
 }
 

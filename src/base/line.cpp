@@ -20,7 +20,7 @@ void Line::leave(const void *who) {
     {
         const std::lock_guard lock(mutex_);
         const auto at = std::find_if(line_.begin(), line_.end(),
-                                     [&](const Place &place) { return place.who == who; });
+                                     [&](const Waiting &waiting) { return waiting.who == who; });
         if (at == line_.end()) return;
         const bool was_first = at == line_.begin();
         line_.erase(at);

@@ -17,13 +17,13 @@ public:
     void leave(const void *who);
 
 private:
-    struct Place {
+    struct Waiting {
         const void *who;
         std::function<void()> on_first;
     };
 
     mutable std::mutex mutex_;
-    std::deque<Place> line_;
+    std::deque<Waiting> line_;
 };
 
 }  // namespace cldist

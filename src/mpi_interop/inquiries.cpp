@@ -26,7 +26,7 @@ struct Inquiries::Inquiry {
 };
 
 /// A communicator on which a process can be reached, and its rank there.
-struct Inquiries::Place {
+struct Inquiries::Address {
     std::shared_ptr<const Communicator> comm;
     int rank;
 };
@@ -47,15 +47,16 @@ struct Mine {
     [[nodiscard]] bool takes(int tag) const { return state.tag == tag || state.tag == MPI_ANY_TAG; }
 };
 
-template <typename Places>
-std::vector<Mine> pending_with(const Places &places) {
+template <typename Addresses>
+std::vector<Mine> pending_with(const Addresses &addresses) {
     std::vector<Mine> all;
     for (const auto &record : pending_records().list()) {
         const auto comm = record->communicator.lock();
         const Record::State state = record->state();
-        for (const auto &place : places)
-            if (comm == place.comm && (state.peer == place.rank || state.peer == MPI_ANY_SOURCE))
-                all.push_back({record, state, place.comm.get()});
+        for (const auto &address : addresses)
+            if (comm == address.comm &&
+                (state.peer == address.rank || state.peer == MPI_ANY_SOURCE))
+                all.push_back({record, state, address.comm.get()});
     }
     return all;
 }
@@ -190,14 +191,14 @@ void Inquiries::ask(const Record &record, const Communicator &comm, std::uint64_
                comm.block_comm(), &next.request);
 }
 
-std::vector<Inquiries::Place> Inquiries::places_of(MPI_Comm block_comm, int source) const {
-    std::vector<Place> places;
+std::vector<Inquiries::Address> Inquiries::addresses_of(MPI_Comm block_comm, int source) const {
+    std::vector<Address> addresses;
     for (const auto &comm : communicators_.known()) {
         if (comm->block_comm() != block_comm) continue;
         for (int rank = 0; rank < comm->peers(); ++rank)
-            if (comm->block_rank(rank) == source) places.push_back({comm, rank});
+            if (comm->block_rank(rank) == source) addresses.push_back({comm, rank});
     }
-    return places;
+    return addresses;
 }
 
 void Inquiries::answer(MPI_Comm block_comm) const {
@@ -214,8 +215,8 @@ void Inquiries::answer(MPI_Comm block_comm) const {
                           MPI_STATUS_IGNORE) != MPI_SUCCESS)
                 return;
         }
-        const std::vector<Place> places = places_of(block_comm, status.MPI_SOURCE);
-        const std::vector<Mine> mine = pending_with(places);
+        const std::vector<Address> addresses = addresses_of(block_comm, status.MPI_SOURCE);
+        const std::vector<Mine> mine = pending_with(addresses);
         const std::string asker = block_comm == communicators_.world()
                                       ? fmt::format("rank {} of MPI_COMM_WORLD", status.MPI_SOURCE)
                                       : std::string("a process of another job");
@@ -231,10 +232,10 @@ void Inquiries::answer(MPI_Comm block_comm) const {
         });
         if (is_being_received) continue;
         std::vector<const Communicator *> at;
-        for (const Place &place : places)
-            if (const auto found = message_order().peek({place.comm, place.rank, inquiry.tag});
+        for (const Address &address : addresses)
+            if (const auto found = message_order().peek({address.comm, address.rank, inquiry.tag});
                 found && found->error == MPI_SUCCESS)
-                at.push_back(place.comm.get());
+                at.push_back(address.comm.get());
         log_error(
             "{} has been sending {} bytes with tag {} to this process for {} s, and no cldist "
             "command or MPI call with MPI_CL_MEM here has received them. {}",

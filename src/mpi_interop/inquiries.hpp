@@ -30,12 +30,12 @@ public:
 
 private:
     struct Inquiry;
-    struct Place;
+    struct Address;
 
     void ask_about_stalled();
     void ask(const Record &record, const Communicator &comm, std::uint64_t now) const;
     void answer(MPI_Comm block_comm) const;
-    [[nodiscard]] std::vector<Place> places_of(MPI_Comm block_comm, int source) const;
+    [[nodiscard]] std::vector<Address> addresses_of(MPI_Comm block_comm, int source) const;
     void compare_with_arrived(const Record &record, const Communicator &comm,
                               std::uint64_t now) const;
     [[nodiscard]] int tag() const;

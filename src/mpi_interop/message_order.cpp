@@ -251,15 +251,15 @@ std::optional<MatchedMessage> MessageOrder::find_put_back(const MessagePattern &
 
 void MessageOrder::take_turn(const SendTurn &turn) {
     const std::lock_guard lock(mutex_);
-    const Place place{turn.sender, places_++};
-    turns_[{turn.comm, turn.dest, turn.tag}].push_back(place);
-    if (turn.is_call) calls_[{turn.comm, turn.dest}].push_back(place);
+    const Position position{turn.sender, positions_++};
+    turns_[{turn.comm, turn.dest, turn.tag}].push_back(position);
+    if (turn.is_call) calls_[{turn.comm, turn.dest}].push_back(position);
     ++turns_taken_;
 }
 
 void MessageOrder::line_up(const SendTurn &turn) {
     const std::lock_guard lock(mutex_);
-    lines_[{turn.comm, turn.dest}].push_back({turn.ordered, {turn.sender, places_++}});
+    lines_[{turn.comm, turn.dest}].push_back({turn.ordered, {turn.sender, positions_++}});
     ++lined_up_;
 }
 
@@ -275,19 +275,19 @@ bool MessageOrder::may_post(const SendTurn &turn) const {
     if (turns_taken_ == 0 && lined_up_ == 0) return true;
     const std::lock_guard lock(mutex_);
     const auto senders = turns_.find({turn.comm, turn.dest, turn.tag});
-    const Place *const first = senders == turns_.end() ? nullptr : &senders->second.front();
-    std::uint64_t own = places_;  // after all others, unless the send has a place
+    const Position *const first = senders == turns_.end() ? nullptr : &senders->second.front();
+    std::uint64_t own = positions_;  // after all others, unless the send has a position
     if (turn.ordered == nullptr && first != nullptr) {
         if (first->sender != turn.sender) return false;
         own = first->number;
     }
     if (const auto line = lines_.find({turn.comm, turn.dest}); line != lines_.end())
-        for (const auto &[ordered, place] : line->second) {
-            if (ordered == turn.ordered) own = place.number;
-            if (place.number < own && ordered->may_post()) return false;
+        for (const auto &[ordered, position] : line->second) {
+            if (ordered == turn.ordered) own = position.number;
+            if (position.number < own && ordered->may_post()) return false;
         }
     if (const auto calls = calls_.find({turn.comm, turn.dest}); calls != calls_.end())
-        for (const Place &call : calls->second)
+        for (const Position &call : calls->second)
             if (call.sender != turn.sender && call.number < own) return false;
     return first == nullptr || own <= first->number;
 }
@@ -295,15 +295,15 @@ bool MessageOrder::may_post(const SendTurn &turn) const {
 void MessageOrder::leave_turn(const SendTurn &turn) {
     const std::lock_guard lock(mutex_);
     const auto senders = turns_.find({turn.comm, turn.dest, turn.tag});
-    std::list<Place> &order = senders->second;
+    std::list<Position> &order = senders->second;
     // A sender that has posted is first. A failed sender may be at any position.
-    const auto place = std::find_if(order.begin(), order.end(),
-                                    [&](const Place &p) { return p.sender == turn.sender; });
-    if (place != order.end()) order.erase(place), --turns_taken_;
+    const auto position = std::find_if(order.begin(), order.end(),
+                                       [&](const Position &p) { return p.sender == turn.sender; });
+    if (position != order.end()) order.erase(position), --turns_taken_;
     if (order.empty()) turns_.erase(senders);
     if (!turn.is_call) return;
     const auto calls = calls_.find({turn.comm, turn.dest});
-    std::erase_if(calls->second, [&](const Place &p) { return p.sender == turn.sender; });
+    std::erase_if(calls->second, [&](const Position &p) { return p.sender == turn.sender; });
     if (calls->second.empty()) calls_.erase(calls);
 }
 

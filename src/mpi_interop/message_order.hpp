@@ -174,16 +174,17 @@ private:
     std::atomic<std::size_t> not_quiet_ = 0;
     using SendKey = std::tuple<const Communicator *, int, int>;
     /// The position of a send among all turns and lines.
-    struct Place {
+    struct Position {
         const void *sender;
         std::uint64_t number;
     };
-    std::uint64_t places_ = 0;
-    std::map<SendKey, std::list<Place>> turns_;
-    std::map<std::pair<const Communicator *, int>, std::list<Place>> calls_;  ///< those with a turn
+    std::uint64_t positions_ = 0;
+    std::map<SendKey, std::list<Position>> turns_;
+    std::map<std::pair<const Communicator *, int>, std::list<Position>>
+        calls_;  ///< those with a turn
     std::atomic<std::size_t> turns_taken_ = 0;
     std::map<std::pair<const Communicator *, int>,
-             std::list<std::pair<const OrderedCommand *, Place>>>
+             std::list<std::pair<const OrderedCommand *, Position>>>
         lines_;
     std::atomic<std::size_t> lined_up_ = 0;
 };
