@@ -93,7 +93,6 @@ bool RectKernels::build(cl_context context, cl_device_id device) {
             code_text(code), program_ ? build_log(program_.get(), device) : "");
         return false;
     }
-    group_ = 256;
     const auto make = [&](const char *way, std::size_t width) {
         const std::string name = fmt::format("{}{}", way, width);
         Kernel kernel = Kernel::adopt(clCreateKernel(program_.get(), name.c_str(), &code));

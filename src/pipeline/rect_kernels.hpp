@@ -47,9 +47,9 @@ private:
 
     Program program_;
     std::array<Kernels, 5> kernels_{};  ///< in descending order of width
-    bool built_ = false;
-    std::size_t group_ = 1;  ///< work-items per work-group
-    std::mutex mutex_;       ///< guards the kernels' arguments
+    std::size_t group_ = 256;           ///< work-items per work-group
+    const bool built_;                  ///< the last member that the constructor initializes
+    std::mutex mutex_;                  ///< guards the kernels' arguments
 };
 
 }  // namespace cldist
