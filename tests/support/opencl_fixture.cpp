@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string_view>
 #include <thread>
 
 namespace cldist_test {
@@ -59,6 +60,12 @@ context_handle make_context(cl_device_id device) {
     return context;
 }
 
+/// Kernels move messages only in the first context that could use them.
+bool path_keeps_its_context() {
+    const char *const path = std::getenv("CLDIST_PATH");
+    return path != nullptr && std::string_view(path) == "kernel";
+}
+
 context_handle context_of_all_cases(cl_device_id device) {
     // never released, because the driver may be unloaded first at exit
     static const auto &context = *new context_handle(make_context(device));
@@ -106,8 +113,9 @@ kernel void add_one(global uchar *data) { data[get_global_id(0)] += 1; }
 opencl::opencl(of wanted) : device(the_device()) {
     if (device == nullptr)
         skip_case("there is no OpenCL device of the type that CLDIST_TEST_DEVICE selects");
-    context =
-        wanted == of::its_own || is_cpu() ? make_context(device) : context_of_all_cases(device);
+    context = wanted == of::its_own || (is_cpu() && !path_keeps_its_context())
+                  ? make_context(device)
+                  : context_of_all_cases(device);
     host_queue = in_order_queue(0);
 }
 

@@ -33,7 +33,8 @@ struct queue_set {
 /// while other queues wait.
 class opencl {
 public:
-    /// Creating a context for a GPU takes long, so cases share one unless they need their own.
+    /// Creating a context for a GPU takes long, so cases share one unless they need their own. On
+    /// CPU devices, they share one only with CLDIST_PATH=kernel.
     enum class of { any_context, its_own };
     explicit opencl(of context = of::any_context);
 
