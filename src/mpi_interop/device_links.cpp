@@ -56,12 +56,13 @@ bool DeviceLinks::connected(int world_rank, const std::shared_ptr<DeviceResource
     const auto usable = [](const auto &peer) { return peer.second.ready(); };
     if (world_rank == MPI_ANY_SOURCE) {
         if (std::none_of(peers_.begin(), peers_.end(), usable)) take_notes();
+        for (auto &[rank, peer] : peers_) accept(peer);
         if (std::none_of(peers_.begin(), peers_.end(), usable)) return false;
     } else {
         const auto at = peers_.find(world_rank);
         if (at == peers_.end() || at->second.refused) return false;
         Peer &peer = at->second;
-        if (!peer.ready() || !peer.told) {
+        if (!peer.ready()) {
             take_notes();
             offer(peer);
             accept(peer);
@@ -103,12 +104,12 @@ void DeviceLinks::make_arenas(Lane &lane) {
         std::make_unique<CollectiveKernels>(resources.context(), resources.device());
     lane.arenas = ExportedMemory::create(resources.context(), resources.device(), CL_MEM_READ_WRITE,
                                          arenas_bytes);
-    const cl_command_queue queue = resources.write_queue();
-    lane.arenas_address = lane.kernels->address_of(queue, lane.arenas->buffer());
-    const std::vector<std::byte> no_flags(TransferSlots::boards * flags_bytes);
-    check(clEnqueueWriteBuffer(queue, lane.arenas->buffer(), CL_TRUE, 0, no_flags.size(),
-                               no_flags.data(), 0, nullptr, nullptr),
-          "clEnqueueWriteBuffer");
+    // When the address is known, the flags are zero, because the queue is in-order.
+    const cl_uint zero = 0;
+    check(clEnqueueFillBuffer(lane.kernels->queue(), lane.arenas->buffer(), &zero, sizeof zero, 0,
+                              TransferSlots::boards * flags_bytes, 0, nullptr, nullptr),
+          "clEnqueueFillBuffer");
+    lane.arenas_address = lane.kernels->address_of(*lane.slots, lane.arenas->buffer());
 }
 
 // Returns true if no other process of the job uses the device. The first process binds a socket
@@ -141,7 +142,7 @@ void DeviceLinks::offer(Peer &peer) {
             peer.own_landing = ExportedMemory::create(resources.context(), resources.device(),
                                                       CL_MEM_READ_WRITE, landing_bytes);
             peer.own_landing_address =
-                lane_->kernels->address_of(resources.write_queue(), peer.own_landing->buffer());
+                lane_->kernels->address_of(*lane_->slots, peer.own_landing->buffer());
         }
         const DeviceUuid device = uuid_of(resources.device());
         peer.offered =
@@ -156,7 +157,18 @@ void DeviceLinks::offer(Peer &peer) {
 }
 
 void DeviceLinks::accept(Peer &peer) {
-    if (peer.slots != nullptr && !peer.told) peer.told = tell(peer, NoteKind::accepted);
+    if (peer.slots == nullptr || peer.told || refused_) return;
+    try {
+        if (addresses_known(peer)) peer.told = tell(peer, NoteKind::accepted);
+    } catch (const Error &error) {
+        refuse(error.status().message);
+    }
+}
+
+bool DeviceLinks::addresses_known(Peer &peer) {
+    return lane_->arenas_address.known() && peer.slots_address.known() &&
+           peer.landing_address.known() && peer.arenas_address.known() &&
+           peer.own_landing_address.known();
 }
 
 void DeviceLinks::take_notes() {
@@ -200,17 +212,17 @@ void DeviceLinks::open_offer(Peer &peer) {
             throw Error(CL_INVALID_OPERATION, "the other process uses the same GPU");
         auto slots = std::make_unique<TransferSlots>(resources.context(), resources.device(),
                                                      std::move(peer.slots_offer));
-        peer.slots_address = lane_->kernels->address_of(resources.write_queue(), slots->buffer());
+        peer.slots_address = lane_->kernels->address_of(*lane_->slots, slots->buffer());
         peer.landing = std::make_shared<ImportedMemory>(std::move(peer.landing_offer),
                                                         static_cast<std::size_t>(peer.offer.bytes),
                                                         peer.offer.device);
         const Mem landing = peer.landing->buffer(resources.context(), resources.device());
-        peer.landing_address = lane_->kernels->address_of(resources.write_queue(), landing.get());
+        peer.landing_address = lane_->kernels->address_of(*lane_->slots, landing.get());
         if (has_arenas()) {
             peer.arenas = std::make_shared<ImportedMemory>(std::move(peer.arenas_offer),
                                                            arenas_bytes, peer.offer.device);
             const Mem arenas = peer.arenas->buffer(resources.context(), resources.device());
-            peer.arenas_address = lane_->kernels->address_of(resources.write_queue(), arenas.get());
+            peer.arenas_address = lane_->kernels->address_of(*lane_->slots, arenas.get());
         }
         peer.slots = std::move(slots);
         offer(peer);
@@ -243,7 +255,8 @@ void DeviceLinks::give_arena(const Arena &arena) {
 DeviceLinks::ArenaAddress DeviceLinks::address_of_arena(int world_rank, int index) {
     const std::lock_guard lock(mutex_);
     const std::uint64_t first =
-        world_rank == world_rank_ ? lane_->arenas_address : peers_.at(world_rank).arenas_address;
+        (world_rank == world_rank_ ? lane_->arenas_address : peers_.at(world_rank).arenas_address)
+            .get();
     const auto i = static_cast<std::uint64_t>(index);
     return {first + TransferSlots::boards * flags_bytes + i * arena_space, first + i * flags_bytes};
 }
@@ -363,7 +376,7 @@ bool OrderedCommand::reserve(int world_rank, cl_command_queue queue) {
     }
     world_rank_ = world_rank;
     landing_ = *landing;
-    slot().address = peer.landing_address + landing_;
+    slot().address = peer.landing_address.get() + landing_;
     return true;
 }
 
@@ -480,10 +493,10 @@ bool OrderedCommand::grant(int world_rank, const MessageHeader &header) {
         granted_ = true;
         world_rank_ = world_rank;
         peer_slot_ = header.slot - 1;
-        slot().address = peer->own_landing_address + header.offset;
+        slot().address = peer->own_landing_address.get() + header.offset;
         slot().size = header.size;
-        slot().flag =
-            peer->slots_address + peer_slot_ * sizeof(TransferSlot) + offsetof(TransferSlot, sent);
+        slot().flag = peer->slots_address.get() + peer_slot_ * sizeof(TransferSlot) +
+                      offsetof(TransferSlot, sent);
     }
     give_order(SlotOrder::move);
     return true;

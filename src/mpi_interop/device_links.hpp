@@ -250,7 +250,8 @@ private:
         LocalName name{};
         bool offered = false;   ///< slots and memory were sent to the peer
         bool accepted = false;  ///< the peer can use what this process has offered
-        bool told = false;      ///< the peer knows that this process can use its offer
+        /// The peer knows that this process can use its offer. All addresses are known.
+        bool told = false;
         bool refused = false;
         Descriptor slots_offer;  ///< received, but not opened yet
         Descriptor arenas_offer;
@@ -258,20 +259,20 @@ private:
         Note offer{};
         // For sends to the peer.
         std::unique_ptr<TransferSlots> slots;  ///< the peer's
-        std::uint64_t slots_address = 0;
+        KernelAddress slots_address;
         std::shared_ptr<ImportedMemory> landing;
-        std::uint64_t landing_address = 0;
+        KernelAddress landing_address;
         std::shared_ptr<ImportedMemory> arenas;
-        std::uint64_t arenas_address = 0;
+        KernelAddress arenas_address;
         FreeRanges room{0, landing_bytes};
         std::vector<Sent> sent;
         // For receives from the peer.
         std::shared_ptr<ExportedMemory> own_landing;
-        std::uint64_t own_landing_address = 0;
+        KernelAddress own_landing_address;
         /// The same memory for other contexts and devices of this process; null until needed.
         std::shared_ptr<ImportedMemory> own_landing_elsewhere;
 
-        [[nodiscard]] bool ready() const { return accepted && slots != nullptr; }
+        [[nodiscard]] bool ready() const { return accepted && told; }
     };
     /// The context whose commands can be device-ordered.
     struct Lane {
@@ -280,7 +281,7 @@ private:
         std::unique_ptr<SlotKernels> kernels;
         std::unique_ptr<CollectiveKernels> collective_kernels;
         std::shared_ptr<ExportedMemory> arenas;  ///< this process's; all processes write to them
-        std::uint64_t arenas_address = 0;
+        KernelAddress arenas_address;
         Descriptor claim;     ///< shows other processes that this process uses the device
         bool shared = false;  ///< another process uses the device, too
         /// So many kernels of receives may wait for running kernels. The device has room for twice
@@ -300,6 +301,7 @@ private:
     // If the other process's socket is full, the next command tries again.
     void offer(Peer &peer);
     void accept(Peer &peer);
+    [[nodiscard]] bool addresses_known(Peer &peer);
     bool tell(const Peer &peer, NoteKind kind, const DeviceUuid &device = {},
               std::uint64_t bytes = 0, int descriptor = -1);
     [[nodiscard]] Mem landing_for(Peer &peer, const DeviceResources &resources);

@@ -8,7 +8,7 @@
 #include "base/status.hpp"
 #include "ocl/build_log.hpp"
 #include "ocl/query.hpp"
-#include "pipeline/transfer_slots.hpp"
+#include "ocl/quirks.hpp"
 
 namespace cldist {
 namespace {
@@ -151,7 +151,9 @@ __kernel void ordered_exchange(Word slots, Word shared, uint send_index, __globa
         recv(team_from(send_groups, get_num_groups(0) - send_groups), SLOT(recv_index), &known, to + to_offset, capacity);
 }
 
-__kernel void address_of(__global ulong *address, __global const uchar *buffer) { *address = (ulong)buffer; }
+__kernel void address_of(__global ulong *slots, uint index, __global const uchar *buffer) {
+    slots[index * 16 + 1] = (ulong)buffer;
+}
 )";
 
 constexpr std::size_t words_per_slot = 8;
@@ -186,15 +188,14 @@ SlotKernels::SlotKernels(cl_context context, cl_device_id device)
     : is_cpu_(cldist::is_cpu(device)) {
     program_ = build_slot_program(context, device, source, "");
     cl_int code = CL_SUCCESS;
+    queue_ = Queue::adopt(clCreateCommandQueue(context, device, 0, &code));
+    check(code, "clCreateCommandQueue");
     for (auto [kernel, name] :
          {std::pair{&send_, "ordered_send"}, std::pair{&recv_, "ordered_recv"},
           std::pair{&exchange_, "ordered_exchange"}, std::pair{&address_, "address_of"}}) {
         *kernel = Kernel::adopt(clCreateKernel(program_.get(), name, &code));
         check(code, "clCreateKernel");
     }
-    answer_ =
-        Mem::adopt(clCreateBuffer(context, CL_MEM_READ_WRITE, sizeof(cl_ulong), nullptr, &code));
-    check(code, "clCreateBuffer");
     const std::vector<cl_uint> zeros(TransferSlots::count * words_per_slot);
     shared_ = Mem::adopt(clCreateBuffer(context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR,
                                         zeros.size() * sizeof(cl_uint),
@@ -240,19 +241,35 @@ cl_int SlotKernels::enqueue(cl_command_queue queue, cl_mem slots, const SlotMove
                                   wait_list.empty() ? nullptr : wait_list.data(), event);
 }
 
-std::uint64_t SlotKernels::address_of(cl_command_queue queue, cl_mem buffer) {
+KernelAddress SlotKernels::address_of(TransferSlots &slots, cl_mem buffer) {
+    const std::optional<std::uint32_t> index = slots.take();
+    if (!index) throw Error(CL_OUT_OF_RESOURCES, "no slot is free");
+    KernelAddress address;
+    address.slots_ = &slots;
+    address.index_ = *index;
     const std::lock_guard lock(mutex_);
-    const cl_mem to = answer_.get();
+    const cl_mem to = slots.buffer();
     check(clSetKernelArg(address_.get(), 0, sizeof to, &to), "clSetKernelArg");
-    check(clSetKernelArg(address_.get(), 1, sizeof buffer, &buffer), "clSetKernelArg");
+    check(clSetKernelArg(address_.get(), 1, sizeof *index, &*index), "clSetKernelArg");
+    check(clSetKernelArg(address_.get(), 2, sizeof buffer, &buffer), "clSetKernelArg");
     const std::size_t one = 1;
-    check(clEnqueueNDRangeKernel(queue, address_.get(), 1, nullptr, &one, nullptr, 0, nullptr,
-                                 nullptr),
+    check(clEnqueueNDRangeKernel(queue(), address_.get(), 1, nullptr, &one, nullptr, 0, nullptr,
+                                 address.found_.out()),
           "clEnqueueNDRangeKernel");
-    cl_ulong address = 0;
-    check(clEnqueueReadBuffer(queue, to, CL_TRUE, 0, sizeof address, &address, 0, nullptr, nullptr),
-          "clEnqueueReadBuffer");
+    check(flush_if_needed(queue()), "clFlush");
     return address;
+}
+
+bool KernelAddress::known() {
+    if (!found_) return true;
+    const cl_int status = execution_status(found_.get());
+    if (status > CL_COMPLETE) return false;
+    if (status < 0)
+        throw Error(status, "the device has failed a kernel that finds the address of a buffer");
+    address_ = (*slots_)[index_].address;
+    slots_->give_back(index_);
+    found_.reset();
+    return true;
 }
 
 }  // namespace cldist

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "ocl/handle.hpp"
+#include "pipeline/transfer_slots.hpp"
 
 namespace cldist {
 
@@ -21,6 +22,27 @@ struct SlotMove {
     std::size_t offset;     ///< bytes
     std::size_t size;       ///< bytes; receive: the capacity
     std::uint64_t address;  ///< send: the destination, in the receiver's landing memory
+};
+
+/// The address of a buffer in kernels. A kernel finds it, and nobody waits for this kernel, because
+/// other kernels may occupy the device for any time. Not thread-safe.
+class KernelAddress {
+public:
+    /// Returns true if the address is known. An empty object has nothing to find out. Throws an
+    /// Error if the device has failed the kernel.
+    [[nodiscard]] bool known();
+    /// Only after known().
+    [[nodiscard]] std::uint64_t get() const { return address_; }
+
+private:
+    friend class SlotKernels;
+
+    Event found_;  ///< null if there is no kernel any more
+    /// The slot to which the kernel writes the address. It stays taken if this object is destroyed
+    /// earlier, because the kernel may still write.
+    TransferSlots *slots_ = nullptr;
+    std::uint32_t index_ = 0;
+    std::uint64_t address_ = 0;
 };
 
 /// The kernels of device-ordered messages. A send's kernel moves the bytes and sets the slot's flag
@@ -38,15 +60,16 @@ public:
     /// Device memory: eight 32-bit words per slot that the slot's work-groups share. The first two
     /// are zero between commands.
     [[nodiscard]] cl_mem shared() const { return shared_.get(); }
-    /// The address of the first byte of `buffer` in kernels. Throws an Error.
-    [[nodiscard]] std::uint64_t address_of(cl_command_queue queue, cl_mem buffer);
+    /// Starts to find the address of the first byte of `buffer`. `slots` must be of the same
+    /// context. Throws an Error.
+    [[nodiscard]] KernelAddress address_of(TransferSlots &slots, cl_mem buffer);
+    /// The in-order queue of address_of(). No message waits for its commands.
+    [[nodiscard]] cl_command_queue queue() const { return queue_.get(); }
 
 private:
+    Queue queue_;
     Program program_;
     Kernel send_, recv_, exchange_, address_;
-    /// For address_of(). Kept, because with NVIDIA's driver (580) its release waits for waiting
-    /// kernels.
-    Mem answer_;
     Mem shared_;
     bool is_cpu_;
     std::mutex mutex_;

@@ -1,0 +1,112 @@
+/// Messages that kernels move (CLDIST_PATH=kernel). The library prepares this during the first
+/// messages to a peer, so tests/meson.build runs each case about first messages in a new process.
+
+#include <atomic>
+#include <cstdlib>
+#include <thread>
+
+#include "transfers.hpp"
+
+using namespace cldist_test;
+
+namespace {
+
+constexpr std::size_t size = 100000;
+
+/// Exchanges messages one after the other. Each command is enqueued in the callback of the one
+/// before.
+struct chain {
+    static constexpr int length = 30;
+
+    const mpi_view &mpi;
+    cl_command_queue queue;
+    cl_mem buffer;
+    int enqueued = 0;
+    cl_int error = CL_SUCCESS;
+    event_handle last{};
+    std::atomic<bool> ended = false;
+
+    void next() {
+        if (error == CL_SUCCESS && enqueued++ < length) {
+            error = clEnqueueSendrecvBuffer(queue, buffer, CL_FALSE, 0, size, 1 - mpi.rank, 1,
+                                            buffer, size, size, 1 - mpi.rank, 1, mpi.comm, 0,
+                                            nullptr, last.out());
+            if (error == CL_SUCCESS) error = clFlush(queue);
+            if (error == CL_SUCCESS)
+                error = clSetEventCallback(last, CL_COMPLETE, on_complete, this);
+            if (error == CL_SUCCESS) return;
+        }
+        ended = true;
+    }
+
+    static void CL_CALLBACK on_complete(cl_event, cl_int status, void *data) {
+        auto *const self = static_cast<chain *>(data);
+        if (status != CL_COMPLETE) self->error = status;
+        self->next();
+    }
+};
+
+std::atomic<bool> is_busy = false;
+std::atomic<bool> may_end = false;
+
+/// Occupies the device with a function of the host until the object is destroyed. On PoCL, it takes
+/// one thread, and tests/meson.build gives PoCL only one.
+struct occupation {
+    explicit occupation(cl_command_queue queue) {
+        is_busy = may_end = false;
+        CL_OK(clEnqueueNativeKernel(queue, run, nullptr, 0, 0, nullptr, nullptr, 0, nullptr,
+                                    nullptr));
+        CL_OK(clFlush(queue));
+    }
+    occupation(const occupation &) = delete;
+    occupation &operator=(const occupation &) = delete;
+    ~occupation() { may_end = true; }
+
+    static void CL_CALLBACK run(void *) {
+        is_busy = true;
+        while (!may_end) std::this_thread::yield();
+    }
+};
+
+}  // namespace
+
+MPI_CASE("the first messages to a peer may be enqueued in callbacks", 2) {
+    const opencl cl;
+    const queue_handle queue = cl.in_order_queue();
+    const buffer_handle buffer = cl.filled(2 * size, static_cast<std::uint64_t>(mpi.rank));
+    if (mpi.rank >= 2) return;
+    chain messages{mpi, queue, buffer};
+    messages.next();
+    poll_until("the last callback", [&] { return messages.ended.load(); });
+    CHECK(messages.error == CL_SUCCESS);
+    expect_received(messages.last, size, 1 - mpi.rank, 1);
+    cl.expect(buffer, size, size, static_cast<std::uint64_t>(1 - mpi.rank));
+    const char *const path = std::getenv("CLDIST_PATH");
+    if (path != nullptr && std::string(path) == "kernel")
+        CHECK(transfer_text(messages.last, CL_TRANSFER_PATH) == "kernel");
+}
+
+MPI_CASE("calls return although the device is busy when the first messages are enqueued", 2) {
+    const opencl cl;
+    cl_device_exec_capabilities can = 0;
+    CL_OK(clGetDeviceInfo(cl.device, CL_DEVICE_EXECUTION_CAPABILITIES, sizeof can, &can, nullptr));
+    if ((can & CL_EXEC_NATIVE_KERNEL) == 0) skip_case("the device runs no functions of the host");
+    const queue_handle queue = cl.in_order_queue();
+    const queue_handle busy = cl.in_order_queue();
+    const buffer_handle buffer = cl.filled(2 * size, static_cast<std::uint64_t>(mpi.rank));
+    if (mpi.rank >= 2) return;
+    // The calls of later rounds find what the other process has told in the rounds before.
+    for (int round = 0; round < 5; ++round) {
+        event_handle exchanged;
+        {
+            const occupation kernel(busy);
+            poll_until("the device to be busy", [] { return is_busy.load(); });
+            CL_OK(clEnqueueSendrecvBuffer(queue, buffer, CL_FALSE, 0, size, 1 - mpi.rank, 1, buffer,
+                                          size, size, 1 - mpi.rank, 1, mpi.comm, 0, nullptr,
+                                          exchanged.out()));
+        }
+        expect_received(exchanged, size, 1 - mpi.rank, 1);
+        cl.expect(buffer, size, size, static_cast<std::uint64_t>(1 - mpi.rank));
+        finish(busy);
+    }
+}
