@@ -60,15 +60,26 @@ Progress Command::poll() {
         if (progress != Progress::done) continue;
         done_[i] = true;
         if (first_error_.ok()) first_error_ = operations_[i]->status();
-        operations_[i]->record()->finished(operations_[i]->status());
+        if (!operations_[i]->ends_in_queue())
+            operations_[i]->record()->finished(operations_[i]->status());
     }
     const bool all_done = std::find(done_.begin(), done_.end(), false) == done_.end();
     if (all_done && (bridge_ == nullptr || bridge_->may_end())) {
         end(first_error_);
         const bool visible = bridge_ == nullptr || bridge_->ended();
-        if (visible && (!status_.ok() || unused())) return Progress::done;
+        if (visible && (!status_.ok() || unused())) {
+            finish_in_queue();
+            return Progress::done;
+        }
     }
     return moved ? Progress::moved : Progress::idle;
+}
+
+// Ends the records of the operations that a kernel has completed.
+void Command::finish_in_queue() {
+    for (std::size_t i = 0; i < operations_.size(); ++i)
+        if (done_[i] && operations_[i]->ends_in_queue())
+            operations_[i]->record()->finished(operations_[i]->status());
 }
 
 // Returns true if the queue does not use memory of the library any more.
@@ -99,6 +110,7 @@ void Command::abandon(const Status &status) {
         operations_[i]->abandon(status);
         operations_[i]->record()->finished(status);
     }
+    finish_in_queue();
     end(first_error_.ok() ? status : first_error_);
 }
 

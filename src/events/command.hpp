@@ -58,6 +58,7 @@ public:
 private:
     void end(const Status &status);
     [[nodiscard]] bool unused() const;
+    void finish_in_queue();
 
     Operations operations_;
     std::vector<bool> done_;

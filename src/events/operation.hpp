@@ -47,6 +47,9 @@ public:
     /// After a successful end: returns true if the command's queue does not use memory of the
     /// operation any more. The driving thread calls it until it returns true.
     [[nodiscard]] virtual bool unused() { return true; }
+    /// After a successful end: returns true if a kernel in the command's queue still moves the
+    /// bytes. The record then ends after unused() has returned true.
+    [[nodiscard]] virtual bool ends_in_queue() const { return false; }
     /// Returns true if bytes are moving, false if the operation waits for another party.
     [[nodiscard]] virtual bool bytes_in_flight() const = 0;
     /// Returns true if the operation calls its waker when the next poll after an idle poll makes

@@ -74,7 +74,11 @@ public:
         if (ordered_->spoiled())
             end_job(fmt::format("{}\n  {}", spoiled().message, describe(*record(), now_ns())),
                     "because the kernel that receives the message cannot fail any more");
+        if (ends_in_queue()) record()->stage_done(Stage::device, start_ns_);
         return true;
+    }
+    [[nodiscard]] bool ends_in_queue() const override {
+        return ordered_ != nullptr && !is_ahead() && ordered_->granted();
     }
 
     [[nodiscard]] bool bytes_in_flight() const override {
@@ -274,6 +278,7 @@ private:
             return;
         }
         if (ordered_ != nullptr && ordered_->grant(world_source(), header_)) {
+            start_ns_ = now_ns();
             record()->moved(size_);
             return;
         }

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <string_view>
 #include <thread>
 
 #include "transfers.hpp"
@@ -109,4 +110,28 @@ MPI_CASE("calls return although the device is busy when the first messages are e
         cl.expect(buffer, size, size, static_cast<std::uint64_t>(1 - mpi.rank));
         finish(busy);
     }
+}
+
+MPI_CASE("messages that kernels move have a device stage in both processes", 2) {
+    const char *const path = std::getenv("CLDIST_PATH");
+    if (path == nullptr || std::string_view(path) != "kernel")
+        skip_case("needs CLDIST_PATH=kernel");
+    const opencl cl;
+    const queue_handle queue = cl.in_order_queue();
+    constexpr std::size_t size = 100000;
+    const buffer_handle buffer = cl.filled(size, 1);
+    if (mpi.rank >= 2) return;
+    int by_kernels = 0;
+    // The first messages may take other paths.
+    for (int i = 0; i < 20; ++i) {
+        const event_handle event = mpi.rank == 0 ? send(queue, buffer, 0, size, 1, 1, mpi.comm)
+                                                 : receive(queue, buffer, 0, size, 0, 1, mpi.comm);
+        expect_complete(event);
+        if (transfer_text(event, CL_TRANSFER_PATH) != "kernel") continue;
+        ++by_kernels;
+        const auto stages = transfer_stages(event);
+        CHECK(std::any_of(stages.begin(), stages.end(),
+                          [](const auto &s) { return s.stage == CL_STAGE_DEVICE; }));
+    }
+    CHECK(by_kernels > 0);
 }
