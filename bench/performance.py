@@ -60,7 +60,7 @@ def bytes_of(size):
 
 
 def draw(pyplot):
-    data = result("2026-11-25-two-h100/messages")
+    data = result("2026-11-28-two-h200/messages")
     sizes = [bytes_of(row[0]) for row in data["rows"]]
     figure, axes = pyplot.subplots(figsize=(7, 4))
     for name, style in (("NCCL", "s--"), ("exportable buffers", "o-"), ("automatic", "o-"), ("shared path", "o-"),

@@ -32,7 +32,7 @@ constexpr std::size_t staged_on_host_min = mib / 2;
 // the two devices overlap and MPI copies nothing. The first limit is for path shared or direct on
 // request: the sender of a smaller message may expect not to wait for the receiver.
 constexpr std::size_t never_through_ring = 4 * kib;
-constexpr std::size_t most_beside_ring = 8 * kib;
+constexpr std::size_t most_beside_ring = 16 * kib;
 // The largest message that the command's queue copies in one piece.
 constexpr std::size_t most_copied_beside_ring = 512 * kib;
 

@@ -92,8 +92,8 @@ TEST_CASE("large messages are copied from the sender's device, smaller ones thro
         situation.exports = exports;
         return plan_send(size, situation, config).path;
     };
-    CHECK(plan_send(8 * kib, situation, {}).inlined);
-    CHECK(path(8 * kib + 1, Exports::range) == Path::shared);
+    CHECK(plan_send(16 * kib, situation, {}).inlined);
+    CHECK(path(16 * kib + 1, Exports::range) == Path::shared);
     CHECK(path(gib, Exports::nothing) == Path::shared);
     CHECK(path(mib - 1, Exports::landing) == Path::shared);
     CHECK(path(mib, Exports::landing) == Path::direct);
