@@ -382,13 +382,14 @@ void ProgressThread::take(std::vector<Id> &ready, std::vector<Submitted> &submit
         for (cl_command_queue const queue : std::exchange(gated_, {})) {
             const auto order = order_.find(queue);
             if (order == order_.end()) continue;
-            for (const std::size_t begin_of_queue = started.size(); !order->second.empty();) {
+            std::size_t without_position = started.size();
+            while (!order->second.empty()) {
                 const auto first = waiting_.find(order->second.front());
                 if (!first->second.gate) break;
                 // A failed command takes its position now, so those before it do, too.
                 if (!first->second.gate->ok())
-                    for (std::size_t i = begin_of_queue; i < started.size(); ++i)
-                        started[i].command->take_position();
+                    for (; without_position < started.size(); ++without_position)
+                        started[without_position].command->take_position();
                 start(first);
                 order->second.pop_front();
             }
