@@ -14,7 +14,7 @@ namespace {
 
 std::vector<cl_device_id> devices_of(cl_mem buffer) {
     const auto context = query<cl_context>(buffer, CL_MEM_CONTEXT).value_or(nullptr);
-    return query_list<cl_device_id>(context, CL_CONTEXT_DEVICES);
+    return cldist::devices_of(context);
 }
 
 void check_buffer(cl_mem buffer) {

@@ -92,7 +92,7 @@ constexpr std::size_t most_contexts = 4;
 // Builds all operators of a datatype, because this takes only slightly longer than one operator.
 Program build(cl_context context, const Datatype &type) {
     if (type.type == CL_DOUBLE_DIST)
-        for (const auto device : query_list<cl_device_id>(context, CL_CONTEXT_DEVICES))
+        for (const auto device : devices_of(context))
             if (query<cl_device_fp_config>(device, CL_DEVICE_DOUBLE_FP_CONFIG).value_or(0) == 0)
                 throw Error(CL_INVALID_OPERATION,
                             "a device of the context does not support double precision");

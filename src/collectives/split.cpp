@@ -17,7 +17,7 @@ cl_int clSetKernelAccessFunctions(cl_kernel kernel, cl_access_function is_read,
         if ((is_read == nullptr) != (is_written == nullptr))
             throw Error(CL_INVALID_VALUE,
                         "exactly one of the functions is NULL; set both, or pass NULL for both");
-        const auto devices = query_list<cl_device_id>(*context, CL_CONTEXT_DEVICES);
+        const auto devices = devices_of(*context);
         if (devices.empty()) throw Error(CL_INVALID_KERNEL, "the kernel's context has no devices");
         const auto set = collectives::function_of<clSetKernelAccessFunctions_fn>(
             devices.front(), "clSetKernelAccessFunctions");
