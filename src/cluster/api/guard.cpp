@@ -93,8 +93,10 @@ void keep_back(const CallArguments &arguments) {
     if (!arguments.call.enqueues()) return;
     QueueObject *const queue = QueueObject::from(arguments.as<cl_command_queue>(0));
     if (queue == nullptr) return;
-    const std::vector<Event> markers =
-        World::get().executor().throttle().markers_to_wait_for(*queue);
+    Executor &executor = World::get().executor();
+    // Such commands wait for nothing that a call of this library would have to end.
+    if (executor.decides_nothing(*queue->context)) return;
+    const std::vector<Event> markers = executor.throttle().markers_to_wait_for(*queue);
     if (markers.empty()) return;
     const Unlocked unlocked;
     for (const Event &marker : markers) wait_for(marker.get());

@@ -86,7 +86,7 @@ void Executor::forget_ended() {
 
 void Executor::count(QueueObject &queue, bool native) {
     ++(native ? commands_.actual : commands_.others);
-    if (native) throttle_.count(queue);
+    if (native && !decides_nothing(*queue.context)) throttle_.count(queue);
 }
 
 void Executor::begin_parts(std::span<const CommandPart> parts, std::span<const BufferId> buffers,
