@@ -4,8 +4,7 @@
 #include <array>
 #include <exception>
 #include <map>
-#include <numeric>
-#include <string_view>
+#include <sstream>
 
 #include <CL/cl_ext.h>
 
@@ -89,72 +88,52 @@ Devices list_devices(const Request &request) {
     return found;
 }
 
-/// The processes of a communicator on this host.
-class HostProcesses {
-public:
-    explicit HostProcesses(MPI_Comm comm) {
-        int rank = 0;
-        check_mpi(PMPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
-        check_mpi(PMPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host_),
+/// The communicator of this host's processes, in the order of their ranks.
+struct HostComm {
+    explicit HostComm(MPI_Comm all) {
+        check_mpi(PMPI_Comm_split_type(all, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &comm),
                   "MPI_Comm_split_type");
-        int size = 0;
-        PMPI_Comm_size(host_, &size);
-        PMPI_Comm_rank(host_, &rank_);
-        ranks_.resize(static_cast<std::size_t>(size));
-        check_mpi(PMPI_Allgather(&rank, 1, MPI_INT, ranks_.data(), 1, MPI_INT, host_),
-                  "MPI_Allgather");
     }
-    HostProcesses(const HostProcesses &) = delete;
-    HostProcesses &operator=(const HostProcesses &) = delete;
-    ~HostProcesses() {
-        if (host_ != MPI_COMM_NULL) PMPI_Comm_free(&host_);
+    HostComm(const HostComm &) = delete;
+    HostComm &operator=(const HostComm &) = delete;
+    ~HostComm() {
+        if (comm != MPI_COMM_NULL) PMPI_Comm_free(&comm);
     }
 
-    /// The position of this process.
-    [[nodiscard]] std::size_t mine() const { return static_cast<std::size_t>(rank_); }
-    /// The rank in the original communicator.
-    [[nodiscard]] int rank_of(std::size_t process) const { return ranks_[process]; }
-
-    /// Gathers the lists of all processes, in the order of ranks.
-    [[nodiscard]] std::vector<std::vector<DeviceIdentity>> gather(
-        const std::vector<DeviceIdentity> &mine) const {
-        std::string text;
-        for (const DeviceIdentity &identity : mine) (text += identity) += '\n';
-        const int length = static_cast<int>(text.size());
-        std::vector<int> lengths(ranks_.size());
-        check_mpi(PMPI_Allgather(&length, 1, MPI_INT, lengths.data(), 1, MPI_INT, host_),
-                  "MPI_Allgather");
-        std::vector<int> starts(ranks_.size());
-        std::exclusive_scan(lengths.begin(), lengths.end(), starts.begin(), 0);
-        std::string all(static_cast<std::size_t>(starts.back() + lengths.back()), '\0');
-        check_mpi(PMPI_Allgatherv(text.data(), length, MPI_CHAR, all.data(), lengths.data(),
-                                  starts.data(), MPI_CHAR, host_),
-                  "MPI_Allgatherv");
-        std::vector<std::vector<DeviceIdentity>> lists(ranks_.size());
-        for (std::size_t i = 0; i < lists.size(); ++i) {
-            std::string_view rest(all.data() + starts[i], static_cast<std::size_t>(lengths[i]));
-            for (std::size_t end = rest.find('\n'); end != std::string_view::npos;
-                 end = rest.find('\n')) {
-                lists[i].emplace_back(rest.substr(0, end));
-                rest.remove_prefix(end + 1);
-            }
-        }
-        return lists;
-    }
-
-private:
-    MPI_Comm host_ = MPI_COMM_NULL;
-    int rank_ = 0;
-    std::vector<int> ranks_;
+    MPI_Comm comm = MPI_COMM_NULL;
 };
+
+/// The processes of a communicator on this host.
+struct HostProcesses {
+    std::size_t mine;                ///< the position of this process
+    std::vector<std::string> ranks;  ///< in the communicator
+    std::vector<std::vector<DeviceIdentity>> lists;
+};
+
+HostProcesses gather(MPI_Comm comm, const std::vector<DeviceIdentity> &mine) {
+    int rank = 0;
+    int position = 0;
+    check_mpi(PMPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
+    const HostComm host(comm);
+    PMPI_Comm_rank(host.comm, &position);
+    HostProcesses all{static_cast<std::size_t>(position), {}, {}};
+    for (const std::string &text :
+         gather_texts(fmt::format("{}\n{}", rank, fmt::join(mine, "\n")), host.comm)) {
+        std::istringstream lines(text);
+        std::getline(lines, all.ranks.emplace_back());
+        std::vector<DeviceIdentity> &list = all.lists.emplace_back();
+        for (std::string line; std::getline(lines, line);) list.push_back(line);
+    }
+    return all;
+}
 
 // Only the lowest rank logs the warning. CPU devices are skipped, because processes always share
 // the host's CPUs.
 void warn_of_sharing(const HostProcesses &host, const std::vector<std::size_t> &sharing,
                      const Devices &mine, std::size_t position) {
-    if (sharing.size() < 2 || sharing.front() != host.mine() || is_cpu(mine.ids[position])) return;
-    std::vector<int> ranks;
-    for (const std::size_t process : sharing) ranks.push_back(host.rank_of(process));
+    if (sharing.size() < 2 || sharing.front() != host.mine || is_cpu(mine.ids[position])) return;
+    std::vector<std::string> ranks;
+    for (const std::size_t process : sharing) ranks.push_back(host.ranks[process]);
     log_warning(
         "clDistLocalDevice: ranks {} of the communicator are on one host and share the device {} "
         "({}); start no more ranks on a host than it has devices",
@@ -174,12 +153,11 @@ cl_device_id choose(MPI_Comm comm, const Request &request) {
     } catch (...) {
         wrong = std::current_exception();
     }
-    const HostProcesses host(comm);
-    const std::vector<std::vector<DeviceIdentity>> lists = host.gather(mine.identities);
+    const HostProcesses host = gather(comm, mine.identities);
     if (wrong) std::rethrow_exception(wrong);
-    const std::vector<std::optional<std::size_t>> chosen = choose_devices(lists);
-    const std::size_t position = chosen[host.mine()].value_or(0);
-    warn_of_sharing(host, processes_sharing(lists, chosen, host.mine()), mine, position);
+    const std::vector<std::optional<std::size_t>> chosen = choose_devices(host.lists);
+    const std::size_t position = chosen[host.mine].value_or(0);
+    warn_of_sharing(host, processes_sharing(host.lists, chosen, host.mine), mine, position);
     return mine.ids[position];
 }
 

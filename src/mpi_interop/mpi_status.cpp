@@ -1,5 +1,7 @@
 #include "mpi_interop/mpi_status.hpp"
 
+#include <numeric>
+
 namespace cldist {
 namespace {
 
@@ -27,6 +29,26 @@ bool mpi_runs() {
     PMPI_Initialized(&initialized);
     PMPI_Finalized(&finalized);
     return initialized != 0 && finalized == 0;
+}
+
+std::vector<std::string> gather_texts(const std::string &text, MPI_Comm comm) {
+    int size = 0;
+    PMPI_Comm_size(comm, &size);
+    const int length = static_cast<int>(text.size());
+    std::vector<int> lengths(static_cast<std::size_t>(size));
+    check_mpi(PMPI_Allgather(&length, 1, MPI_INT, lengths.data(), 1, MPI_INT, comm),
+              "MPI_Allgather");
+    std::vector<int> starts(lengths.size());
+    std::exclusive_scan(lengths.begin(), lengths.end(), starts.begin(), 0);
+    std::string all(static_cast<std::size_t>(starts.back() + lengths.back()), '\0');
+    check_mpi(PMPI_Allgatherv(text.data(), length, MPI_CHAR, all.data(), lengths.data(),
+                              starts.data(), MPI_CHAR, comm),
+              "MPI_Allgatherv");
+    std::vector<std::string> texts;
+    for (std::size_t i = 0; i < lengths.size(); ++i)
+        texts.push_back(
+            all.substr(static_cast<std::size_t>(starts[i]), static_cast<std::size_t>(lengths[i])));
+    return texts;
 }
 
 int mpi_code_of(const Status &status) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include <fmt/format.h>
 #include <mpi.h>
@@ -44,6 +45,9 @@ inline int max_tag_of(MPI_Comm comm) {
     PMPI_Comm_get_attr(comm, MPI_TAG_UB, &value, &found);
     return found != 0 ? *static_cast<int *>(value) : 32767;
 }
+
+/// The texts of all processes, in the order of their ranks. Throws an Error. Collective.
+[[nodiscard]] std::vector<std::string> gather_texts(const std::string &text, MPI_Comm comm);
 
 /// The error code that an MPI call with MPI_CL_MEM returns for `status`.
 int mpi_code_of(const Status &status);

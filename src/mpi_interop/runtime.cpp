@@ -164,32 +164,14 @@ std::string why_level_is_low() {
            "before the MPI library";
 }
 
-// Rank 0 receives the texts of all processes. Other ranks receive nothing. Collective.
-std::vector<std::string> gather(const std::string &text, MPI_Comm world) {
-    int ranks = 0;
-    PMPI_Comm_size(world, &ranks);
-    const int length = static_cast<int>(text.size());
-    std::vector<int> lengths(static_cast<std::size_t>(ranks));
-    check_mpi(PMPI_Gather(&length, 1, MPI_INT, lengths.data(), 1, MPI_INT, 0, world), "MPI_Gather");
-    std::vector<int> starts(lengths.size());
-    std::exclusive_scan(lengths.begin(), lengths.end(), starts.begin(), 0);
-    std::string all(static_cast<std::size_t>(starts.back() + lengths.back()), '\0');
-    check_mpi(PMPI_Gatherv(text.data(), length, MPI_CHAR, all.data(), lengths.data(), starts.data(),
-                           MPI_CHAR, 0, world),
-              "MPI_Gatherv");
-    std::vector<std::string> texts;
-    for (std::size_t i = 0; rank_in(world) == 0 && i < lengths.size(); ++i)
-        texts.push_back(
-            all.substr(static_cast<std::size_t>(starts[i]), static_cast<std::size_t>(lengths[i])));
-    return texts;
-}
-
-// Logs the complaints about the settings of other processes. Equal complaints are logged once.
+// Rank 0 logs the complaints about the settings of other processes. Equal complaints are logged
+// once.
 void complain_for_others(MPI_Comm world) {
     const SettingComplaints &mine = setting_complaints();
     std::map<std::string, std::vector<std::size_t>> ranks_of;
     const std::vector<std::string> texts =
-        gather(mine.logged ? "" : fmt::format("{}", fmt::join(mine.lines, "\n")), world);
+        gather_texts(mine.logged ? "" : fmt::format("{}", fmt::join(mine.lines, "\n")), world);
+    if (rank_in(world) != 0) return;
     for (std::size_t rank = 0; rank < texts.size(); ++rank) {
         std::istringstream lines(texts[rank]);
         for (std::string line; std::getline(lines, line);) ranks_of[line].push_back(rank);
