@@ -15,7 +15,7 @@ public:
     /// `range` must outlive the transfer. If `so_far` is a failure, all blocks are skipped.
     /// `shared`: where the blocks are if two processes share them.
     BlockTransfer(const DeviceRange &range, Direction direction, std::size_t size, const Plan &plan,
-                  std::unique_ptr<Endpoint> far_end, const std::shared_ptr<Record> &record,
+                  std::shared_ptr<Endpoint> far_end, const std::shared_ptr<Record> &record,
                   const Status &so_far = {}, SharedPlace shared = {})
         : reads_device_(reads_device(direction)),
           device_(make_device_endpoint(range, direction, plan, record, std::move(shared))),
@@ -45,7 +45,7 @@ public:
 private:
     const bool reads_device_;
     std::unique_ptr<DeviceEndpoint> device_;
-    std::unique_ptr<Endpoint> far_;
+    std::shared_ptr<Endpoint> far_;
     BlockPipeline pipeline_;
     std::shared_ptr<Record> record_;
     std::uint64_t first_moved_ns_ = 0;

@@ -68,14 +68,11 @@ StagingBudget &staging_budget() {
     return instance;
 }
 
-}  // namespace
-
-/// The calls of one transfer. They may outlive the transfer, because an abandoned command is
-/// destroyed early.
-class FileEndpoint::Calls : public std::enable_shared_from_this<Calls> {
+/// Its calls may outlive the transfer, because an abandoned command is destroyed early.
+class FileEndpoint final : public Endpoint, public std::enable_shared_from_this<FileEndpoint> {
 public:
-    Calls(std::shared_ptr<FileAccess> access, Direction direction, std::size_t size,
-          const Plan &plan, FileDriver driver, std::shared_ptr<Record> record)
+    FileEndpoint(std::shared_ptr<FileAccess> access, Direction direction, std::size_t size,
+                 const Plan &plan, FileDriver driver, std::shared_ptr<Record> record)
         : access_(std::move(access)),
           lane_(access_->lane()),
           writes_(direction == Direction::to_file),
@@ -97,7 +94,7 @@ public:
 
     // A read waits for its turn in the lane before it takes memory. A write may read the device
     // before its turn.
-    Outcome open() {
+    Outcome open() override {
         take_turn();
         if (!writes_ && !has_turn()) return std::nullopt;
         if (!may_stage()) return std::nullopt;
@@ -107,7 +104,7 @@ public:
         return opened_status_;
     }
 
-    void start(const Block &block) {
+    void start(const Block &block) override {
         Slot &slot = slots_[block.slot];
         slot.done = false;
         if (at_once_)
@@ -116,18 +113,18 @@ public:
         else
             post([this, &slot, block] { call_in_order(slot, block); });
     }
-    void skip(const Block &block) { slots_[block.slot].set({}); }
-    Outcome ended(const Block &block) {
+    void skip(const Block &block) override { slots_[block.slot].set({}); }
+    Outcome ended(const Block &block) override {
         take_turn();
         const Slot &slot = slots_[block.slot];
         if (!slot.done) return std::nullopt;
         return slot.result.status;
     }
-    [[nodiscard]] std::size_t moved(const Block &block) const {
+    [[nodiscard]] std::size_t moved_of_failed(const Block &block) const override {
         return slots_[block.slot].result.bytes;
     }
 
-    Outcome close() {
+    Outcome close() override {
         if (memory_) return Status{};
         take_turn();
         if (!finished_ && !std::exchange(close_asked_, true)) post([this] { finish(); });
@@ -294,21 +291,16 @@ private:
     bool close_asked_ = false;
 };
 
-FileEndpoint::FileEndpoint(std::shared_ptr<FileAccess> access, Direction direction,
-                           std::size_t size, const Plan &plan, FileDriver driver,
-                           std::shared_ptr<Record> record)
-    : calls_(std::make_shared<Calls>(std::move(access), direction, size, plan, std::move(driver),
-                                     std::move(record))) {
-    calls_->enter_lane();
+}  // namespace
+
+std::shared_ptr<Endpoint> make_file_endpoint(std::shared_ptr<FileAccess> access,
+                                             Direction direction, std::size_t size,
+                                             const Plan &plan, FileDriver driver,
+                                             std::shared_ptr<Record> record) {
+    const auto made = std::make_shared<FileEndpoint>(std::move(access), direction, size, plan,
+                                                     std::move(driver), std::move(record));
+    made->enter_lane();
+    return {made.get(), [made](Endpoint *) { made->abandon(); }};
 }
-
-FileEndpoint::~FileEndpoint() { calls_->abandon(); }
-
-Outcome FileEndpoint::open() { return calls_->open(); }
-void FileEndpoint::start(const Block &block) { calls_->start(block); }
-void FileEndpoint::skip(const Block &block) { calls_->skip(block); }
-Outcome FileEndpoint::ended(const Block &block) { return calls_->ended(block); }
-std::size_t FileEndpoint::moved_of_failed(const Block &block) const { return calls_->moved(block); }
-Outcome FileEndpoint::close() { return calls_->close(); }
 
 }  // namespace cldist

@@ -23,26 +23,12 @@ struct FileDriver {
     bool calls_itself;
 };
 
-/// The file's end of a transfer in blocks. Its calls run on other threads, or on the driving thread
-/// if the driver makes its calls itself. It is in the file's lane from its construction until its
-/// last call.
-class FileEndpoint final : public Endpoint {
-public:
-    /// `size` is the size of the transfer in bytes.
-    FileEndpoint(std::shared_ptr<FileAccess> access, Direction direction, std::size_t size,
-                 const Plan &plan, FileDriver driver, std::shared_ptr<Record> record);
-    ~FileEndpoint() override;
-
-    Outcome open() override;
-    void start(const Block &block) override;
-    void skip(const Block &block) override;
-    Outcome ended(const Block &block) override;
-    [[nodiscard]] std::size_t moved_of_failed(const Block &block) const override;
-    Outcome close() override;
-
-private:
-    class Calls;
-    const std::shared_ptr<Calls> calls_;
-};
+/// Creates the file's end of a transfer of `size` bytes in blocks. Its calls run on other threads,
+/// or on the driving thread if the driver makes its calls itself. It is in the file's lane until
+/// its last call.
+std::shared_ptr<Endpoint> make_file_endpoint(std::shared_ptr<FileAccess> access,
+                                             Direction direction, std::size_t size,
+                                             const Plan &plan, FileDriver driver,
+                                             std::shared_ptr<Record> record);
 
 }  // namespace cldist

@@ -36,10 +36,9 @@ public:
         const Plan plan = plan_of(size);
         record()->chosen(plan.path, plan.block, plan.depth);
         attempt([&] {
-            blocks_.emplace(
-                range_, direction_, size, plan,
-                std::make_unique<FileEndpoint>(access_, direction_, size, plan, driver_, record()),
-                record(), gate);
+            blocks_.emplace(range_, direction_, size, plan,
+                            make_file_endpoint(access_, direction_, size, plan, driver_, record()),
+                            record(), gate);
         });
     }
 

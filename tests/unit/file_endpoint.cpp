@@ -109,9 +109,10 @@ struct Transfer {
           plan{Path::mapped, 10, 3, false},
           device(size),
           record(std::make_shared<Record>(direction, "fake", size)),
-          end(file, direction, size, plan, {[w = wakeup] { w->wake(); }, calls_itself}, record),
-          pipeline(direction == Direction::to_file ? static_cast<Endpoint &>(device) : end,
-                   direction == Direction::to_file ? static_cast<Endpoint &>(end) : device, device,
+          end(make_file_endpoint(file, direction, size, plan,
+                                 {[w = wakeup] { w->wake(); }, calls_itself}, record)),
+          pipeline(direction == Direction::to_file ? static_cast<Endpoint &>(device) : *end,
+                   direction == Direction::to_file ? *end : static_cast<Endpoint &>(device), device,
                    size, plan, std::move(gate)) {
         for (std::size_t i = 0; i < size; ++i) device.memory[i] = std::byte(i + 1);
     }
@@ -132,7 +133,7 @@ struct Transfer {
     FakeDevice device;
     std::shared_ptr<Record> record;
     std::shared_ptr<Wakeup> wakeup = std::make_shared<Wakeup>();
-    FileEndpoint end;
+    std::shared_ptr<Endpoint> end;
     BlockPipeline pipeline;
 };
 
@@ -298,11 +299,12 @@ TEST_CASE("a collective file gets exactly one call, even after an earlier failur
             FakeDevice device(40);
             if (row.device_fails) device.first_bad = 0;
             const auto wakeup = std::make_shared<Wakeup>();
-            FileEndpoint end(file, row.direction, size, plan,
-                             {[wakeup] { wakeup->wake(); }, calls_itself}, record);
+            const auto end =
+                make_file_endpoint(file, row.direction, size, plan,
+                                   {[wakeup] { wakeup->wake(); }, calls_itself}, record);
             const bool writes = row.direction == Direction::to_file;
-            BlockPipeline pipeline(writes ? static_cast<Endpoint &>(device) : end,
-                                   writes ? static_cast<Endpoint &>(end) : device, device, size,
+            BlockPipeline pipeline(writes ? static_cast<Endpoint &>(device) : *end,
+                                   writes ? *end : static_cast<Endpoint &>(device), device, size,
                                    plan, row.gate);
             while (pipeline.poll() != Progress::done) wakeup->wait_for(limit);
             CHECK(file->journal() == row.journal);
