@@ -29,10 +29,7 @@ Mem make_buffer(cl_context context, cl_device_id device, cl_mem_flags flags, std
                 error.status().message);
         }
     }
-    cl_int code = CL_SUCCESS;
-    Mem buffer = Mem::adopt(clCreateBuffer(context, flags, size, nullptr, &code));
-    check(code, "clCreateBuffer");
-    return buffer;
+    return create("clCreateBuffer", clCreateBuffer, context, flags, size, nullptr);
 }
 
 }  // namespace

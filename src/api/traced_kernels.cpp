@@ -12,13 +12,8 @@ namespace cldist {
 namespace {
 
 std::string name_of(cl_kernel kernel) {
-    std::size_t size = 0;
-    if (clGetKernelInfo(kernel, CL_KERNEL_FUNCTION_NAME, 0, nullptr, &size) != CL_SUCCESS ||
-        size == 0)
-        return "kernel";
-    std::string name(size, '\0');
-    clGetKernelInfo(kernel, CL_KERNEL_FUNCTION_NAME, size, name.data(), nullptr);
-    return name.c_str();
+    const std::string name = query_string(kernel, CL_KERNEL_FUNCTION_NAME);
+    return name.empty() ? "kernel" : name;
 }
 
 template <typename Launch>

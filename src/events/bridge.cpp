@@ -33,10 +33,7 @@ void flush_producers(std::span<const cl_event> events, cl_command_queue own) {
 }
 
 Event user_event(cl_context context) {
-    cl_int code = CL_SUCCESS;
-    Event event = Event::adopt(clCreateUserEvent(context, &code));
-    check(code, "clCreateUserEvent");
-    return event;
+    return create("clCreateUserEvent", clCreateUserEvent, context);
 }
 
 std::atomic<std::uint64_t> last_failure_ns = 0;

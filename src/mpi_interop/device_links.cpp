@@ -390,10 +390,8 @@ void OrderedCommand::hold(const QueueInfo &queue, std::span<const cl_event> wait
         clEnqueueMarkerWithWaitList(queue.queue, static_cast<cl_uint>(wait_list.size()),
                                     wait_list.empty() ? nullptr : wait_list.data(), reached_.out()),
         "clEnqueueMarkerWithWaitList");
-    cl_int code = CL_SUCCESS;
     waits_ = !wait_list.empty();
-    held_by_ = Event::adopt(clCreateUserEvent(queue.context, &code));
-    check(code, "clCreateUserEvent");
+    held_by_ = create("clCreateUserEvent", clCreateUserEvent, queue.context);
     const std::lock_guard lock(links_->mutex_);
     links_->held_[queue.queue].emplace(number_ = links_->next_number_++, line_);
 }

@@ -210,9 +210,7 @@ cl_kernel CollectiveKernels::prepare(const CollectiveWork &work, const Combinati
     if (!built.kernel) {
         built.program =
             build_slot_program(context_, device_, source, options_for(work, combination));
-        cl_int code = CL_SUCCESS;
-        built.kernel = Kernel::adopt(clCreateKernel(built.program.get(), "collective", &code));
-        check(code, "clCreateKernel");
+        built.kernel = create("clCreateKernel", clCreateKernel, built.program.get(), "collective");
     }
     return built.kernel.get();
 }

@@ -129,20 +129,14 @@ void CL_CALLBACK AllResources::on_destroyed(cl_mem buffer, void *context) {
 std::atomic<bool> own_memory_used{false};
 
 Queue make_queue(cl_context context, cl_device_id device) {
-    cl_int code = CL_SUCCESS;
     // The call of OpenCL 1.2, which every platform provides.
-    Queue queue = Queue::adopt(clCreateCommandQueue(context, device, 0, &code));
-    check(code, "clCreateCommandQueue");
-    return queue;
+    return create("clCreateCommandQueue", clCreateCommandQueue, context, device, 0U);
 }
 
 // See QueueInfo::placeholder.
 Mem make_placeholder(cl_context context, cl_device_id device) {
     if (!quirks_of(device).markers_wait_for_all) return {};
-    cl_int code = CL_SUCCESS;
-    Mem buffer = Mem::adopt(clCreateBuffer(context, CL_MEM_READ_WRITE, 64, nullptr, &code));
-    check(code, "clCreateBuffer");
-    return buffer;
+    return create("clCreateBuffer", clCreateBuffer, context, CL_MEM_READ_WRITE, 64U, nullptr);
 }
 
 // Keeps the last sub-devices for some time (Quirks::frees_sub_devices_early).
@@ -188,11 +182,8 @@ DeviceResources::~DeviceResources() {
 }
 
 RectKernels &DeviceResources::rect_kernels() {
-    std::call_once(rect_kernels_once_, [&] {
-        const auto context = query<cl_context>(read_queue(), CL_QUEUE_CONTEXT).value_or(nullptr);
-        const auto device = query<cl_device_id>(read_queue(), CL_QUEUE_DEVICE).value_or(nullptr);
-        rect_kernels_ = std::make_unique<RectKernels>(context, device);
-    });
+    std::call_once(rect_kernels_once_,
+                   [&] { rect_kernels_ = std::make_unique<RectKernels>(context_, device()); });
     return *rect_kernels_;
 }
 

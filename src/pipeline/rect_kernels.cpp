@@ -95,8 +95,7 @@ bool RectKernels::build(cl_context context, cl_device_id device) {
     }
     const auto make = [&](const char *way, std::size_t width) {
         const std::string name = fmt::format("{}{}", way, width);
-        Kernel kernel = Kernel::adopt(clCreateKernel(program_.get(), name.c_str(), &code));
-        check(code, "clCreateKernel");
+        Kernel kernel = create("clCreateKernel", clCreateKernel, program_.get(), name.c_str());
         std::size_t most = 1;
         clGetKernelWorkGroupInfo(kernel.get(), device, CL_KERNEL_WORK_GROUP_SIZE, sizeof most,
                                  &most, nullptr);

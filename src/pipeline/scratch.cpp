@@ -24,10 +24,8 @@ ScratchPool::Lease ScratchPool::lease(std::size_t size) {
             return lease;
         }
     }
-    cl_int code = CL_SUCCESS;
     Mem buffer =
-        Mem::adopt(clCreateBuffer(context_.get(), CL_MEM_READ_WRITE, room, nullptr, &code));
-    check(code, "clCreateBuffer");
+        create("clCreateBuffer", clCreateBuffer, context_.get(), CL_MEM_READ_WRITE, room, nullptr);
     return {buffer.give(), {shared_from_this(), room}};
 }
 

@@ -168,14 +168,12 @@ constexpr std::size_t most_recv_groups = 64;
 Program build_slot_program(cl_context context, cl_device_id device, const char *kernels,
                            std::string options) {
     std::array<const char *, 2> text{prelude, kernels};
-    cl_int code = CL_SUCCESS;
-    auto program =
-        Program::adopt(clCreateProgramWithSource(context, 2, text.data(), nullptr, &code));
-    check(code, "clCreateProgramWithSource");
+    Program program = create("clCreateProgramWithSource", clCreateProgramWithSource, context, 2U,
+                             text.data(), nullptr);
     if (!is_cpu(device)) options += " -cl-std=CL3.0 -DCLDIST_PTX";
     // PoCL 3.1 may fail while other processes build the same source (docs/dev/drivers.md).
     const int attempts = is_cpu(device) ? 4 : 1;
-    code = CL_BUILD_PROGRAM_FAILURE;
+    cl_int code = CL_BUILD_PROGRAM_FAILURE;
     for (int i = 0; code == CL_BUILD_PROGRAM_FAILURE && i < attempts; ++i)
         code = clBuildProgram(program.get(), 1, &device, options.c_str(), nullptr, nullptr);
     if (code != CL_SUCCESS)
@@ -185,22 +183,17 @@ Program build_slot_program(cl_context context, cl_device_id device, const char *
 }
 
 SlotKernels::SlotKernels(cl_context context, cl_device_id device)
-    : is_cpu_(cldist::is_cpu(device)) {
-    program_ = build_slot_program(context, device, source, "");
-    cl_int code = CL_SUCCESS;
-    queue_ = Queue::adopt(clCreateCommandQueue(context, device, 0, &code));
-    check(code, "clCreateCommandQueue");
+    : queue_(create("clCreateCommandQueue", clCreateCommandQueue, context, device, 0U)),
+      program_(build_slot_program(context, device, source, "")),
+      is_cpu_(cldist::is_cpu(device)) {
     for (auto [kernel, name] :
          {std::pair{&send_, "ordered_send"}, std::pair{&recv_, "ordered_recv"},
-          std::pair{&exchange_, "ordered_exchange"}, std::pair{&address_, "address_of"}}) {
-        *kernel = Kernel::adopt(clCreateKernel(program_.get(), name, &code));
-        check(code, "clCreateKernel");
-    }
-    const std::vector<cl_uint> zeros(TransferSlots::count * words_per_slot);
-    shared_ = Mem::adopt(clCreateBuffer(context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR,
-                                        zeros.size() * sizeof(cl_uint),
-                                        const_cast<cl_uint *>(zeros.data()), &code));
-    check(code, "clCreateBuffer");
+          std::pair{&exchange_, "ordered_exchange"}, std::pair{&address_, "address_of"}})
+        *kernel = create("clCreateKernel", clCreateKernel, program_.get(), name);
+    std::vector<cl_uint> zeros(TransferSlots::count * words_per_slot);
+    shared_ =
+        create("clCreateBuffer", clCreateBuffer, context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR,
+               zeros.size() * sizeof(cl_uint), zeros.data());
 }
 
 cl_int SlotKernels::enqueue(cl_command_queue queue, cl_mem slots, const SlotMove *send,

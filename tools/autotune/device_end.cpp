@@ -62,24 +62,15 @@ std::size_t size_that_fits(cl_device_id device, std::size_t largest) {
 }
 
 Context make_context(cl_device_id device) {
-    cl_int code = CL_SUCCESS;
-    Context context = Context::adopt(clCreateContext(nullptr, 1, &device, nullptr, nullptr, &code));
-    check(code, "clCreateContext");
-    return context;
+    return create("clCreateContext", clCreateContext, nullptr, 1U, &device, nullptr, nullptr);
 }
 
 Queue make_queue(cl_context context, cl_device_id device) {
-    cl_int code = CL_SUCCESS;
-    Queue queue = Queue::adopt(clCreateCommandQueue(context, device, 0, &code));
-    check(code, "clCreateCommandQueue");
-    return queue;
+    return create("clCreateCommandQueue", clCreateCommandQueue, context, device, 0U);
 }
 
 Mem make_buffer(cl_context context, std::size_t size) {
-    cl_int code = CL_SUCCESS;
-    Mem buffer = Mem::adopt(clCreateBuffer(context, CL_MEM_READ_WRITE, size, nullptr, &code));
-    check(code, "clCreateBuffer");
-    return buffer;
+    return create("clCreateBuffer", clCreateBuffer, context, CL_MEM_READ_WRITE, size, nullptr);
 }
 
 }  // namespace
