@@ -9,10 +9,48 @@
 #include "base/log.hpp"
 #include "mpi_interop/message_operation.hpp"
 #include "mpi_interop/mpi_status.hpp"
-#include "pipeline/place_trial.hpp"
 
 namespace cldist {
 namespace {
+
+// Measures one message as a sample for the choice between staging and moving in place (see
+// Refinements).
+class PlaceTrial {
+public:
+    // Returns true if a message that may be staged should move in place instead. Call it when the
+    // transfer starts.
+    bool chooses_place(const DeviceRange &range, const Situation &situation) {
+        if (config().refine == Switch::off || range.resources == nullptr ||
+            !may_stage(range.size, situation, config()))
+            return false;
+        resources_ = range.resources;
+        size_ = range.size;
+        in_place_ = resources_->refinements().next_in_place(size_);
+        start_ns_ = now_ns();
+        return in_place_;
+    }
+
+    // Records the time of a successful transfer in blocks of `block` bytes.
+    void ended(const BlockTransfer &transfer, std::size_t block) {
+        if (resources_ == nullptr || transfer.first_moved_ns() == 0) return;
+        // If the first block took this many times longer than the average of the others, the
+        // transfer has waited for its peer and is no sample. In a pipeline of three stages, about 3
+        // is normal.
+        constexpr double waited = 8;
+        const std::uint64_t end = now_ns();
+        const auto first = static_cast<double>(transfer.first_moved_ns() - start_ns_);
+        const auto others = static_cast<double>(end - transfer.first_moved_ns());
+        const std::size_t blocks = (size_ + block - 1) / block;
+        if (blocks > 1 && first > waited * others / static_cast<double>(blocks - 1)) return;
+        resources_->refinements().took(size_, in_place_, (first + others) * 1e-9);
+    }
+
+private:
+    std::shared_ptr<DeviceResources> resources_;  ///< null: this transfer is no sample
+    std::size_t size_ = 0;
+    bool in_place_ = false;
+    std::uint64_t start_ns_ = 0;
+};
 
 class SendOperation final : public MessageOperation {
 public:
