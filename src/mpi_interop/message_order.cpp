@@ -251,28 +251,14 @@ std::optional<MatchedMessage> MessageOrder::find_put_back(const MessagePattern &
 
 void MessageOrder::take_turn(const SendTurn &turn) {
     const std::lock_guard lock(mutex_);
-    const Position position{turn.sender, positions_++};
-    turns_[{turn.comm, turn.dest, turn.tag}].push_back(position);
-    if (turn.is_call) calls_[{turn.comm, turn.dest}].push_back(position);
+    const Position position{turn.sender, turn.ordered, positions_++};
+    if (turn.ordered == nullptr) turns_[{turn.comm, turn.dest, turn.tag}].push_back(position);
+    if (turn.is_in_line()) lines_[{turn.comm, turn.dest}].push_back(position);
     ++turns_taken_;
 }
 
-void MessageOrder::line_up(const SendTurn &turn) {
-    const std::lock_guard lock(mutex_);
-    lines_[{turn.comm, turn.dest}].push_back({turn.ordered, {turn.sender, positions_++}});
-    ++lined_up_;
-}
-
-void MessageOrder::leave_line(const SendTurn &turn) {
-    const std::lock_guard lock(mutex_);
-    const auto line = lines_.find({turn.comm, turn.dest});
-    std::erase_if(line->second, [&](const auto &waiting) { return waiting.first == turn.ordered; });
-    --lined_up_;
-    if (line->second.empty()) lines_.erase(line);
-}
-
 bool MessageOrder::may_post(const SendTurn &turn) const {
-    if (turns_taken_ == 0 && lined_up_ == 0) return true;
+    if (turns_taken_ == 0) return true;
     const std::lock_guard lock(mutex_);
     const auto senders = turns_.find({turn.comm, turn.dest, turn.tag});
     const Position *const first = senders == turns_.end() ? nullptr : &senders->second.front();
@@ -282,29 +268,28 @@ bool MessageOrder::may_post(const SendTurn &turn) const {
         own = first->number;
     }
     if (const auto line = lines_.find({turn.comm, turn.dest}); line != lines_.end())
-        for (const auto &[ordered, position] : line->second) {
-            if (ordered == turn.ordered) own = position.number;
-            if (position.number < own && ordered->may_post()) return false;
+        for (const Position &other : line->second) {
+            if (other.sender == turn.sender)
+                own = other.number;
+            else if (other.number < own && (other.ordered == nullptr || other.ordered->may_post()))
+                return false;
         }
-    if (const auto calls = calls_.find({turn.comm, turn.dest}); calls != calls_.end())
-        for (const Position &call : calls->second)
-            if (call.sender != turn.sender && call.number < own) return false;
     return first == nullptr || own <= first->number;
 }
 
 void MessageOrder::leave_turn(const SendTurn &turn) {
     const std::lock_guard lock(mutex_);
-    const auto senders = turns_.find({turn.comm, turn.dest, turn.tag});
-    std::list<Position> &order = senders->second;
-    // A sender that has posted is first. A failed sender may be at any position.
-    const auto position = std::find_if(order.begin(), order.end(),
-                                       [&](const Position &p) { return p.sender == turn.sender; });
-    if (position != order.end()) order.erase(position), --turns_taken_;
-    if (order.empty()) turns_.erase(senders);
-    if (!turn.is_call) return;
-    const auto calls = calls_.find({turn.comm, turn.dest});
-    std::erase_if(calls->second, [&](const Position &p) { return p.sender == turn.sender; });
-    if (calls->second.empty()) calls_.erase(calls);
+    // A sender that has posted is usually first. A failed sender may be at any position.
+    const auto leave = [&](auto &queues, const auto &key) {
+        const auto queue = queues.find(key);
+        queue->second.erase(
+            std::find_if(queue->second.begin(), queue->second.end(),
+                         [&](const Position &p) { return p.sender == turn.sender; }));
+        if (queue->second.empty()) queues.erase(queue);
+    };
+    if (turn.ordered == nullptr) leave(turns_, std::tuple(turn.comm, turn.dest, turn.tag));
+    if (turn.is_in_line()) leave(lines_, std::pair(turn.comm, turn.dest));
+    --turns_taken_;
 }
 
 void receive_content(MatchedMessage &message) {

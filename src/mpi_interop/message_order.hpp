@@ -95,10 +95,15 @@ struct SendTurn {
     int dest;
     int tag;
     const void *sender;
-    const OrderedCommand *ordered = nullptr;  ///< if the send is device-ordered
+    /// If the send is device-ordered. It may post once OrderedCommand::may_post() is true. From
+    /// then on, no later message overtakes it, whatever its tag.
+    const OrderedCommand *ordered = nullptr;
     /// A call with host memory, which starts at once. As in MPI, no later message overtakes it,
     /// whatever its tag.
     bool is_call = false;
+
+    /// Returns true if messages with other tags wait for the send.
+    [[nodiscard]] bool is_in_line() const { return ordered != nullptr || is_call; }
 };
 
 /// Orders the messages of all threads of the process. Receives get messages in the order in which
@@ -134,12 +139,6 @@ public:
     /// receive that accepts it. Throws an Error.
     std::optional<MatchedMessage> read(const MessagePattern &pattern, std::size_t bytes);
 
-    /// For a device-ordered send, which takes no turn. It may post, in the order of these calls,
-    /// once OrderedCommand::may_post() is true. From then on, no later send with equal communicator
-    /// and destination overtakes it.
-    void line_up(const SendTurn &turn);
-    void leave_line(const SendTurn &turn);
-
     void take_turn(const SendTurn &turn);
     /// Returns true if no earlier send blocks this send, which need not have a turn.
     [[nodiscard]] bool may_post(const SendTurn &turn) const;
@@ -172,21 +171,18 @@ private:
     std::uint64_t announced_ = 0;
     std::list<PutBack> put_back_;  ///< no pending receive accepts them
     std::atomic<std::size_t> not_quiet_ = 0;
-    using SendKey = std::tuple<const Communicator *, int, int>;
-    /// The position of a send among all turns and lines.
+    /// The position of a send among all sends.
     struct Position {
         const void *sender;
+        const OrderedCommand *ordered;
         std::uint64_t number;
     };
     std::uint64_t positions_ = 0;
-    std::map<SendKey, std::list<Position>> turns_;
-    std::map<std::pair<const Communicator *, int>, std::list<Position>>
-        calls_;  ///< those with a turn
+    /// By communicator, destination and tag: the turns that are not device-ordered.
+    std::map<std::tuple<const Communicator *, int, int>, std::list<Position>> turns_;
+    /// By communicator and destination: calls and device-ordered sends.
+    std::map<std::pair<const Communicator *, int>, std::list<Position>> lines_;
     std::atomic<std::size_t> turns_taken_ = 0;
-    std::map<std::pair<const Communicator *, int>,
-             std::list<std::pair<const OrderedCommand *, Position>>>
-        lines_;
-    std::atomic<std::size_t> lined_up_ = 0;
 };
 
 /// Like MPI_Mrecv, into `content`. Throws an Error.

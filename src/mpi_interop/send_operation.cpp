@@ -63,17 +63,14 @@ public:
           synchronous_(synchronous) {}
 
     ~SendOperation() override {
-        if (turn_taken_) message_order().leave_turn(turn());
-        if (lined_up_) message_order().leave_line(turn());
+        leave_turn();
         if (channel_) channels_.release(*channel_);
     }
 
     void announce() override {
         if (peer_.rank == MPI_PROC_NULL) return;
-        if (!is_ahead()) return take_turn();
-        message_order().line_up(turn());
-        lined_up_ = true;
-        post_ordered();
+        take_turn();
+        if (is_ahead()) post_ordered();
     }
 
     void start(const Status &gate) override {
@@ -179,7 +176,7 @@ private:
         PMPI_Isend(header_.data(), static_cast<int>(header_size), MPI_BYTE, peer_.rank, peer_.tag,
                    peer_.comm->handle(), &request_);
         posted_ = true;
-        leave_line();
+        leave_turn();
     }
 
     // Encodes a header that describes where the kernel puts the bytes.
@@ -187,10 +184,6 @@ private:
         MessageHeader header{range_.size, range_.size};
         ordered_->describe(header);
         encode(header, header_.data());
-    }
-
-    void leave_line() {
-        if (std::exchange(lined_up_, false)) message_order().leave_line(turn());
     }
 
     bool step_kernel() {
@@ -335,7 +328,7 @@ private:
             "communicator with plain messages the receiver gets no error message. Its receive "
             "stays pending or matches the next message",
             peer_.rank, peer_.tag, status().message, code_text(status().code));
-        if (std::exchange(turn_taken_, false)) message_order().leave_turn(turn());
+        leave_turn();
         step_ = Step::nothing;
     }
 
@@ -346,15 +339,17 @@ private:
     }
 
     void take_turn() {
-        if (std::exchange(turn_taken_, true)) return;
-        message_order().take_turn(turn());
+        if (!std::exchange(turn_taken_, true)) message_order().take_turn(turn());
+    }
+    void leave_turn() {
+        if (std::exchange(turn_taken_, false)) message_order().leave_turn(turn());
     }
 
     // Posts the message if it is its turn. The order of the messages is the order in which their
     // commands started, regardless of how long their copies take.
     bool try_post() {
         if (!may_post()) {
-            if (!is_ahead()) take_turn();
+            take_turn();
             return false;
         }
         posted_ = true;
@@ -367,8 +362,7 @@ private:
         message_start_ns_ = now_ns();
         driver_.send(message_.data(), message_.size(), peer_.rank, peer_.tag, peer_.comm->handle(),
                      ticket_, synchronous_);
-        if (std::exchange(turn_taken_, false)) message_order().leave_turn(turn());
-        leave_line();
+        leave_turn();
         return true;
     }
 
@@ -398,7 +392,6 @@ private:
     std::array<std::byte, header_size> header_{};
     std::span<const std::byte> message_;  ///< the header and, if inlined, the payload
     bool turn_taken_ = false;
-    bool lined_up_ = false;
     bool posted_ = false;
     MPI_Request request_ = MPI_REQUEST_NULL;  ///< from post_ordered()
     std::uint64_t message_start_ns_ = 0;
