@@ -23,7 +23,7 @@
 #include "mpi_interop/message_operations.hpp"
 #include "mpi_interop/mpi_status.hpp"
 #include "mpi_interop/probed_messages.hpp"
-#include "mpi_interop/requested_operation.hpp"
+#include "mpi_interop/request_operations.hpp"
 #include "mpi_interop/wire.hpp"
 
 using namespace cldist;

@@ -19,4 +19,9 @@ std::unique_ptr<Operation> make_request_wait(MPI_Request request,
 std::unique_ptr<Operation> make_event_wait(cl_event event,
                                            std::unique_ptr<StandInRequest> stand_in);
 
+/// Wraps `operation`, a send or a receive. The user's `request` completes when the operation ends.
+/// If the user cancels the request, the operation is cancelled.
+std::unique_ptr<Operation> make_requested(std::unique_ptr<Operation> operation,
+                                          std::unique_ptr<StandInRequest> request);
+
 }  // namespace cldist
