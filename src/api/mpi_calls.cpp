@@ -8,6 +8,7 @@
 #include <array>
 #include <climits>
 #include <cstring>
+#include <initializer_list>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -104,14 +105,6 @@ void run(Operations operations, MPI_Status *status) {
     if (!command.status().ok()) throw Error(command.status());
 }
 
-template <typename... Messages>
-void run(MPI_Comm comm, MPI_Status *status, const Messages &...messages) {
-    const std::shared_ptr<Runtime> runtime = runtime_for_messages();
-    Operations operations;
-    (operations.push_back(make_operation(*runtime, messages, comm, caller_driver())), ...);
-    run(std::move(operations), status);
-}
-
 // Submits the operation to the progress thread. The message order is the order of the calls.
 void begin(Runtime &runtime, std::unique_ptr<Operation> operation, MPI_Request *request) {
     auto stand_in = std::make_unique<StandInRequest>();
@@ -123,46 +116,25 @@ void begin(Runtime &runtime, std::unique_ptr<Operation> operation, MPI_Request *
     runtime.progress_thread().submit(std::move(command), {});
 }
 
-void begin(MPI_Comm comm, const HostMessage &message, MPI_Request *request) {
-    const std::shared_ptr<Runtime> runtime = runtime_for_messages();
-    begin(*runtime, make_operation(*runtime, message, comm, runtime->progress_driver()), request);
-}
-
-CLDIST_COLD int host_send(const char *call, const HostMemory &memory, int dest, int tag,
-                          MPI_Comm comm, bool synchronous) {
+// A blocking call. A receive must be last.
+CLDIST_COLD int host_run(const char *call, MPI_Comm comm, MPI_Status *status,
+                         std::initializer_list<HostMessage> messages) {
     return at_mpi_boundary(call, comm, [&] {
-        run(comm, MPI_STATUS_IGNORE,
-            HostMessage{Direction::send, memory, {dest, tag}, synchronous});
+        const std::shared_ptr<Runtime> runtime = runtime_for_messages();
+        Operations operations;
+        for (const HostMessage &message : messages)
+            operations.push_back(make_operation(*runtime, message, comm, caller_driver()));
+        run(std::move(operations), status);
     });
 }
 
-CLDIST_COLD int host_isend(const char *call, const HostMemory &memory, int dest, int tag,
-                           MPI_Comm comm, bool synchronous, MPI_Request *request) {
+// A non-blocking call.
+CLDIST_COLD int host_begin(const char *call, MPI_Comm comm, const HostMessage &message,
+                           MPI_Request *request) {
     return at_mpi_boundary(call, comm, [&] {
-        begin(comm, {Direction::send, memory, {dest, tag}, synchronous}, request);
-    });
-}
-
-CLDIST_COLD int host_recv(const char *call, const HostMemory &memory, int source, int tag,
-                          MPI_Comm comm, MPI_Status *status) {
-    return at_mpi_boundary(call, comm, [&] {
-        run(comm, status, HostMessage{Direction::recv, memory, {source, tag}});
-    });
-}
-
-CLDIST_COLD int host_irecv(const char *call, const HostMemory &memory, int source, int tag,
-                           MPI_Comm comm, MPI_Request *request) {
-    return at_mpi_boundary(call, comm, [&] {
-        begin(comm, {Direction::recv, memory, {source, tag}}, request);
-    });
-}
-
-CLDIST_COLD int host_sendrecv(const char *call, const HostMemory &out, const PeerArgument &to,
-                              const HostMemory &in, const PeerArgument &from, MPI_Comm comm,
-                              MPI_Status *status) {
-    return at_mpi_boundary(call, comm, [&] {
-        run(comm, status, HostMessage{Direction::send, out, to},
-            HostMessage{Direction::recv, in, from});
+        const std::shared_ptr<Runtime> runtime = runtime_for_messages();
+        begin(*runtime, make_operation(*runtime, message, comm, runtime->progress_driver()),
+              request);
     });
 }
 
