@@ -56,27 +56,19 @@ bool is_in_place(const CollectiveArguments &call) {
             std::equal(parts.begin(), parts.end(), call.recv->parts.begin(), same));
 }
 
-/// The ranges of the parts in the side's buffer, in ascending order.
-std::vector<Span> parts_in_buffer(const SideArgument &side) {
-    const Extent extent = extent_of(side.range);
-    std::vector<Span> parts = side.parts;
-    if (parts.empty()) parts.push_back({0, side.range.size});
-    std::erase_if(parts, [](const Span &part) { return part.size == 0; });
-    for (Span &part : parts) part.offset += extent.begin;
-    std::sort(parts.begin(), parts.end(),
-              [](const Span &a, const Span &b) { return a.offset < b.offset; });
-    return parts;
-}
-
 /// Returns true if no byte is both sent and received. The ranges may overlap nevertheless, because
 /// parts may be in gaps of the other side.
 bool are_apart(const SideArgument &a, const SideArgument &b) {
-    if (extent_of(a.range).buffer != extent_of(b.range).buffer) return true;
-    const std::vector<Span> left = parts_in_buffer(a);
-    const std::vector<Span> right = parts_in_buffer(b);
+    const Extent a_extent = extent_of(a.range);
+    const Extent b_extent = extent_of(b.range);
+    if (a_extent.buffer != b_extent.buffer) return true;
+    const std::vector<Span> left = pieces_of(a.parts, a.range.size);
+    const std::vector<Span> right = pieces_of(b.parts, b.range.size);
     for (auto x = left.begin(), y = right.begin(); x != left.end() && y != right.end();) {
-        if (x->offset < y->offset + y->size && y->offset < x->offset + x->size) return false;
-        ++(x->offset + x->size < y->offset + y->size ? x : y);
+        const std::size_t x_begin = a_extent.begin + x->offset, x_end = x_begin + x->size;
+        const std::size_t y_begin = b_extent.begin + y->offset, y_end = y_begin + y->size;
+        if (x_begin < y_end && y_begin < x_end) return false;
+        ++(x_end < y_end ? x : y);
     }
     return true;
 }

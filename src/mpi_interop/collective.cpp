@@ -114,21 +114,19 @@ Span got_from(const Collective &what, const CollectiveSide &recv, int rank, int 
     return part_of(recv, what.bytes, !scatters, from);
 }
 
-std::vector<Span> pieces_of(const CollectiveSide &side) {
-    if (side.parts.empty()) return {{0, side.range.size}};
-    std::vector<Span> pieces;
-    for (const Span &part : side.parts)
-        if (part.size != 0) pieces.push_back(part);
-    std::sort(pieces.begin(), pieces.end(),
+std::vector<Span> pieces_of(std::vector<Span> parts, std::size_t size) {
+    if (parts.empty()) parts.push_back({0, size});
+    std::erase_if(parts, [](const Span &part) { return part.size == 0; });
+    std::sort(parts.begin(), parts.end(),
               [](const Span &a, const Span &b) { return a.offset < b.offset; });
     std::vector<Span> merged;
-    for (const Span &piece : pieces) {
-        if (!merged.empty() && piece.offset <= merged.back().offset + merged.back().size) {
+    for (const Span &part : parts) {
+        if (!merged.empty() && part.offset <= merged.back().offset + merged.back().size) {
             const std::size_t end =
-                std::max(merged.back().offset + merged.back().size, piece.offset + piece.size);
+                std::max(merged.back().offset + merged.back().size, part.offset + part.size);
             merged.back().size = end - merged.back().offset;
         } else {
-            merged.push_back(piece);
+            merged.push_back(part);
         }
     }
     return merged;

@@ -366,7 +366,8 @@ private:
         if (in_blocks(what_.kind))
             copy_piece(span(block), 0);
         else
-            for (const Span &piece : pieces_of(side)) copy_piece(piece, piece.offset);
+            for (const Span &piece : pieces_of(side.parts, range.size))
+                copy_piece(piece, piece.offset);
     }
 
     // Returns true if the device has finished its copies for the slot.

@@ -64,8 +64,9 @@ struct Collective {
 [[nodiscard]] Span given_to(const Collective &what, const CollectiveSide &send, int rank, int to);
 [[nodiscard]] Span got_from(const Collective &what, const CollectiveSide &recv, int rank, int from);
 
-/// The bytes of the side in as few pieces as possible, which the device copies one by one.
-[[nodiscard]] std::vector<Span> pieces_of(const CollectiveSide &side);
+/// The bytes of a side of `size` bytes in as few pieces as possible, in ascending order. `parts` as
+/// in CollectiveSide.
+[[nodiscard]] std::vector<Span> pieces_of(std::vector<Span> parts, std::size_t size);
 
 /// A predefined operator of reductions.
 struct Operator {
