@@ -58,10 +58,7 @@ void CL_CALLBACK unmap(cl_mem, void *data) {
 
 Mem wrap_shared_memory(cl_context context, int descriptor, cl_mem_flags flags, std::size_t size,
                        std::size_t mapped) {
-    void *const memory = mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
-    if (memory == MAP_FAILED)
-        throw Error(CL_OUT_OF_HOST_MEMORY,
-                    fmt::format("mapping shared memory: {}", std::strerror(errno)));
+    void *const memory = map_shared_memory(descriptor, mapped);
     cl_int code = CL_SUCCESS;
     Mem buffer =
         Mem::adopt(clCreateBuffer(context, flags | CL_MEM_USE_HOST_PTR, size, memory, &code));
@@ -94,22 +91,9 @@ Mem import(cl_context context, cl_device_id device, int descriptor, cl_mem_flags
 }
 
 Descriptor allocate(cl_device_id device, std::size_t &size) {
-    if (!is_standing_in(device)) {
-        return cuda::allocate(uuid_of(device), size);
-    }
+    if (!is_standing_in(device)) return cuda::allocate(uuid_of(device), size);
     size = (size + 4095) / 4096 * 4096;
-    Descriptor memory(memfd_create("cldist", MFD_CLOEXEC));
-    if (!memory || ftruncate(memory.get(), static_cast<off_t>(size)) != 0)
-        throw Error(CL_MEM_OBJECT_ALLOCATION_FAILURE,
-                    fmt::format("shared memory: {}", std::strerror(errno)));
-    return memory;
-}
-
-std::uint32_t new_id() {
-    static std::atomic<std::uint32_t> last{0};
-    std::uint32_t id = 0;
-    while (id == 0) id = ++last;
-    return id;
+    return allocate_shared_memory(size);
 }
 
 struct Buffers {
@@ -140,6 +124,28 @@ int duplicate(int descriptor) {
     if (made < 0)
         throw Error(CL_OUT_OF_RESOURCES, fmt::format("a descriptor: {}", std::strerror(errno)));
     return made;
+}
+
+Descriptor allocate_shared_memory(std::size_t size) {
+    Descriptor memory(memfd_create("cldist", MFD_CLOEXEC));
+    if (!memory || ftruncate(memory.get(), static_cast<off_t>(size)) != 0)
+        throw Error(CL_OUT_OF_HOST_MEMORY, fmt::format("shared memory: {}", std::strerror(errno)));
+    return memory;
+}
+
+void *map_shared_memory(int descriptor, std::size_t size) {
+    void *const memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+    if (memory == MAP_FAILED)
+        throw Error(CL_OUT_OF_HOST_MEMORY,
+                    fmt::format("mapping shared memory: {}", std::strerror(errno)));
+    return memory;
+}
+
+std::uint32_t new_memory_id() {
+    static std::atomic<std::uint32_t> last{0};
+    std::uint32_t id = 0;
+    while (id == 0) id = ++last;
+    return id;
 }
 
 DeviceUuid uuid_of(cl_device_id device) {
@@ -187,7 +193,7 @@ std::shared_ptr<ExportedMemory> ExportedMemory::of(cl_mem buffer) {
 
 ExportedMemory::ExportedMemory(Descriptor descriptor, std::size_t size, const DeviceUuid &device,
                                Mem buffer)
-    : id_(new_id()),
+    : id_(new_memory_id()),
       descriptor_(std::move(descriptor)),
       size_(size),
       device_(device),

@@ -22,6 +22,12 @@ class ImportedMemory;
 
 /// Returns another descriptor of the same file, which the caller closes. Throws an Error.
 [[nodiscard]] int duplicate(int descriptor);
+/// Allocates host memory that other processes can map. Throws an Error.
+[[nodiscard]] Descriptor allocate_shared_memory(std::size_t size);
+/// Maps such memory. Throws an Error.
+[[nodiscard]] void *map_shared_memory(int descriptor, std::size_t size);
+/// Returns a number other than 0 that identifies memory of this process.
+[[nodiscard]] std::uint32_t new_memory_id();
 
 /// IPC-shareable device memory, which other processes of the host can import. It needs NVIDIA's
 /// OpenCL driver and CUDA's driver library, which is loaded at run time and allocates the memory.

@@ -27,17 +27,9 @@ Error missing(const char *what, int error) {
 }
 
 std::byte *map_ring(int fd) {
-    void *const memory = mmap(nullptr, ring_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (memory == MAP_FAILED) throw missing("mapping shared memory", errno);
+    void *const memory = map_shared_memory(fd, ring_size);
     madvise(memory, ring_size, MADV_HUGEPAGE);
     return static_cast<std::byte *>(memory);
-}
-
-std::uint32_t new_id() {
-    static std::atomic<std::uint32_t> last{0};
-    std::uint32_t id = 0;
-    while (id == 0) id = ++last;
-    return id;
 }
 
 struct Rings {
@@ -70,7 +62,7 @@ std::shared_ptr<Ring> Ring::create(Descriptor &descriptor) {
     // Allocated now, because missing memory would later end the program with SIGBUS.
     if (const int error = posix_fallocate(descriptor.get(), 0, ring_size); error != 0)
         throw missing("shared memory", error);
-    auto ring = std::make_shared<Ring>(map_ring(descriptor.get()), new_id());
+    auto ring = std::make_shared<Ring>(map_ring(descriptor.get()), new_memory_id());
     ring->made_here_ = true;
     return keep(std::move(ring));
 }

@@ -146,11 +146,4 @@ void StagingPool::destroy(Slab &slab) {
     munmap(slab.base, slab.size);
 }
 
-std::size_t StagingPool::bytes_allocated() const {
-    const std::lock_guard lock(mutex_);
-    std::size_t sum = 0;
-    for (const auto &slab : slabs_) sum += slab->size;
-    return sum;
-}
-
 }  // namespace cldist

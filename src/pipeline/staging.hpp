@@ -40,7 +40,6 @@ public:
     /// the platform. Threads that return pieces must not wait, so the cleanup thread calls it.
     void trim();
 
-    [[nodiscard]] std::size_t bytes_allocated() const;
     [[nodiscard]] std::size_t bytes_lent() const;
 
 private:

@@ -2,11 +2,9 @@
 
 #include <sys/mman.h>
 
-#include <cerrno>
 #include <cstring>
 #include <utility>
 
-#include "base/status.hpp"
 #include "ocl/query.hpp"
 #include "pipeline/cuda.hpp"
 
@@ -15,11 +13,7 @@ namespace {
 
 Descriptor allocate(cl_device_id device) {
     std::size_t size = TransferSlots::bytes;
-    if (!is_cpu(device)) return cuda::allocate_host(size);
-    Descriptor memory(memfd_create("cldist", MFD_CLOEXEC));
-    if (!memory || ftruncate(memory.get(), static_cast<off_t>(size)) != 0)
-        throw Error(CL_OUT_OF_HOST_MEMORY, fmt::format("shared memory: {}", std::strerror(errno)));
-    return memory;
+    return is_cpu(device) ? allocate_shared_memory(size) : cuda::allocate_host(size);
 }
 
 }  // namespace
@@ -40,13 +34,8 @@ void TransferSlots::open(cl_context context, cl_device_id device) {
     imported_.emplace(Descriptor(duplicate(descriptor_.get())), bytes, DeviceUuid{});
     buffer_ = imported_->buffer(context, device);
     mapped_here_ = is_cpu(device);
-    void *const memory = mapped_here_ ? mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
-                                             descriptor_.get(), 0)
-                                      : cuda::map_host(descriptor_, bytes);
-    if (memory == MAP_FAILED)
-        throw Error(CL_OUT_OF_HOST_MEMORY,
-                    fmt::format("mapping shared memory: {}", std::strerror(errno)));
-    slots_ = static_cast<TransferSlot *>(memory);
+    slots_ = static_cast<TransferSlot *>(mapped_here_ ? map_shared_memory(descriptor_.get(), bytes)
+                                                      : cuda::map_host(descriptor_, bytes));
 }
 
 TransferSlots::~TransferSlots() {
