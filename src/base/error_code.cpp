@@ -10,14 +10,14 @@
 namespace cldist {
 namespace {
 
-struct Named {
+struct NamedCode {
     int code;
     const char *name;
 };
 
 #define CLDIST_CODE(name) \
-    Named { name, #name }
-constexpr Named names[] = {
+    NamedCode { name, #name }
+constexpr NamedCode names[] = {
     CLDIST_CODE(CL_DEVICE_NOT_FOUND), CLDIST_CODE(CL_DEVICE_NOT_AVAILABLE),
     CLDIST_CODE(CL_COMPILER_NOT_AVAILABLE), CLDIST_CODE(CL_MEM_OBJECT_ALLOCATION_FAILURE),
     CLDIST_CODE(CL_OUT_OF_RESOURCES), CLDIST_CODE(CL_OUT_OF_HOST_MEMORY),
@@ -60,7 +60,7 @@ constexpr Named names[] = {
     CLDIST_CODE(CL_TRANSFER_ABANDONED), CLDIST_CODE(CL_TRANSFER_CANCELLED),
     CLDIST_CODE(CL_FILE_ERROR), CLDIST_CODE(CL_END_OF_FILE), CLDIST_CODE(CL_INVALID_MPI_DATATYPE),
     CLDIST_CODE(CL_INVALID_MPI_OP), CLDIST_CODE(CL_COLLECTIVE_MISMATCH),
-    Named{-1220, "CL_HDF5_ERROR"},  // from cl_ext_dist_hdf5.h, which needs HDF5's headers
+    NamedCode{-1220, "CL_HDF5_ERROR"},  // from cl_ext_dist_hdf5.h, which needs HDF5's headers
 };
 #undef CLDIST_CODE
 
@@ -69,7 +69,7 @@ constexpr Named names[] = {
 const char *error_name(int code) {
     const auto *const found =
         std::find_if(std::begin(names), std::end(names),
-                     [code](const Named &named) { return named.code == code; });
+                     [code](const NamedCode &named) { return named.code == code; });
     return found == std::end(names) ? nullptr : found->name;
 }
 

@@ -31,7 +31,7 @@ struct IoThreads::State {
 namespace {
 
 // A thread takes as long to wake as to copy a tenth of this.
-constexpr std::size_t smallest_piece = std::size_t{256} << 10U;
+constexpr std::size_t least_per_thread = std::size_t{256} << 10U;
 
 // A thread that starts late finds no piece and does not touch `work`, which may be destroyed.
 struct Pieces {
@@ -89,7 +89,7 @@ void IoThreads::run(std::function<void()> job) {
 
 void IoThreads::run_in_pieces(std::size_t size,
                               const std::function<void(std::size_t, std::size_t)> &work) {
-    const std::size_t count = std::max<std::size_t>(size / smallest_piece, 1);
+    const std::size_t count = std::max<std::size_t>(size / least_per_thread, 1);
     const std::size_t helpers = std::min<std::size_t>(count, state_->most) - 1;
     const std::shared_ptr<Pieces> pieces(new Pieces{work, size, count});
     for (std::size_t n = 0; n < helpers; ++n) run([pieces] { pieces->take(); });

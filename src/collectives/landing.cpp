@@ -11,7 +11,7 @@ namespace cldist::collectives {
 namespace {
 
 // The memory of this many contexts is kept. It keeps the contexts alive.
-constexpr std::size_t most_contexts = 4;
+constexpr std::size_t most_contexts_with_memory = 4;
 
 struct Kept {
     Context context;
@@ -24,7 +24,7 @@ struct Kept {
 void make_room(std::list<Kept> &kept) {
     std::set<cl_context> contexts;
     for (const Kept &each : kept) contexts.insert(each.context.get());
-    if (contexts.size() < most_contexts) return;
+    if (contexts.size() < most_contexts_with_memory) return;
     kept.remove_if([first = kept.front().context.get()](const Kept &each) {
         return each.context.get() == first;
     });

@@ -62,9 +62,9 @@ private:
 };
 
 /// Divides elements over the processes as equally as possible.
-class Shares {
+class EqualShares {
 public:
-    Shares(Member me, std::size_t bytes, std::size_t element)
+    EqualShares(Member me, std::size_t bytes, std::size_t element)
         : element_(element),
           each_(bytes / element / count(me)),
           more_(bytes / element % count(me)) {}
@@ -151,7 +151,7 @@ Rounds broadcast_rounds(Member me, int root, std::size_t bytes) {
         return all;
     }
     // The root sends each process a share, and each process sends its share to all others.
-    const Shares shares(me, bytes, 1);
+    const EqualShares shares(me, bytes, 1);
     if (is_root) {
         for (const int peer : others_of(me)) send(first, peer, shares.of(peer, Area::in));
         for (const int peer : others_of(me)) send(first, peer, shares.of(root, Area::in));
@@ -172,7 +172,7 @@ Rounds reduce_rounds(Member me, int root, std::size_t bytes, std::size_t element
         tree_reduce(all, me, root, bytes);
         return all;
     }
-    const Shares shares(me, bytes, element);
+    const EqualShares shares(me, bytes, element);
     const bool is_root = me.rank == root;
     const Piece own{Area::scratch, 0, shares.of(me.rank, Area::in).size};
     combine_parts(
@@ -192,7 +192,7 @@ Rounds allreduce_rounds(Member me, std::size_t bytes, std::size_t element) {
         tree_broadcast(all, me, 0, bytes, Area::out);
         return all;
     }
-    const Shares shares(me, bytes, element);
+    const EqualShares shares(me, bytes, element);
     combine_parts(
         all, me, [&](int rank) { return shares.of(rank, Area::in); },
         shares.of(me.rank, Area::out));

@@ -17,7 +17,7 @@ namespace {
 // from one kernel to the next. When a process gives a round's pieces, a flag of the previous round
 // has shown that the other process has finished with the round before that, so that round's area is
 // free. Kernels of one queue do not overlap, so a flag also covers all earlier kernels.
-constexpr const char *source = R"(
+constexpr const char *collective_source = R"(
 typedef struct {
     ulong to, from, to_flag, from_flag, give, give_size, take, take_size;
     uint to_value, from_value, round, rounds;
@@ -181,7 +181,7 @@ __kernel void collective(Word slots, Word shared, uint index, uint held, __globa
 }
 )";
 
-constexpr std::size_t group_size = 512;
+constexpr std::size_t collective_group_size = 512;
 
 static_assert(offsetof(CollectiveWork, members) == 64 && sizeof(CollectiveWork::Member) == 80);
 
@@ -208,8 +208,8 @@ cl_kernel CollectiveKernels::prepare(const CollectiveWork &work, const Combinati
     const std::lock_guard lock(mutex_);
     Built &built = built_[{work.count, work.scheme, combination.type, combination.op}];
     if (!built.kernel) {
-        built.program =
-            build_slot_program(context_, device_, source, options_for(work, combination));
+        built.program = build_slot_program(context_, device_, collective_source,
+                                           options_for(work, combination));
         built.kernel = create("clCreateKernel", clCreateKernel, built.program.get(), "collective");
     }
     return built.kernel.get();
@@ -219,7 +219,7 @@ cl_int CollectiveKernels::enqueue(cl_command_queue queue, cl_kernel kernel,
                                   const CollectiveWork &work, cl_mem slots, cl_mem shared,
                                   std::uint32_t index, bool held, cl_mem in, cl_mem out,
                                   std::span<const cl_event> wait_list, cl_event *event) {
-    const std::size_t local = is_cpu(device_) ? 1 : group_size;
+    const std::size_t local = is_cpu(device_) ? 1 : collective_group_size;
     const std::size_t global = work.groups * local;
     const std::lock_guard lock(mutex_);
     cl_uint position = 0;

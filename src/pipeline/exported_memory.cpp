@@ -45,13 +45,13 @@ bool imports_descriptors(cl_device_id device) {
 // itself. The cluster platform copies it for each device.
 bool is_standing_in(cl_device_id device) { return quirks_of(device).keeps_addresses; }
 
-struct Mapping {
+struct SharedMapping {
     void *memory;
     std::size_t size;
 };
 
 void CL_CALLBACK unmap(cl_mem, void *data) {
-    const auto *const mapping = static_cast<Mapping *>(data);
+    const auto *const mapping = static_cast<SharedMapping *>(data);
     munmap(mapping->memory, mapping->size);
     delete mapping;
 }
@@ -66,7 +66,7 @@ Mem wrap_shared_memory(cl_context context, int descriptor, cl_mem_flags flags, s
         munmap(memory, mapped);
         check(code, "clCreateBuffer");
     }
-    clSetMemObjectDestructorCallback(buffer.get(), &unmap, new Mapping{memory, mapped});
+    clSetMemObjectDestructorCallback(buffer.get(), &unmap, new SharedMapping{memory, mapped});
     return buffer;
 }
 

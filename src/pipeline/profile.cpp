@@ -24,7 +24,7 @@ constexpr std::array<RouteNames, route_count> route_names{
 constexpr unsigned first_octave = 10;
 
 // A smaller difference is noise.
-constexpr double clearly = 1.03;
+constexpr double nearly_equal = 1.03;
 
 bool is_for(const Way &way, std::size_t size) {
     if (way.whole) return size <= largest_whole;
@@ -97,7 +97,7 @@ Ranking rank(const std::vector<Curve> &curves, std::size_t size) {
     for (const Curve &curve : curves) {
         const auto seconds = expected_seconds(curve);
         if (seconds && curve.way.whole && ranking.best->way.maps == curve.way.maps &&
-            *seconds <= clearly * best)
+            *seconds <= nearly_equal * best)
             ranking.best = &curve;
     }
     double second = 0;
@@ -138,7 +138,7 @@ Advice::Advice(const std::vector<Curve> &curves) {
         const Curve *best = rank(curves, size).best;
         if (best == nullptr) continue;
         const auto stays = before != nullptr ? before->expected_seconds(size) : std::nullopt;
-        if (stays && *stays <= clearly * *best->expected_seconds(size) &&
+        if (stays && *stays <= nearly_equal * *best->expected_seconds(size) &&
             before->points.back().size >= size)
             best = before;
         ways_.at(i) = best->way;

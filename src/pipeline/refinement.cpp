@@ -9,7 +9,7 @@ namespace {
 // Samples of each way before a comparison, and the required ratio of times. A smaller difference is
 // noise.
 constexpr unsigned enough_samples = 2;
-constexpr double clearly = 0.9;
+constexpr double clearly_faster = 0.9;
 // Transfers between two trials. The period doubles while trials find nothing better.
 constexpr unsigned first_period = 2;
 constexpr unsigned last_period = 64;
@@ -28,7 +28,7 @@ void WayRefinement::took(bool other, double seconds_per_byte) {
     const auto &[planned, second] = ways_;
     if (planned.samples < enough_samples || second.samples < enough_samples) return;
     const double used = (in_use_ ? second : planned).shortest();
-    if ((in_use_ ? planned : second).shortest() < used * clearly) {
+    if ((in_use_ ? planned : second).shortest() < used * clearly_faster) {
         in_use_ = !in_use_;
         period_ = first_period;
     } else if (other != in_use_) {

@@ -89,7 +89,7 @@ bool is_last(Team team, Word shared) {
 }
 )";
 
-constexpr const char *source = R"(
+constexpr const char *slot_source = R"(
 void send(Team team, Word slot, Word shared, __global const uchar *from, ulong size, ulong address) {
     if (team.group == 0 && get_local_id(0) == 0) store(slot + 18, 1);
     move(team, from, (__global uchar *)address, size);
@@ -157,7 +157,7 @@ __kernel void address_of(__global ulong *slots, uint index, __global const uchar
 )";
 
 constexpr std::size_t words_per_slot = 8;
-constexpr std::size_t group_size = 256;
+constexpr std::size_t slot_group_size = 256;
 constexpr std::size_t bytes_per_group = 32768;
 // More work-groups do not speed up sends to another H200 or receives on the device.
 constexpr std::size_t most_send_groups = 32;
@@ -184,7 +184,7 @@ Program build_slot_program(cl_context context, cl_device_id device, const char *
 
 SlotKernels::SlotKernels(cl_context context, cl_device_id device)
     : queue_(create("clCreateCommandQueue", clCreateCommandQueue, context, device, 0U)),
-      program_(build_slot_program(context, device, source, "")),
+      program_(build_slot_program(context, device, slot_source, "")),
       is_cpu_(cldist::is_cpu(device)) {
     for (auto [kernel, name] :
          {std::pair{&send_, "ordered_send"}, std::pair{&recv_, "ordered_recv"},
@@ -206,7 +206,7 @@ cl_int SlotKernels::enqueue(cl_command_queue queue, cl_mem slots, const SlotMove
     };
     const cl_uint send_groups = groups_of(send, most_send_groups);
     const cl_uint recv_groups = groups_of(recv, most_recv_groups);
-    const std::size_t local = is_cpu_ ? 1 : group_size;
+    const std::size_t local = is_cpu_ ? 1 : slot_group_size;
     const std::size_t global = (send_groups + recv_groups) * local;
     const cl_kernel kernel = recv == nullptr   ? send_.get()
                              : send == nullptr ? recv_.get()

@@ -80,14 +80,14 @@ cl_int read_part(const QueueObject &queue, MemObject &image, const Part &part,
 }
 
 /// Where a copy begins in its memory object.
-struct Place {
+struct CopyEnd {
     MemObject *object;
     std::size_t offset;  ///< in bytes, for a buffer
     std::array<std::size_t, 3> origin;
 
     /// Replaces a sub-buffer by its root, and a 1D image that is created from a buffer by that
     /// buffer: PoCL 3.1 copies such images wrongly or not at all.
-    [[nodiscard]] Place in_root() const {
+    [[nodiscard]] CopyEnd in_root() const {
         if (object->type == CL_MEM_OBJECT_IMAGE1D_BUFFER)
             return {&object->root(), object->origin + origin[0] * object->element_size, {}};
         if (object->is_image()) return *this;
@@ -96,10 +96,10 @@ struct Place {
 };
 
 /// Copies `region`, of `size` bytes.
-cl_int copy_part(const QueueObject &queue, const Place &source, const Place &target,
+cl_int copy_part(const QueueObject &queue, const CopyEnd &source, const CopyEnd &target,
                  const std::array<std::size_t, 3> &region, std::size_t size, const Waits &waits) {
-    const Place from = source.in_root();
-    const Place to = target.in_root();
+    const CopyEnd from = source.in_root();
+    const CopyEnd to = target.in_root();
     const cl_command_queue native = queue.native.get();
     const cl_mem from_memory = from.object->native(*queue.space);
     const cl_mem to_memory = to.object->native(*queue.space);

@@ -13,7 +13,7 @@
 namespace cldist::cluster {
 namespace {
 
-struct Head {
+struct BlobHeader {
     std::uint64_t number;  // of the call
     std::uint64_t hash;    // of the call
     std::uint64_t size;    // bytes of the blob
@@ -21,10 +21,10 @@ struct Head {
 
 // The first message contains the header and the first bytes, usually all of them. The rest follows
 // in pieces, because MPI counts in int.
-constexpr std::size_t first_room = 4096 - sizeof(Head);
+constexpr std::size_t first_room = 4096 - sizeof(BlobHeader);
 constexpr std::size_t piece = std::size_t{1} << 30U;
 
-using First = std::array<std::byte, sizeof(Head) + first_room>;
+using First = std::array<std::byte, sizeof(BlobHeader) + first_room>;
 
 int rank_in(MPI_Comm comm) {
     int rank = 0;
@@ -67,7 +67,7 @@ int MpiAgreement::tag(const CallHash &call) const {
 
 void MpiAgreement::send(const CallHash &call, std::span<const Process> to, const Blob &blob) const {
     require_mpi();
-    const Head head{call.number, call.hash, blob.size()};
+    const BlobHeader head{call.number, call.hash, blob.size()};
     const std::size_t in_first = std::min(blob.size(), first_room);
     First first;
     std::memcpy(first.data(), &head, sizeof head);
@@ -100,7 +100,7 @@ Blob MpiAgreement::receive(const CallHash &call, Process from, Blob) const {
         return static_cast<std::size_t>(size);
     };
     const std::size_t size = take(first.data(), first.size());
-    Head head{};
+    BlobHeader head{};
     std::memcpy(&head, first.data(), std::min(size, sizeof head));
     const std::size_t in_first = std::min<std::size_t>(head.size, first_room);
     if (size != sizeof head + in_first || head.number != call.number || head.hash != call.hash)
