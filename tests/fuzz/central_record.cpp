@@ -5,9 +5,6 @@
 
 namespace cldist::cluster {
 
-// The target makes no calls.
-const cl_icd_dispatch dispatch_table{};
-
 namespace {
 
 constexpr std::array calls_by_number{
