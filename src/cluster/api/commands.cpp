@@ -14,56 +14,41 @@
 namespace cldist::cluster {
 namespace {
 
-/// A box of bytes within memory, as in the Rect commands.
-struct Box {
-    std::array<std::size_t, 3> origin;
-    std::array<std::size_t, 3> region;
-    std::size_t row_pitch;
-    std::size_t slice_pitch;
-
-    /// Throws an Error if pitches or region are wrong.
-    static Box checked(const size_t *origin, const size_t *region, std::size_t row_pitch,
-                       std::size_t slice_pitch) {
-        require(origin != nullptr && region != nullptr, CL_INVALID_VALUE,
-                "origin or region is NULL; expected arrays of three elements");
-        Box box{{origin[0], origin[1], origin[2]},
-                {region[0], region[1], region[2]},
-                row_pitch,
-                slice_pitch};
-        require(region[0] != 0 && region[1] != 0 && region[2] != 0, CL_INVALID_VALUE,
-                "region is {{{}, {}, {}}}; every element must be at least 1", region[0], region[1],
-                region[2]);
-        if (box.row_pitch == 0) box.row_pitch = region[0];
-        if (box.slice_pitch == 0) box.slice_pitch = region[1] * box.row_pitch;
-        require(box.row_pitch >= region[0], CL_INVALID_VALUE,
-                "the row pitch is {}; expected 0 or at least region[0] ({})", box.row_pitch,
-                region[0]);
-        require(
-            box.slice_pitch >= region[1] * box.row_pitch && box.slice_pitch % box.row_pitch == 0,
-            CL_INVALID_VALUE,
+/// Returns a region of memory. Throws an Error if pitches or region are wrong.
+PlacedRect checked_rect(const size_t *origin, const size_t *region, std::size_t row_pitch,
+                        std::size_t slice_pitch) {
+    require(origin != nullptr && region != nullptr, CL_INVALID_VALUE,
+            "origin or region is NULL; expected arrays of three elements");
+    require(region[0] != 0 && region[1] != 0 && region[2] != 0, CL_INVALID_VALUE,
+            "region is {{{}, {}, {}}}; every element must be at least 1", region[0], region[1],
+            region[2]);
+    if (row_pitch == 0) row_pitch = region[0];
+    if (slice_pitch == 0) slice_pitch = region[1] * row_pitch;
+    require(row_pitch >= region[0], CL_INVALID_VALUE,
+            "the row pitch is {}; expected 0 or at least region[0] ({})", row_pitch, region[0]);
+    require(slice_pitch >= region[1] * row_pitch && slice_pitch % row_pitch == 0, CL_INVALID_VALUE,
             "the slice pitch is {}; expected 0 or a multiple of the row pitch ({}) of at least {}",
-            box.slice_pitch, box.row_pitch, region[1] * box.row_pitch);
-        return box;
-    }
-    [[nodiscard]] std::size_t begin() const {
-        return origin[2] * slice_pitch + origin[1] * row_pitch + origin[0];
-    }
-    [[nodiscard]] std::size_t end() const {
-        return begin() + (region[2] - 1) * slice_pitch + (region[1] - 1) * row_pitch + region[0];
-    }
-    /// Whether the box is contiguous.
-    [[nodiscard]] bool is_whole() const {
-        return (row_pitch == region[0] || (region[1] == 1 && region[2] == 1)) &&
-               (slice_pitch == region[1] * row_pitch || region[2] == 1);
-    }
-};
+            slice_pitch, row_pitch, region[1] * row_pitch);
+    return {origin[2] * slice_pitch + origin[1] * row_pitch + origin[0],
+            {region[0], region[1], region[2], row_pitch, slice_pitch}};
+}
 
-void check_box(const MemObject &buffer, const Box &box) {
+std::size_t end_of(const PlacedRect &rect) { return rect.offset + rect.region.extent(); }
+
+void check_rect(const MemObject &buffer, const PlacedRect &rect) {
     require(!buffer.is_image(), CL_INVALID_MEM_OBJECT,
             "the memory object is an image; expected a buffer");
-    if (box.end() > buffer.size)
-        fail(CL_INVALID_VALUE, "the region ends at byte {}, but the buffer has {} bytes", box.end(),
-             buffer.size);
+    if (end_of(rect) > buffer.size)
+        fail(CL_INVALID_VALUE, "the region ends at byte {}, but the buffer has {} bytes",
+             end_of(rect), buffer.size);
+}
+
+Access reads(MemObject &buffer, const PlacedRect &rect) {
+    return buffer.access(rect.offset, end_of(rect), AccessMode::read);
+}
+Access writes(MemObject &buffer, const PlacedRect &rect) {
+    return buffer.access(rect.offset, end_of(rect),
+                         rect.region.contiguous() ? AccessMode::write : AccessMode::read_write);
 }
 
 // ---- On an aggregate device ----
@@ -184,10 +169,6 @@ bool copy_in_place(QueueObject &queue, MemObject &source, const Access &from, Me
     return true;
 }
 
-AccessMode written(const Box &box) {
-    return box.is_whole() ? AccessMode::write : AccessMode::read_write;
-}
-
 }  // namespace
 
 void check_range(const MemObject &buffer, std::size_t offset, std::size_t size) {
@@ -289,17 +270,17 @@ void enqueue_read_buffer_rect(cl_command_queue queue_handle, cl_mem buffer_handl
     QueueObject &whole = queue_of(queue_handle);
     MemObject &buffer = memory_of(buffer_handle);
     check_context(whole, buffer);
-    const Box source = Box::checked(buffer_origin, region, buffer_row_pitch, buffer_slice_pitch);
-    const Box target = Box::checked(host_origin, region, host_row_pitch, host_slice_pitch);
-    check_box(buffer, source);
+    const PlacedRect source =
+        checked_rect(buffer_origin, region, buffer_row_pitch, buffer_slice_pitch);
+    const PlacedRect target = checked_rect(host_origin, region, host_row_pitch, host_slice_pitch);
+    check_rect(buffer, source);
     require(ptr != nullptr, CL_INVALID_VALUE, "ptr is NULL");
     const auto waits = wait_list_of({num_events, wait_list, event}, *whole.context);
     check_alignment(whole, buffer);
     check_host_access(buffer, CL_MEM_HOST_WRITE_ONLY);
     QueueObject &queue = lane_for(whole, buffer);
-    const std::array accesses{buffer.access(source.begin(), source.end(), AccessMode::read)};
-    const HostRegion host{at(ptr, target.begin()), target.region, target.row_pitch,
-                          target.slice_pitch};
+    const std::array accesses{reads(buffer, source)};
+    const HostRegion host{at(ptr, target.offset), target.region};
     enqueue(
         with_host_memory(ptr, {queue, CL_COMMAND_READ_BUFFER_RECT, accesses, waits,
                                executor().memory().result_in(host, queue), blocking != CL_FALSE}),
@@ -323,9 +304,10 @@ void enqueue_write_buffer_rect(Handling handling, cl_command_queue queue_handle,
     QueueObject &whole = queue_of(queue_handle);
     MemObject &buffer = memory_of(buffer_handle);
     check_context(whole, buffer);
-    const Box target = Box::checked(buffer_origin, region, buffer_row_pitch, buffer_slice_pitch);
-    const Box source = Box::checked(host_origin, region, host_row_pitch, host_slice_pitch);
-    check_box(buffer, target);
+    const PlacedRect target =
+        checked_rect(buffer_origin, region, buffer_row_pitch, buffer_slice_pitch);
+    const PlacedRect source = checked_rect(host_origin, region, host_row_pitch, host_slice_pitch);
+    check_rect(buffer, target);
     require(ptr != nullptr, CL_INVALID_VALUE, "ptr is NULL");
     const auto waits = wait_list_of({num_events, wait_list, event}, *whole.context);
     check_alignment(whole, buffer);
@@ -333,12 +315,11 @@ void enqueue_write_buffer_rect(Handling handling, cl_command_queue queue_handle,
     if (handling == Handling::leave_out)
         return leave_out(whole, CL_COMMAND_WRITE_BUFFER_RECT, event);
     QueueObject &queue = lane_for(whole, buffer);
-    const std::array accesses{buffer.access(target.begin(), target.end(), written(target))};
+    const std::array accesses{writes(buffer, target)};
     Enqueued write = with_host_memory(
         ptr,
         {queue, CL_COMMAND_WRITE_BUFFER_RECT, accesses, waits, {}, blocking != CL_FALSE, true});
-    write.source = HostRegion{const_cast<std::byte *>(at(ptr, source.begin())), source.region,
-                              source.row_pitch, source.slice_pitch};
+    write.source = HostRegion{const_cast<std::byte *>(at(ptr, source.offset)), source.region};
     enqueue(std::move(write), event, [&](Enqueued &command, const Waits &w) {
         const bool brought = command.brought != nullptr;
         const std::array<std::size_t, 3> start{};
@@ -439,25 +420,26 @@ void enqueue_copy_buffer_rect(Handling handling, cl_command_queue queue_handle,
     MemObject &target = memory_of(target_handle);
     check_context(whole, source);
     check_context(whole, target);
-    const Box from = Box::checked(source_origin, region, source_row_pitch, source_slice_pitch);
-    const Box to = Box::checked(target_origin, region, target_row_pitch, target_slice_pitch);
-    check_box(source, from);
-    check_box(target, to);
-    require(&source != &target ||
-                (from.row_pitch == to.row_pitch && from.slice_pitch == to.slice_pitch),
+    const PlacedRect from =
+        checked_rect(source_origin, region, source_row_pitch, source_slice_pitch);
+    const PlacedRect to = checked_rect(target_origin, region, target_row_pitch, target_slice_pitch);
+    check_rect(source, from);
+    check_rect(target, to);
+    require(&source != &target || (from.region.row_pitch == to.region.row_pitch &&
+                                   from.region.slice_pitch == to.region.slice_pitch),
             CL_INVALID_VALUE,
             "the pitches of source ({}, {}) and destination ({}, {}) differ; within one buffer "
             "they must be equal",
-            from.row_pitch, from.slice_pitch, to.row_pitch, to.slice_pitch);
+            from.region.row_pitch, from.region.slice_pitch, to.region.row_pitch,
+            to.region.slice_pitch);
     const auto waits = wait_list_of({num_events, wait_list, event}, *whole.context);
     check_alignment(whole, source);
     check_alignment(whole, target);
-    const std::array accesses{source.access(from.begin(), from.end(), AccessMode::read),
-                              target.access(to.begin(), to.end(), written(to))};
+    const std::array accesses{reads(source, from), writes(target, to)};
     const auto &[read, write] = accesses;
     const bool in_parts_of_one = source.parent && target.parent && read.buffer == write.buffer;
     require(&source == &target
-                ? !boxes_overlap(from.origin, from.region, to.origin, to.region)
+                ? !boxes_overlap(source_origin, target_origin, region)
                 : !in_parts_of_one || read.end <= write.begin || write.end <= read.begin,
             CL_MEM_COPY_OVERLAP, "the source region and the destination region overlap");
     if (handling == Handling::leave_out)

@@ -64,9 +64,8 @@ Pitches checked_host_pitches(const MemObject &image, const Part &part, std::size
 HostRegion host_region(const MemObject &image, const Part &part, const Pitches &pitches,
                        void *memory) {
     return {at(memory, 0),
-            {part.region[0] * image.element_size, part.region[1], part.region[2]},
-            pitches.row,
-            pitches.slice};
+            {part.region[0] * image.element_size, part.region[1], part.region[2], pitches.row,
+             pitches.slice}};
 }
 
 /// Reads a part to `memory` or, if the result is packed, without gaps to `result.data`.
@@ -215,7 +214,7 @@ void enqueue_copy_image(cl_command_queue queue_handle, cl_mem source_handle, cl_
     const auto waits = wait_list_of({num_events, wait_list, event}, *whole.context);
     check_device(whole, source);
     check_device(whole, target);
-    require(&source != &target || !boxes_overlap(from.origin, from.region, to.origin, to.region),
+    require(&source != &target || !boxes_overlap(source_origin, target_origin, region),
             CL_MEM_COPY_OVERLAP, "the source region and the destination region overlap");
     QueueObject &queue = lane_for(whole, target);
     const std::array accesses{source.whole(AccessMode::read), written(target, to)};

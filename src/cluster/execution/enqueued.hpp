@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <memory>
 #include <optional>
@@ -11,25 +10,18 @@
 #include "cluster/objects/lock.hpp"
 #include "cluster/objects/queue.hpp"
 #include "cluster/schedule/schedule.hpp"
+#include "pipeline/rect.hpp"
 
 namespace cldist::cluster {
 
-/// A box within the program's memory: `region` is in bytes, rows and slices.
+/// A region of the program's memory.
 struct HostRegion {
     std::byte *begin;
-    std::array<std::size_t, 3> region;
-    std::size_t row_pitch;
-    std::size_t slice_pitch;
-
-    [[nodiscard]] std::size_t size() const { return region[0] * region[1] * region[2]; }
-    [[nodiscard]] bool has_gaps() const;
-    [[nodiscard]] std::size_t size_with_gaps() const {
-        return (region[2] - 1) * slice_pitch + (region[1] - 1) * row_pitch + region[0];
-    }
+    RectRegion shape;
 };
 /// Contiguous bytes.
 inline HostRegion plain_region(const void *begin, std::size_t size) {
-    return {static_cast<std::byte *>(const_cast<void *>(begin)), {size, 1, 1}, size, size};
+    return {static_cast<std::byte *>(const_cast<void *>(begin)), {size, 1, 1, size, size}};
 }
 
 /// A command as the program enqueues it.

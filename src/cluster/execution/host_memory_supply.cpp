@@ -60,13 +60,13 @@ HostMemorySupply::Supply HostMemorySupply::bring(Enqueued &command, const Promis
                                                  bool fails, bool is_here, NativeWaits &waits) {
     Supply supply;
     const Process owner = command.queue.device->process;
-    const std::size_t size = command.source->size();
+    const std::size_t size = command.source->shape.size();
     if (owner == 0 || size == 0) return supply;
     if (self_ == 0) {
         const auto after = both(both(before.incoming, command.behind), before.set);
         const bool is_small = size <= most_with_record && !is_open(after);
         std::array<std::byte, most_with_record> bytes;
-        if (is_small) pack(*command.source, bytes.data());
+        if (is_small) pack(command.source->shape, command.source->begin, 0, size, bytes.data());
         link_->give(is_small ? with_record : as_message,
                     std::span(bytes).first(is_small ? size : 0));
         if (!is_small)
@@ -91,14 +91,16 @@ std::shared_ptr<Ending> HostMemorySupply::send(const Enqueued &command, const Me
                                                const std::shared_ptr<Ending> &after,
                                                const std::shared_ptr<Ending> &set, bool fails) {
     const HostRegion source = *command.source;
+    const std::size_t size = source.shape.size();
     std::shared_ptr<std::byte[]> packed;
     std::function<void()> pack_first;
-    if (source.has_gaps()) {
-        packed = own_memory(source.size());
-        pack_first = [source, to = packed.get()] { pack(source, to); };
+    if (!source.shape.contiguous()) {
+        packed = own_memory(size);
+        pack_first = [source, size, to = packed.get()] {
+            pack(source.shape, source.begin, 0, size, to);
+        };
     }
-    DeviceRange range{
-        nullptr, {}, 0, source.size(), packed != nullptr ? packed.get() : source.begin, {}};
+    DeviceRange range{nullptr, {}, 0, size, packed != nullptr ? packed.get() : source.begin, {}};
     auto sent = std::make_shared<Ending>();
     auto kept =
         std::make_shared<std::pair<std::shared_ptr<const void>, std::shared_ptr<const void>>>(
@@ -120,7 +122,7 @@ std::shared_ptr<Ending> HostMemorySupply::send(const Enqueued &command, const Me
 // start() starts the receive later.
 void HostMemorySupply::receive(Enqueued &command, const Message &message, Supply &supply,
                                NativeWaits &waits) {
-    const std::size_t size = command.source->size();
+    const std::size_t size = command.source->shape.size();
     command.brought = brought_memory(command.queue, size);
     Space &space = *command.queue.space;
     auto bridge = std::make_unique<Bridge>(space.context.get());

@@ -11,32 +11,12 @@
 
 namespace cldist::cluster {
 
-bool HostRegion::has_gaps() const {
-    return (row_pitch != region[0] && region[1] * region[2] > 1) ||
-           (slice_pitch != region[0] * region[1] && region[2] > 1);
-}
-
-bool boxes_overlap(const std::array<std::size_t, 3> &origin_a,
-                   const std::array<std::size_t, 3> &region_a,
-                   const std::array<std::size_t, 3> &origin_b,
-                   const std::array<std::size_t, 3> &region_b) {
+bool boxes_overlap(const std::size_t *origin_a, const std::size_t *origin_b,
+                   const std::size_t *region) {
     for (std::size_t i = 0; i < 3; ++i)
-        if (origin_a[i] + region_a[i] <= origin_b[i] || origin_b[i] + region_b[i] <= origin_a[i])
+        if (origin_a[i] + region[i] <= origin_b[i] || origin_b[i] + region[i] <= origin_a[i])
             return false;
     return true;
-}
-
-void pack(const HostRegion &host, std::byte *to) {
-    for (std::size_t z = 0; z < host.region[2]; ++z)
-        for (std::size_t y = 0; y < host.region[1]; ++y, to += host.region[0])
-            std::memcpy(to, host.begin + z * host.slice_pitch + y * host.row_pitch, host.region[0]);
-}
-
-void unpack(const std::byte *from, const HostRegion &host) {
-    for (std::size_t z = 0; z < host.region[2]; ++z)
-        for (std::size_t y = 0; y < host.region[1]; ++y, from += host.region[0])
-            std::memcpy(host.begin + z * host.slice_pitch + y * host.row_pitch, from,
-                        host.region[0]);
 }
 
 std::shared_ptr<std::byte[]> own_memory(std::size_t size) {
@@ -110,9 +90,8 @@ HostRegion written_region(const MemObject &object, const Mapped &mapped) {
     auto *const memory = static_cast<std::byte *>(mapped.memory);
     if (!object.is_image()) return plain_region(memory, mapped.end - mapped.begin);
     return {memory,
-            {mapped.region[0] * object.element_size, mapped.region[1], mapped.region[2]},
-            mapped.pitches.row,
-            mapped.pitches.slice};
+            {mapped.region[0] * object.element_size, mapped.region[1], mapped.region[2],
+             mapped.pitches.row, mapped.pitches.slice}};
 }
 
 cl_int write_back(const QueueObject &queue, const MemObject &object, cl_mem native,

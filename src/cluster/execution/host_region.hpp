@@ -1,7 +1,6 @@
 /// Functions for the program's memory that commands read into, write from or map.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <memory>
 
@@ -11,14 +10,9 @@
 
 namespace cldist::cluster {
 
-bool boxes_overlap(const std::array<std::size_t, 3> &origin_a,
-                   const std::array<std::size_t, 3> &region_a,
-                   const std::array<std::size_t, 3> &origin_b,
-                   const std::array<std::size_t, 3> &region_b);
-
-/// Copies a box to or from memory without gaps.
-void pack(const HostRegion &host, std::byte *to);
-void unpack(const std::byte *from, const HostRegion &host);
+/// Whether two boxes of one size overlap.
+bool boxes_overlap(const std::size_t *origin_a, const std::size_t *origin_b,
+                   const std::size_t *region);
 
 /// Allocates memory that is aligned for every OpenCL type.
 std::shared_ptr<std::byte[]> own_memory(std::size_t size);

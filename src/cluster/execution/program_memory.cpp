@@ -82,7 +82,7 @@ void ProgramMemory::note_filled(const Enqueued &command, cl_event native) {
 bool ProgramMemory::note_use(const Enqueued &command, const std::shared_ptr<Ending> &end) {
     const auto over = [end] { return end->over(); };
     if (command.result.size == 0) {
-        sources_.add({command.source->begin, command.source->size_with_gaps()}, over);
+        sources_.add({command.source->begin, command.source->shape.extent()}, over);
         return false;
     }
     const std::span<const std::byte> memory = command.result.memory();
@@ -107,18 +107,23 @@ void ProgramMemory::keep_until_end(const Enqueued &command, cl_event native) {
 }
 
 Result ProgramMemory::result_in(const HostRegion &host, QueueObject &queue) {
-    const std::size_t size = host.size();
+    const std::size_t size = host.shape.size();
+    const bool has_gaps = !host.shape.contiguous();
     if (!mode_.has_program()) {
         if (!queue.is_native()) return {nullptr, size, {}, true};
         const auto memory = memory_for(queue, std::max<std::size_t>(size, 1));
         return {memory.get(), size, {}, true, memory};
     }
     const std::span<std::byte> target =
-        host.has_gaps() ? std::span(host.begin, host.size_with_gaps()) : std::span<std::byte>();
-    if (mode_.keeps_results(queue) || !host.has_gaps())
-        return {host.begin, size, {}, false, {}, target};
+        has_gaps ? std::span(host.begin, host.shape.extent()) : std::span<std::byte>();
+    if (mode_.keeps_results(queue) || !has_gaps) return {host.begin, size, {}, false, {}, target};
     const auto packed = own_memory(size);
-    return {packed.get(), size, [host, packed] { unpack(packed.get(), host); }, true, {}, target};
+    return {packed.get(),
+            size,
+            [host, size, packed] { unpack(host.shape, host.begin, 0, size, packed.get()); },
+            true,
+            {},
+            target};
 }
 
 void ProgramMemory::stage(Enqueued &command, const void *memory, std::size_t size) {
