@@ -6,11 +6,31 @@
 #include <utility>
 #include <vector>
 
-#include "cluster/execution/notice.hpp"
 #include "cluster/execution/operations.hpp"
 #include "ocl/query.hpp"
 
 namespace cldist::cluster {
+namespace {
+
+// Ends `ending` with the status of its command's wait list. An operation that is destroyed before
+// its start ends it with CL_TRANSFER_ABANDONED.
+class Notice final : public Operation {
+public:
+    explicit Notice(std::shared_ptr<Ending> ending)
+        : Operation(std::make_shared<Record>(Direction::event, MPI_UNDEFINED, MPI_UNDEFINED,
+                                             MPI_ANY_TAG, 0)),
+          ending_(std::move(ending)) {}
+    ~Notice() override { ending_->set(CL_TRANSFER_ABANDONED); }
+
+    void start(const Status &gate) override { ending_->set(gate.code); }
+    Progress poll() override { return Progress::done; }
+    [[nodiscard]] bool bytes_in_flight() const override { return false; }
+
+private:
+    const std::shared_ptr<Ending> ending_;
+};
+
+}  // namespace
 
 TimesOfCommand times_of_command(const EventObject &event) {
     if ((event.queue->properties & CL_QUEUE_PROFILING_ENABLE) == 0) return {};
