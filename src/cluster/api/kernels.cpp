@@ -59,11 +59,17 @@ void pack_arguments(Packer &packer, cl_kernel kernel) {
     }
 }
 
-template <typename T>
-T on_device(cl_kernel kernel, cl_device_id device, cl_kernel_work_group_info param) {
-    T value{};
-    clGetKernelWorkGroupInfo(kernel, device, param, sizeof value, &value, nullptr);
-    return value;
+OnDevice limits_of(cl_kernel kernel, cl_device_id device) {
+    OnDevice on;
+    const auto ask = [&](cl_kernel_work_group_info param, auto &value) {
+        clGetKernelWorkGroupInfo(kernel, device, param, sizeof value, &value, nullptr);
+    };
+    ask(CL_KERNEL_WORK_GROUP_SIZE, on.work_group_size);
+    ask(CL_KERNEL_COMPILE_WORK_GROUP_SIZE, on.compile_work_group_size);
+    ask(CL_KERNEL_PREFERRED_WORK_GROUP_SIZE_MULTIPLE, on.preferred_multiple);
+    ask(CL_KERNEL_LOCAL_MEM_SIZE, on.local_size);
+    ask(CL_KERNEL_PRIVATE_MEM_SIZE, on.private_size);
+    return on;
 }
 
 /// Packs what a process knows of a kernel on its devices that answer for other devices: a code and,
@@ -87,14 +93,7 @@ Blob pack_kernel(const ProgramObject &program, const char *name, Process process
         }
         if (!kernel) continue;
         const cl_kernel native = kernel.get();
-        devices.put(i)
-            .put(on_device<std::size_t>(native, device.answering, CL_KERNEL_WORK_GROUP_SIZE))
-            .put(on_device<std::array<std::size_t, 3>>(native, device.answering,
-                                                       CL_KERNEL_COMPILE_WORK_GROUP_SIZE))
-            .put(on_device<std::size_t>(native, device.answering,
-                                        CL_KERNEL_PREFERRED_WORK_GROUP_SIZE_MULTIPLE))
-            .put(on_device<cl_ulong>(native, device.answering, CL_KERNEL_LOCAL_MEM_SIZE))
-            .put(on_device<cl_ulong>(native, device.answering, CL_KERNEL_PRIVATE_MEM_SIZE));
+        devices.put(i).put(limits_of(native, device.answering));
     }
     Packer packer;
     const bool known = result == CL_SUCCESS && !kernels.empty();
@@ -138,12 +137,8 @@ std::shared_ptr<const KernelInfo> agree_on_kernel(const Exchange &exchange,
         }
         const Blob devices = unpacker.get_bytes();
         for (Unpacker each(devices); !each.empty();) {
-            OnDevice &device = told_place(info->devices, each.get<std::size_t>());
-            device.work_group_size = each.get<std::size_t>();
-            device.compile_work_group_size = each.get<std::array<std::size_t, 3>>();
-            device.preferred_multiple = each.get<std::size_t>();
-            device.local_size = each.get<cl_ulong>();
-            device.private_size = each.get<cl_ulong>();
+            const auto place = each.get<std::size_t>();
+            told_place(info->devices, place) = each.get<OnDevice>();
         }
         if (std::exchange(known, true)) continue;  // the first answer is used
         info->count = count;
