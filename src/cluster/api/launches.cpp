@@ -100,26 +100,6 @@ splitting::Launch launch_of(const QueueObject &queue, const KernelObject &kernel
     return kernel.splitting->with_local(launch, most);
 }
 
-/// Enqueues a lane's part of a launch natively.
-cl_int launch_natively(QueueObject &lane, KernelObject &kernel, const SplitLaunch &split,
-                       const splitting::SubRange &range, bool with_local, const Waits &waits) {
-    const splitting::Launch &launch = split.launch;
-    const cl_kernel native = kernel.native(*lane.space);
-    std::array<std::size_t, most_dimensions> offset{};
-    std::array<std::size_t, most_dimensions> size{};
-    for (unsigned i = 0; i < launch.dimensions; ++i) {
-        offset.at(i) = launch.offset.at(i) + range.begin.at(i);
-        size.at(i) = range.end.at(i) - range.begin.at(i);
-    }
-    if (kernel.info->gets_launch) {
-        const WholeLaunch whole = split.whole(range);
-        check(clSetKernelArg(native, kernel.info->count, sizeof whole, &whole), "clSetKernelArg");
-    }
-    return clEnqueueNDRangeKernel(lane.native.get(), native, launch.dimensions, offset.data(),
-                                  size.data(), with_local ? launch.local.data() : nullptr,
-                                  waits.count, waits.events, waits.event);
-}
-
 double work_items_of(const splitting::SubRange &range) {
     double items = 1;
     for (unsigned i = 0; i < most_dimensions; ++i)
@@ -242,9 +222,10 @@ void enqueue_parts(Enqueued &&whole, KernelObject &kernel, const splitting::Laun
         return conclude(run_whole(std::move(command), event != nullptr,
                                   [&](Enqueued &, const Waits &w) {
                                       return traced(kernel, w, [&](const Waits &waits) {
-                                          return launch_natively(lane, kernel, split,
-                                                                 splitting::whole(launch),
-                                                                 with_local, waits);
+                                          return split.enqueue(lane.native.get(), *kernel.info,
+                                                               kernel.native(*lane.space),
+                                                               splitting::whole(launch), with_local,
+                                                               waits);
                                       });
                                   }),
                         event, false, call);
@@ -275,7 +256,8 @@ void enqueue_parts(Enqueued &&whole, KernelObject &kernel, const splitting::Laun
         joint.run(part_of_launch(lane, whole.type, part.accesses), [&](Enqueued &, const Waits &w) {
             const auto launch_part = [&](const Waits &own_waits) {
                 return traced(kernel, own_waits, [&](const Waits &waits) {
-                    return launch_natively(lane, kernel, split, part.range, with_local, waits);
+                    return split.enqueue(lane.native.get(), *kernel.info,
+                                         kernel.native(*lane.space), part.range, with_local, waits);
                 });
             };
             if (adaptation == nullptr) return launch_part(w);

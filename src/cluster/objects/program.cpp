@@ -12,6 +12,22 @@
 #include "ocl/query.hpp"
 
 namespace cldist::cluster {
+namespace {
+
+// The native sampler of a space. Throws an Error.
+cl_sampler native_sampler(SamplerObject &sampler, Space &space) {
+    for (const auto &[of, native] : sampler.natives)
+        if (of == &space) return native;
+    cl_int code = CL_SUCCESS;
+    // A function of OpenCL 1, which every platform supports.
+    const cl_sampler native = clCreateSampler(space.context.get(), sampler.normalized,
+                                              sampler.addressing, sampler.filter, &code);
+    check(code, "clCreateSampler");
+    sampler.natives.emplace_back(&space, native);
+    return native;
+}
+
+}  // namespace
 
 void ArgumentInfo::classify() {
     if (address == CL_KERNEL_ARG_ADDRESS_LOCAL)
@@ -206,38 +222,26 @@ KernelObject::Native &KernelObject::native_entry(Space &space) {
 cl_kernel KernelObject::native(Space &space) {
     Native &native = native_entry(space);
     for (cl_uint i = 0; i < arguments.size(); ++i)
-        if (native.versions[i] != arguments[i].version) set_native(native, i);
+        if (native.versions[i] != arguments[i].version) {
+            arguments[i].set_in(native.kernel.get(), i, space);
+            native.versions[i] = arguments[i].version;
+        }
     return native.kernel.get();
 }
 
-void KernelObject::set_native(Native &native, cl_uint index) {
-    Argument &argument = arguments[index];
+void KernelObject::Argument::set_in(cl_kernel native, cl_uint index, Space &space) const {
     cl_int code = CL_SUCCESS;
-    if (argument.is_memory) {
-        MemObject *const object = argument.memory.get();
-        const cl_mem memory = object != nullptr ? object->native(*native.space) : nullptr;
-        code = clSetKernelArg(native.kernel.get(), index, sizeof memory, &memory);
-    } else if (SamplerObject *const object = argument.sampler.get(); object != nullptr) {
-        const cl_sampler sampler = native_sampler(*object, *native.space);
-        code = clSetKernelArg(native.kernel.get(), index, sizeof sampler, &sampler);
+    if (is_memory) {
+        MemObject *const object = memory.get();
+        const cl_mem own = object != nullptr ? object->native(space) : nullptr;
+        code = clSetKernelArg(native, index, sizeof own, &own);
+    } else if (SamplerObject *const object = sampler.get(); object != nullptr) {
+        const cl_sampler own = native_sampler(*object, space);
+        code = clSetKernelArg(native, index, sizeof own, &own);
     } else {
-        code = clSetKernelArg(native.kernel.get(), index, argument.size,
-                              argument.is_local ? nullptr : argument.value.data());
+        code = clSetKernelArg(native, index, size, is_local ? nullptr : value.data());
     }
     check(code, "clSetKernelArg");
-    native.versions[index] = argument.version;
-}
-
-cl_sampler native_sampler(SamplerObject &sampler, Space &space) {
-    for (const auto &[of, native] : sampler.natives)
-        if (of == &space) return native;
-    cl_int code = CL_SUCCESS;
-    // A function of OpenCL 1, which every platform supports.
-    const cl_sampler native = clCreateSampler(space.context.get(), sampler.normalized,
-                                              sampler.addressing, sampler.filter, &code);
-    check(code, "clCreateSampler");
-    sampler.natives.emplace_back(&space, native);
-    return native;
 }
 
 }  // namespace cldist::cluster

@@ -150,6 +150,9 @@ public:
         bool is_memory = false;
         bool is_local = false;
         std::uint64_t version = 0;
+
+        /// Sets this argument of a native kernel. Throws an Error.
+        void set_in(cl_kernel native, cl_uint index, Space &space) const;
     };
 
     /// The native kernel with all arguments set. Throws an Error if the driver refuses one of them.
@@ -186,7 +189,6 @@ private:
 
     [[nodiscard]] Homes find_homes();
     Native &native_entry(Space &space);
-    void set_native(Native &native, cl_uint index);
 
     std::vector<Native> natives_;
     // The result of homes(): version_of_homes, 24 bits of Homes::only, and two bits of Homes::home.
@@ -194,8 +196,5 @@ private:
     static constexpr MemoryId most_devices = (MemoryId{1} << (version_shift - 2)) - 1;
     std::atomic<std::uint64_t> homes_ = 0;
 };
-
-/// The native sampler of a space. Throws an Error.
-cl_sampler native_sampler(SamplerObject &sampler, Space &space);
 
 }  // namespace cldist::cluster

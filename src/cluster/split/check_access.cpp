@@ -1,7 +1,6 @@
 #include "cluster/split/check_access.hpp"
 
 #include <algorithm>
-#include <array>
 #include <functional>
 
 #include "base/log.hpp"
@@ -48,11 +47,6 @@ public:
         native_ = create("clCreateKernel", clCreateKernel, kernel.program->native(space_),
                          kernel.info->name.c_str());
         for (cl_uint i = 0; i < kernel.arguments.size(); ++i) set(i);
-        if (kernel.info->gets_launch) {
-            const WholeLaunch whole = split.whole(part.range);
-            check(clSetKernelArg(native_.get(), kernel.info->count, sizeof whole, &whole),
-                  "clSetKernelArg");
-        }
     }
 
     void examine() {
@@ -81,29 +75,20 @@ private:
     void set(cl_uint index) {
         const KernelObject::Argument &argument = kernel_.arguments[index];
         MemObject *const memory = argument.memory.get();
-        cl_int code = CL_SUCCESS;
-        if (memory != nullptr && !memory->is_image()) {
-            Copy copy{index, Bytes(memory->size), {}};
-            check(clEnqueueReadBuffer(queue_.get(), memory->root().native(space_), CL_TRUE,
-                                      memory->origin, memory->size, copy.contents.data(), 0,
-                                      nullptr, nullptr),
-                  "clEnqueueReadBuffer");
-            copy.memory = create("clCreateBuffer", clCreateBuffer, space_.context.get(),
-                                 CL_MEM_READ_WRITE, memory->size, nullptr);
-            const cl_mem native = copy.memory.get();
-            code = clSetKernelArg(native_.get(), index, sizeof native, &native);
-            copies_.push_back(std::move(copy));
-        } else if (argument.is_memory) {
-            const cl_mem native = memory != nullptr ? memory->native(space_) : nullptr;
-            code = clSetKernelArg(native_.get(), index, sizeof native, &native);
-        } else if (SamplerObject *const sampler = argument.sampler.get(); sampler != nullptr) {
-            const cl_sampler native = native_sampler(*sampler, space_);
-            code = clSetKernelArg(native_.get(), index, sizeof native, &native);
-        } else {
-            code = clSetKernelArg(native_.get(), index, argument.size,
-                                  argument.is_local ? nullptr : argument.value.data());
+        if (memory == nullptr || memory->is_image()) {
+            argument.set_in(native_.get(), index, space_);
+            return;
         }
-        check(code, "clSetKernelArg");
+        Copy copy{index, Bytes(memory->size), {}};
+        check(clEnqueueReadBuffer(queue_.get(), memory->root().native(space_), CL_TRUE,
+                                  memory->origin, memory->size, copy.contents.data(), 0, nullptr,
+                                  nullptr),
+              "clEnqueueReadBuffer");
+        copy.memory = create("clCreateBuffer", clCreateBuffer, space_.context.get(),
+                             CL_MEM_READ_WRITE, memory->size, nullptr);
+        const cl_mem native = copy.memory.get();
+        check(clSetKernelArg(native_.get(), index, sizeof native, &native), "clSetKernelArg");
+        copies_.push_back(std::move(copy));
     }
 
     [[nodiscard]] const splitting::ArgumentAccess &said(std::size_t copy) const {
@@ -128,15 +113,8 @@ private:
             check(clEnqueueWriteBuffer(queue_.get(), copies_[i].memory.get(), CL_TRUE, 0,
                                        inputs[i].size(), inputs[i].data(), 0, nullptr, nullptr),
                   "clEnqueueWriteBuffer");
-        std::array<std::size_t, 3> offset{};
-        std::array<std::size_t, 3> size{};
-        for (unsigned i = 0; i < split_.launch.dimensions; ++i) {
-            offset.at(i) = split_.launch.offset.at(i) + part_.range.begin.at(i);
-            size.at(i) = part_.range.end.at(i) - part_.range.begin.at(i);
-        }
-        const std::size_t *const local = with_local_ ? split_.launch.local.data() : nullptr;
-        check(clEnqueueNDRangeKernel(queue_.get(), native_.get(), split_.launch.dimensions,
-                                     offset.data(), size.data(), local, 0, nullptr, nullptr),
+        check(split_.enqueue(queue_.get(), *kernel_.info, native_.get(), part_.range, with_local_,
+                             {0, nullptr, nullptr}),
               "clEnqueueNDRangeKernel");
         std::vector<Bytes> outputs;
         for (const Copy &copy : copies_) {

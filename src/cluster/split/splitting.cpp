@@ -67,15 +67,28 @@ std::string text_of(const splitting::SubRange &range, unsigned dimensions) {
     return text;
 }
 
-WholeLaunch SplitLaunch::whole(const splitting::SubRange &range) const {
-    WholeLaunch whole{};
-    for (unsigned i = 0; i < 3; ++i) {
-        whole.offset[i] = launch.offset.at(i);
-        whole.size[i] = launch.global.at(i);
-        whole.first_group[i] = range.begin.at(i) / launch.local.at(i);
-        whole.groups[i] = launch.groups(i);
+cl_int SplitLaunch::enqueue(cl_command_queue queue, const KernelInfo &info, cl_kernel kernel,
+                            const splitting::SubRange &range, bool with_local,
+                            const Waits &waits) const {
+    std::array<std::size_t, 3> offset{};
+    std::array<std::size_t, 3> size{};
+    for (unsigned i = 0; i < launch.dimensions; ++i) {
+        offset.at(i) = launch.offset.at(i) + range.begin.at(i);
+        size.at(i) = range.end.at(i) - range.begin.at(i);
     }
-    return whole;
+    if (info.gets_launch) {
+        WholeLaunch whole{};
+        for (unsigned i = 0; i < 3; ++i) {
+            whole.offset[i] = launch.offset.at(i);
+            whole.size[i] = launch.global.at(i);
+            whole.first_group[i] = range.begin.at(i) / launch.local.at(i);
+            whole.groups[i] = launch.groups(i);
+        }
+        check(clSetKernelArg(kernel, info.count, sizeof whole, &whole), "clSetKernelArg");
+    }
+    return clEnqueueNDRangeKernel(queue, kernel, launch.dimensions, offset.data(), size.data(),
+                                  with_local ? launch.local.data() : nullptr, waits.count,
+                                  waits.events, waits.event);
 }
 
 Splitting::Splitting(std::string kernel, std::shared_ptr<const splitting::AccessModel> model,

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "cluster/execution/enqueued.hpp"
 #include "cluster/objects/program.hpp"
 #include "cluster/schedule/schedule.hpp"
 #include "cluster/split/adaptation.hpp"
@@ -34,8 +35,10 @@ struct SplitLaunch {
     std::size_t kind = 0;             ///< the launch's kind in the Adaptation, if there is one
     unsigned version = 0;             ///< version of the Adaptation's shares
 
-    /// The last argument of the kernel for a part, if its source is adapted.
-    [[nodiscard]] WholeLaunch whole(const splitting::SubRange &range) const;
+    /// Enqueues a part natively, with the local size if `with_local`. If the kernel's source is
+    /// adapted, sets its last argument. Throws an Error if the driver refuses that.
+    cl_int enqueue(cl_command_queue queue, const KernelInfo &info, cl_kernel kernel,
+                   const splitting::SubRange &range, bool with_local, const Waits &waits) const;
 };
 
 /// How one kernel's launches are split. Callers hold the lock.
@@ -55,7 +58,6 @@ public:
     /// the global size and has at most `most` work-items. Otherwise it only defines possible cuts.
     [[nodiscard]] splitting::Launch with_local(splitting::Launch launch, std::size_t most) const;
     [[nodiscard]] bool asks_for_groups() const { return asks_for_groups_; }
-    [[nodiscard]] const std::string &kernel() const { return kernel_; }
     /// The same kernel with another model.
     [[nodiscard]] std::shared_ptr<Splitting> with_model(
         std::shared_ptr<const splitting::AccessModel> model, std::string why_not) const;
