@@ -218,14 +218,13 @@ std::vector<Event> copy_by_kernel(Space &space, cl_command_queue queue, cl_mem b
         return copy_rows(queue, packed.get(), {0, size, 0, 1}, memory, reads, behind, event);
     };
     std::vector<Event> events(2);
-    check(reads
-              ? kernels.enqueue_gather(queue, buffer, packed.get(), copies, waits, events[0].out())
-              : copy(waits, events[0].out()),
+    check(reads ? kernels.enqueue(true, queue, buffer, packed.get(), copies, waits, events[0].out())
+                : copy(waits, events[0].out()),
           "copying pieces");
     const cl_event first = events[0].get();
     check(reads ? copy({&first, 1}, events[1].out())
-                : kernels.enqueue_scatter(queue, buffer, packed.get(), copies, {&first, 1},
-                                          events[1].out()),
+                : kernels.enqueue(false, queue, buffer, packed.get(), copies, {&first, 1},
+                                  events[1].out()),
           "copying pieces");
     return events;
 }

@@ -39,9 +39,8 @@ PieceKernels::PieceKernels(cl_context context, cl_device_id device)
     program_ = Program::adopt(clCreateProgramWithSource(context, 1, &text, nullptr, &code));
     if (code == CL_SUCCESS) code = clBuildProgram(program_.get(), 1, &device, "", nullptr, nullptr);
     for (const auto &[kernel, name] :
-         {std::pair(&gather_bytes_, "gather_bytes"), std::pair(&gather_words_, "gather_words"),
-          std::pair(&scatter_bytes_, "scatter_bytes"),
-          std::pair(&scatter_words_, "scatter_words")}) {
+         {std::pair(&gather_[0], "gather_bytes"), std::pair(&gather_[1], "gather_words"),
+          std::pair(&scatter_[0], "scatter_bytes"), std::pair(&scatter_[1], "scatter_words")}) {
         if (code == CL_SUCCESS)
             *kernel = Kernel::adopt(clCreateKernel(program_.get(), name, &code));
         if (code != CL_SUCCESS) {
@@ -65,21 +64,9 @@ bool PieceKernels::may_use(cl_mem buffer, bool gather) const {
     return built_ && (query<cl_mem_flags>(buffer, CL_MEM_FLAGS).value_or(closed) & closed) == 0;
 }
 
-cl_int PieceKernels::enqueue_gather(cl_command_queue queue, cl_mem buffer, cl_mem packed,
-                                    std::span<const PieceCopy> pieces,
-                                    std::span<const cl_event> waits, cl_event *event) {
-    return enqueue(gather_bytes_, gather_words_, queue, buffer, packed, pieces, waits, event);
-}
-
-cl_int PieceKernels::enqueue_scatter(cl_command_queue queue, cl_mem buffer, cl_mem packed,
-                                     std::span<const PieceCopy> pieces,
-                                     std::span<const cl_event> waits, cl_event *event) {
-    return enqueue(scatter_bytes_, scatter_words_, queue, buffer, packed, pieces, waits, event);
-}
-
-cl_int PieceKernels::enqueue(const Kernel &bytes, const Kernel &words, cl_command_queue queue,
-                             cl_mem buffer, cl_mem packed, std::span<const PieceCopy> pieces,
-                             std::span<const cl_event> waits, cl_event *event) {
+cl_int PieceKernels::enqueue(bool gather, cl_command_queue queue, cl_mem buffer, cl_mem packed,
+                             std::span<const PieceCopy> pieces, std::span<const cl_event> waits,
+                             cl_event *event) {
     const bool by_words = std::ranges::all_of(pieces, [](const PieceCopy &piece) {
         return (piece.begin | piece.packed | piece.size) % sizeof(cl_uint) == 0;
     });
@@ -93,7 +80,7 @@ cl_int PieceKernels::enqueue(const Kernel &bytes, const Kernel &words, cl_comman
         Mem::adopt(clCreateBuffer(context_.get(), CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR,
                                   numbers.size() * sizeof(cl_ulong), numbers.data(), &code));
     if (code != CL_SUCCESS) return code;
-    const cl_kernel kernel = (by_words ? words : bytes).get();
+    const cl_kernel kernel = (gather ? gather_ : scatter_)[by_words ? 1 : 0].get();
     cl_uint index = 0;
     for (const cl_mem memory : {buffer, packed, table.get()})
         if (code == CL_SUCCESS) code = clSetKernelArg(kernel, index++, sizeof memory, &memory);

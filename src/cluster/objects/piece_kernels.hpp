@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <span>
 
@@ -22,24 +23,16 @@ public:
 
     /// Whether the kernels were built and the buffer's flags let them read (`gather`) or write.
     [[nodiscard]] bool may_use(cl_mem buffer, bool gather) const;
-    /// Enqueues a kernel that copies the pieces from the buffer to `packed`. `waits` is its wait
-    /// list, and `event` receives its event.
-    cl_int enqueue_gather(cl_command_queue queue, cl_mem buffer, cl_mem packed,
-                          std::span<const PieceCopy> pieces, std::span<const cl_event> waits,
-                          cl_event *event);
-    /// The same from `packed` to the buffer.
-    cl_int enqueue_scatter(cl_command_queue queue, cl_mem buffer, cl_mem packed,
-                           std::span<const PieceCopy> pieces, std::span<const cl_event> waits,
-                           cl_event *event);
+    /// Enqueues a kernel that copies the pieces from the buffer to `packed` (`gather`) or back.
+    /// `waits` is its wait list, and `event` receives its event.
+    cl_int enqueue(bool gather, cl_command_queue queue, cl_mem buffer, cl_mem packed,
+                   std::span<const PieceCopy> pieces, std::span<const cl_event> waits,
+                   cl_event *event);
 
 private:
-    cl_int enqueue(const Kernel &bytes, const Kernel &words, cl_command_queue queue, cl_mem buffer,
-                   cl_mem packed, std::span<const PieceCopy> pieces,
-                   std::span<const cl_event> waits, cl_event *event);
-
     const Context context_;
     Program program_;
-    Kernel gather_bytes_, gather_words_, scatter_bytes_, scatter_words_;
+    std::array<Kernel, 2> gather_, scatter_;  ///< by bytes, by words
     bool built_ = false;
     std::size_t group_ = 64;  ///< work-items of a work-group, which copies one piece
 };
