@@ -17,8 +17,6 @@ public:
           bool event_wanted)
         : queue_(queue), type_(type), wait_list_(wait_list), event_wanted_(event_wanted) {}
 
-    [[nodiscard]] bool event_wanted() const { return event_wanted_; }
-
     /// Enqueues a part on its queue, a lane. `native` is as in Executor::run(). Returns the part's
     /// event, or null if it is not wanted or this process does not learn its end.
     template <typename Native>

@@ -40,7 +40,6 @@ public:
     [[nodiscard]] const Agreement &agreement() const { return agreement_; }
     [[nodiscard]] bool alone() const { return agreement_.alone(); }
     [[nodiscard]] Process self() const { return agreement_.self(); }
-    [[nodiscard]] Schedule &schedule() { return schedule_; }
     [[nodiscard]] Executor &executor() { return executor_; }
     [[nodiscard]] CallLog &calls() { return calls_; }
     /// The devices that the program sees.
