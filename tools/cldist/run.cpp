@@ -14,7 +14,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cerrno>
 #include <climits>
@@ -36,6 +35,7 @@
 #include "cluster_devices.hpp"
 #include "host_channel.hpp"
 #include "launcher_text.hpp"
+#include "pipeline/profile_file.hpp"
 #include "program.hpp"
 #include "settings.hpp"
 #include "shared_files.hpp"
@@ -68,12 +68,6 @@ int say_not_started(const std::string &program, int error) {
     std::fprintf(stderr, "cldist run: cannot start %s: %s\n", program.c_str(),
                  there ? "its interpreter does not exist" : std::strerror(error));
     return error == ENOENT ? not_found : not_executable;
-}
-
-std::string host_name() {
-    std::array<char, HOST_NAME_MAX + 1> name{};
-    gethostname(name.data(), name.size() - 1);
-    return name.data();
 }
 
 std::string first_line(const fs::path &path) {
