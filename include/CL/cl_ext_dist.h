@@ -122,9 +122,13 @@ cl_mem clCreateBufferExportable(cl_context context, cl_device_id device, cl_mem_
  *  @par Order
  *  A command starts when the events of its wait list are complete and, on an in-order queue, the
  *  earlier commands are complete. On an out-of-order queue no other command waits for it. Messages
- *  between two processes with equal tag and communicator arrive in the order in which their
- *  commands start. Commands on one in-order queue, and commands without wait list on one
+ *  between two processes on one communicator arrive in the order in which their commands start,
+ *  whatever their tags. Commands on one in-order queue, and commands without wait list on one
  *  out-of-order queue, start in the order in which they are enqueued.
+ *  @par
+ *  If the wait list of a command fails, the command takes its position in this order nevertheless:
+ *  on an in-order queue before all later calls, on an out-of-order queue within 20 ms, but at the
+ *  latest before its event shows the failure to clWaitForEvents.
  *  @par
  *  With `CLDIST_PATH=device`, kernels move non-blocking messages between NVIDIA GPUs of one host.
  *  Such a command takes its position in this order at its call, although it may start later.

@@ -251,44 +251,30 @@ std::optional<MatchedMessage> MessageOrder::find_put_back(const MessagePattern &
 
 void MessageOrder::take_turn(const SendTurn &turn) {
     const std::lock_guard lock(mutex_);
-    const Position position{turn.sender, turn.ordered, positions_++};
-    if (turn.ordered == nullptr) turns_[{turn.comm, turn.dest, turn.tag}].push_back(position);
-    if (turn.is_in_line()) lines_[{turn.comm, turn.dest}].push_back(position);
+    turns_[{turn.comm, turn.dest}].push_back(turn);
     ++turns_taken_;
 }
 
 bool MessageOrder::may_post(const SendTurn &turn) const {
     if (turns_taken_ == 0) return true;
     const std::lock_guard lock(mutex_);
-    const auto senders = turns_.find({turn.comm, turn.dest, turn.tag});
-    const Position *const first = senders == turns_.end() ? nullptr : &senders->second.front();
-    std::uint64_t own = positions_;  // after all others, unless the send has a position
-    if (turn.ordered == nullptr && first != nullptr) {
-        if (first->sender != turn.sender) return false;
-        own = first->number;
+    const auto turns = turns_.find({turn.comm, turn.dest});
+    if (turns == turns_.end()) return true;
+    for (const SendTurn &other : turns->second) {
+        if (other.sender == turn.sender) return true;
+        if (other.ordered == nullptr || other.ordered->may_post()) return false;
     }
-    if (const auto line = lines_.find({turn.comm, turn.dest}); line != lines_.end())
-        for (const Position &other : line->second) {
-            if (other.sender == turn.sender)
-                own = other.number;
-            else if (other.number < own && (other.ordered == nullptr || other.ordered->may_post()))
-                return false;
-        }
-    return first == nullptr || own <= first->number;
+    return true;
 }
 
 void MessageOrder::leave_turn(const SendTurn &turn) {
     const std::lock_guard lock(mutex_);
+    const auto turns = turns_.find({turn.comm, turn.dest});
     // A sender that has posted is usually first. A failed sender may be at any position.
-    const auto leave = [&](auto &queues, const auto &key) {
-        const auto queue = queues.find(key);
-        queue->second.erase(
-            std::find_if(queue->second.begin(), queue->second.end(),
-                         [&](const Position &p) { return p.sender == turn.sender; }));
-        if (queue->second.empty()) queues.erase(queue);
-    };
-    if (turn.ordered == nullptr) leave(turns_, std::tuple(turn.comm, turn.dest, turn.tag));
-    if (turn.is_in_line()) leave(lines_, std::pair(turn.comm, turn.dest));
+    turns->second.erase(
+        std::find_if(turns->second.begin(), turns->second.end(),
+                     [&](const SendTurn &each) { return each.sender == turn.sender; }));
+    if (turns->second.empty()) turns_.erase(turns);
     --turns_taken_;
 }
 

@@ -8,7 +8,6 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -93,22 +92,14 @@ private:
 struct SendTurn {
     const Communicator *comm;
     int dest;
-    int tag;
     const void *sender;
-    /// If the send is device-ordered. It may post once OrderedCommand::may_post() is true. From
-    /// then on, no later message overtakes it, whatever its tag.
+    /// If the send is device-ordered. Others do not wait for it before its may_post() is true.
     const OrderedCommand *ordered = nullptr;
-    /// A call with host memory, which starts at once. As in MPI, no later message overtakes it,
-    /// whatever its tag.
-    bool is_call = false;
-
-    /// Returns true if messages with other tags wait for the send.
-    [[nodiscard]] bool is_in_line() const { return ordered != nullptr || is_call; }
 };
 
 /// Orders the messages of all threads of the process. Receives get messages in the order in which
-/// they were announced. Sends with equal communicator, destination and tag post their messages in
-/// the order of their turns, and after all earlier calls with that destination. Thread-safe.
+/// they were announced. As in MPI, sends with equal communicator and destination post their
+/// messages in the order of their turns, whatever their tags. Thread-safe.
 ///
 /// Receives are matched by probing instead of being posted. A message of any length or kind
 /// therefore raises no error on the user's communicator. A pending receive holds no memory and can
@@ -171,17 +162,8 @@ private:
     std::uint64_t announced_ = 0;
     std::list<PutBack> put_back_;  ///< no pending receive accepts them
     std::atomic<std::size_t> not_quiet_ = 0;
-    /// The position of a send among all sends.
-    struct Position {
-        const void *sender;
-        const OrderedCommand *ordered;
-        std::uint64_t number;
-    };
-    std::uint64_t positions_ = 0;
-    /// By communicator, destination and tag: the turns that are not device-ordered.
-    std::map<std::tuple<const Communicator *, int, int>, std::list<Position>> turns_;
-    /// By communicator and destination: calls and device-ordered sends.
-    std::map<std::pair<const Communicator *, int>, std::list<Position>> lines_;
+    /// By communicator and destination, in order.
+    std::map<std::pair<const Communicator *, int>, std::list<SendTurn>> turns_;
     std::atomic<std::size_t> turns_taken_ = 0;
 };
 

@@ -367,12 +367,7 @@ private:
     }
 
     [[nodiscard]] SendTurn turn() const {
-        return {peer_.comm.get(),
-                peer_.rank,
-                peer_.tag,
-                this,
-                is_ahead() ? ordered_.get() : nullptr,
-                range_.resources == nullptr};
+        return {peer_.comm.get(), peer_.rank, this, is_ahead() ? ordered_.get() : nullptr};
     }
 
     void take_message_result() {

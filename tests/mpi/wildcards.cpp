@@ -213,3 +213,30 @@ MPI_CASE(
         MPI_OK(MPI_Comm_free(&comm));
     }
 }
+
+MPI_CASE("messages of different sizes and tags reach receives of any tag in the order of the calls",
+         2) {
+    constexpr std::size_t large = 1 << 20;
+    constexpr int messages = 4;
+    const opencl cl;
+    const buffer_handle buffer = cl.buffer(messages * large);
+    for (const queue_set &set : cl.independent_queues(1)) {
+        for (int round = 0; round < 20; ++round) {
+            CAPTURE(round);
+            std::vector<event_handle> events;
+            for (int i = 0; i < messages; ++i) {
+                const std::size_t offset = static_cast<std::size_t>(i) * large;
+                const std::size_t bytes = (i + round) % 2 == 0 ? large : 64;
+                events.push_back(mpi.rank == 0 ? send(set[0], buffer, offset, bytes, 1, i, mpi.comm)
+                                               : receive(set[0], buffer, offset, large, 0,
+                                                         MPI_ANY_TAG, mpi.comm));
+            }
+            CL_OK(clFlush(set[0]));
+            for (int i = 0; i < messages; ++i) {
+                const cl_event event = events.at(static_cast<std::size_t>(i));
+                CL_OK(clWaitForEvents(1, &event));
+                CHECK(transfer_info<int>(event, CL_TRANSFER_TAG) == i);
+            }
+        }
+    }
+}

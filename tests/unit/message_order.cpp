@@ -317,7 +317,7 @@ TEST_CASE("the time to remove a send does not grow with the number of sends behi
     scripted_mpi mpi;
     MessageOrder order(mpi);
     std::vector<char> senders(100'000);
-    const auto turn = [&](const char &sender) { return SendTurn{nullptr, 0, 0, &sender}; };
+    const auto turn = [&](const char &sender) { return SendTurn{nullptr, 0, &sender}; };
     const std::clock_t begin = std::clock();
     for (const char &sender : senders) order.take_turn(turn(sender));
     for (const char &sender : senders) {
