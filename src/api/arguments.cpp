@@ -45,7 +45,7 @@ void check_bounds(RangeArgument &range) {
         const PlacedRect placed = place_rect(*range.rect, size);
         range.offset = placed.offset;
         range.size = placed.region.size();
-        if (!placed.region.contiguous()) range.strided = placed.region;
+        if (!placed.region.contiguous()) range.strided = placed.region.simplified();
         return;
     }
     if (range.offset > size || range.size > size - range.offset)

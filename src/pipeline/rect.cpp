@@ -155,8 +155,7 @@ PlacedRect place_rect(const RectArguments &arguments, std::size_t buffer_size) {
                         "exceed the buffer of {} bytes",
                         origin[0], origin[1], origin[2], region[0], region[1], region[2], row_pitch,
                         slice_pitch, buffer_size));
-    return {first,
-            RectRegion{region[0], region[1], region[2], row_pitch, slice_pitch}.simplified()};
+    return {first, {region[0], region[1], region[2], row_pitch, slice_pitch}};
 }
 
 void pack(const RectRegion &region, const std::byte *memory, std::size_t offset, std::size_t size,

@@ -567,8 +567,13 @@ TEST_CASE("commands refuse invalid arguments") {
         };
         const auto boxes = [&](auto &&enqueue) {
             // PoCL 3.1 crashes in empty copies.
-            if (is_cluster())
+            if (is_cluster()) {
                 CL_FAILS(CL_INVALID_MEM_OBJECT, enqueue(nullptr, region.data(), 0, 0, ptr));
+                // Twice this pitch is 2^64.
+                const std::array<std::size_t, 3> rows{8, 3, 1};
+                CL_FAILS(CL_INVALID_VALUE,
+                         enqueue(buffer.get(), rows.data(), std::size_t{1} << 63U, 0, ptr));
+            }
             CL_FAILS(CL_INVALID_VALUE, enqueue(buffer.get(), empty.data(), 0, 0, ptr));
             CL_FAILS(CL_INVALID_VALUE, enqueue(buffer.get(), large.data(), 0, 0, ptr));
             CL_FAILS(CL_INVALID_VALUE, enqueue(buffer.get(), region.data(), 9, 0, ptr));

@@ -50,7 +50,9 @@ std::vector<RowRun> runs(const RectRegion &region, std::size_t offset, std::size
 
 PlacedRect place(const std::vector<std::size_t> &origin, const std::vector<std::size_t> &region,
                  std::size_t row_pitch, std::size_t slice_pitch, std::size_t buffer_size) {
-    return place_rect({origin.data(), region.data(), row_pitch, slice_pitch}, buffer_size);
+    const PlacedRect placed =
+        place_rect({origin.data(), region.data(), row_pitch, slice_pitch}, buffer_size);
+    return {placed.offset, placed.region.simplified()};
 }
 
 void refuse(const std::vector<std::size_t> &origin, const std::vector<std::size_t> &region,

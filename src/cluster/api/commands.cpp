@@ -14,34 +14,13 @@
 namespace cldist::cluster {
 namespace {
 
-/// Returns a region of memory. Throws an Error if pitches or region are wrong.
-PlacedRect checked_rect(const size_t *origin, const size_t *region, std::size_t row_pitch,
-                        std::size_t slice_pitch) {
-    require(origin != nullptr && region != nullptr, CL_INVALID_VALUE,
-            "origin or region is NULL; expected arrays of three elements");
-    require(region[0] != 0 && region[1] != 0 && region[2] != 0, CL_INVALID_VALUE,
-            "region is {{{}, {}, {}}}; every element must be at least 1", region[0], region[1],
-            region[2]);
-    if (row_pitch == 0) row_pitch = region[0];
-    if (slice_pitch == 0) slice_pitch = region[1] * row_pitch;
-    require(row_pitch >= region[0], CL_INVALID_VALUE,
-            "the row pitch is {}; expected 0 or at least region[0] ({})", row_pitch, region[0]);
-    require(slice_pitch >= region[1] * row_pitch && slice_pitch % row_pitch == 0, CL_INVALID_VALUE,
-            "the slice pitch is {}; expected 0 or a multiple of the row pitch ({}) of at least {}",
-            slice_pitch, row_pitch, region[1] * row_pitch);
-    return {origin[2] * slice_pitch + origin[1] * row_pitch + origin[0],
-            {region[0], region[1], region[2], row_pitch, slice_pitch}};
+PlacedRect rect_in(const MemObject &buffer, const RectArguments &arguments) {
+    require(!buffer.is_image(), CL_INVALID_MEM_OBJECT,
+            "the memory object is an image; expected a buffer");
+    return place_rect(arguments, buffer.size);
 }
 
 std::size_t end_of(const PlacedRect &rect) { return rect.offset + rect.region.extent(); }
-
-void check_rect(const MemObject &buffer, const PlacedRect &rect) {
-    require(!buffer.is_image(), CL_INVALID_MEM_OBJECT,
-            "the memory object is an image; expected a buffer");
-    if (end_of(rect) > buffer.size)
-        fail(CL_INVALID_VALUE, "the region ends at byte {}, but the buffer has {} bytes",
-             end_of(rect), buffer.size);
-}
 
 Access reads(MemObject &buffer, const PlacedRect &rect) {
     return buffer.access(rect.offset, end_of(rect), AccessMode::read);
@@ -271,9 +250,9 @@ void enqueue_read_buffer_rect(cl_command_queue queue_handle, cl_mem buffer_handl
     MemObject &buffer = memory_of(buffer_handle);
     check_context(whole, buffer);
     const PlacedRect source =
-        checked_rect(buffer_origin, region, buffer_row_pitch, buffer_slice_pitch);
-    const PlacedRect target = checked_rect(host_origin, region, host_row_pitch, host_slice_pitch);
-    check_rect(buffer, source);
+        rect_in(buffer, {buffer_origin, region, buffer_row_pitch, buffer_slice_pitch});
+    const PlacedRect target =
+        place_rect({host_origin, region, host_row_pitch, host_slice_pitch}, SIZE_MAX);
     require(ptr != nullptr, CL_INVALID_VALUE, "ptr is NULL");
     const auto waits = wait_list_of({num_events, wait_list, event}, *whole.context);
     check_alignment(whole, buffer);
@@ -305,9 +284,9 @@ void enqueue_write_buffer_rect(Handling handling, cl_command_queue queue_handle,
     MemObject &buffer = memory_of(buffer_handle);
     check_context(whole, buffer);
     const PlacedRect target =
-        checked_rect(buffer_origin, region, buffer_row_pitch, buffer_slice_pitch);
-    const PlacedRect source = checked_rect(host_origin, region, host_row_pitch, host_slice_pitch);
-    check_rect(buffer, target);
+        rect_in(buffer, {buffer_origin, region, buffer_row_pitch, buffer_slice_pitch});
+    const PlacedRect source =
+        place_rect({host_origin, region, host_row_pitch, host_slice_pitch}, SIZE_MAX);
     require(ptr != nullptr, CL_INVALID_VALUE, "ptr is NULL");
     const auto waits = wait_list_of({num_events, wait_list, event}, *whole.context);
     check_alignment(whole, buffer);
@@ -421,10 +400,9 @@ void enqueue_copy_buffer_rect(Handling handling, cl_command_queue queue_handle,
     check_context(whole, source);
     check_context(whole, target);
     const PlacedRect from =
-        checked_rect(source_origin, region, source_row_pitch, source_slice_pitch);
-    const PlacedRect to = checked_rect(target_origin, region, target_row_pitch, target_slice_pitch);
-    check_rect(source, from);
-    check_rect(target, to);
+        rect_in(source, {source_origin, region, source_row_pitch, source_slice_pitch});
+    const PlacedRect to =
+        rect_in(target, {target_origin, region, target_row_pitch, target_slice_pitch});
     require(&source != &target || (from.region.row_pitch == to.region.row_pitch &&
                                    from.region.slice_pitch == to.region.slice_pitch),
             CL_INVALID_VALUE,
