@@ -198,7 +198,8 @@ std::string refusal_of_library(const std::string &path, const Environment &envir
 }
 
 std::string wrong_group(std::string_view groups) {
-    while (!groups.empty() && groups != "off") {
+    if (groups == "off") return {};
+    while (!groups.empty()) {
         const std::string_view word = groups.substr(0, groups.find(','));
         groups.remove_prefix(std::min(groups.size(), word.size() + 1));
         if (std::ranges::none_of(std::array{"random", "time", "identity", "output", "files"},
