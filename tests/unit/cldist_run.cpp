@@ -40,6 +40,14 @@ int killed(int signal) { return signal; }
 
 }  // namespace
 
+TEST_CASE("wrapped groups of calls are known names, or off alone") {
+    for (const char *const right : {"", "off", "random,time", "identity,output,files"})
+        CHECK(wrong_group(right).empty());
+    CHECK(wrong_group("time,off") == "off");
+    CHECK(wrong_group("off,time") == "off");
+    CHECK(wrong_group("time,clock") == "clock");
+}
+
 TEST_CASE("mpirun starts cldist, which starts the program with all its arguments") {
     CHECK(mpirun_command(run_of(4), true, "mpirun", "/bin/cldist", {}) ==
           Texts{"mpirun", "-n", "4", "/bin/cldist", "run", "--rank", "--", "prog", "-n", "5"});
