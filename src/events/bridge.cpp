@@ -214,6 +214,13 @@ FailureLock lock_failures() {
     return FailureLock(mutex);
 }
 
+FailureLock lock_failures(const QueueInfo &info) {
+    // With `abort`, the first failure ends the job.
+    const bool needed =
+        config().on_error != OnError::abort && quirks_of(info.device).uses_ended_events;
+    return needed ? lock_failures() : FailureLock();
+}
+
 void set_user_event(cl_event event, cl_int status) {
     const auto held = lock_failures();
     clSetUserEventStatus(event, status);
@@ -234,6 +241,7 @@ bool find_persistent(const QueueInfo &info, std::span<Mapping> mappings) {
 
 Start enqueue_start(const QueueInfo &info, std::span<const cl_event> wait_list,
                     std::span<Mapping> mappings) {
+    const FailureLock held = lock_failures(info);
     Start start = begin(info, wait_list, mappings);
     check(flush_if_needed(info.queue), "clFlush");
     return start;
@@ -263,7 +271,7 @@ std::vector<Event> enqueue_unmap(const QueueInfo &info, cl_event after,
     return events;
 }
 
-Bridge::Bridge(const QueueInfo &info, std::span<const cl_event> wait_list,
+Bridge::Bridge(const FailureLock &, const QueueInfo &info, std::span<const cl_event> wait_list,
                std::span<Mapping> mappings, const EnqueueFirst &first, const EnqueueLast &last)
     : device_(Device::share(info.device)),
       context_(Context::share(info.context)),

@@ -78,6 +78,9 @@ using FailureLock = std::unique_lock<std::recursive_mutex>;
 /// While the lock is held, set_user_event() ends no event on another thread. Hold it to enqueue a
 /// command that may fail.
 [[nodiscard]] FailureLock lock_failures();
+/// The same where commands of the extension library may fail and the platform needs it. Otherwise
+/// takes no lock.
+[[nodiscard]] FailureLock lock_failures(const QueueInfo &info);
 
 /// Sets `memory` of the mappings to their persistent mappings. Returns true if all are known.
 bool find_persistent(const QueueInfo &info, std::span<Mapping> mappings);
@@ -119,7 +122,8 @@ public:
     /// `last` may replace the start command and the end command. Throws an Error if the platform
     /// refuses.
     Bridge(const QueueInfo &info, std::span<const cl_event> wait_list, std::span<Mapping> mappings,
-           const EnqueueFirst &first = {}, const EnqueueLast &last = {});
+           const EnqueueFirst &first = {}, const EnqueueLast &last = {})
+        : Bridge(lock_failures(info), info, wait_list, mappings, first, last) {}
     /// For a command without queue: creates only an event of `context`. The command may start when
     /// `start` allows it, or at once if `start` has no gate.
     explicit Bridge(cl_context context, Start start = {});
@@ -154,6 +158,9 @@ public:
     [[nodiscard]] bool copies_back() const { return copies_back_; }
 
 private:
+    Bridge(const FailureLock &held, const QueueInfo &info, std::span<const cl_event> wait_list,
+           std::span<Mapping> mappings, const EnqueueFirst &first, const EnqueueLast &last);
+
     /// A range that the queue copies back from `memory` after complete().
     struct CopyBack {
         Mem buffer;

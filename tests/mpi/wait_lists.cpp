@@ -1,5 +1,10 @@
 /// Transfers wait for their wait lists and fail with them.
 
+#include <chrono>
+#include <random>
+#include <thread>
+#include <vector>
+
 #include "transfers.hpp"
 
 using namespace cldist_test;
@@ -441,5 +446,36 @@ MPI_CASE("commands that wait for a failed transfer do not run", 2) {
             expect_failed(fill);
             cl.expect(buffer, 0, 1000, 1);
         }
+    }
+}
+
+MPI_CASE("a command may fail while later commands of its queue are enqueued", 2) {
+    if (mpi.rank > 1) return;
+    const opencl cl;
+    const queue_handle queue = cl.in_order_queue();
+    const buffer_handle buffer = cl.buffer(128);
+    std::minstd_rand delays(static_cast<unsigned>(77 + mpi.rank));
+    // PoCL aborted within 1,600 rounds, but only with a pause at their ends.
+    for (int round = 0; round < 2000; ++round) {
+        round_trip(mpi);
+        const std::chrono::microseconds delay(delays() % 150);
+        std::vector<event_handle> events;
+        if (mpi.rank == 0) {
+            const event_handle gate = cl.user_event();
+            events.push_back(send(queue, buffer, 0, 64, 1, 1, mpi.comm, {gate}));
+            CL_OK(clFlush(queue));
+            std::this_thread::sleep_for(delay);
+            CL_OK(clSetUserEventStatus(gate, -5));
+        } else {
+            std::this_thread::sleep_for(delay);
+            events.push_back(receive(queue, buffer, 0, 64, 0, 1, mpi.comm));
+            for (int i = 0; i < 5; ++i)
+                events.push_back(receive(queue, buffer, 64, 64, MPI_PROC_NULL, 0, mpi.comm));
+        }
+        CL_OK(clFlush(queue));
+        for (const cl_event event : events) static_cast<void>(clWaitForEvents(1, &event));
+        static_cast<void>(clFinish(queue));
+        REQUIRE(transfer_info<cl_int>(events.front(), CL_TRANSFER_STATUS) < 0);
+        std::this_thread::sleep_for(std::chrono::microseconds(1500));
     }
 }

@@ -216,6 +216,7 @@ MPI_CASE(
 
 MPI_CASE("messages of different sizes and tags reach receives of any tag in the order of the calls",
          2) {
+    if (mpi.rank > 1) return;
     constexpr std::size_t large = 1 << 20;
     constexpr int messages = 4;
     const opencl cl;
