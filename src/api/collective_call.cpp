@@ -175,7 +175,7 @@ private:
             recv.range.size != 0 ? recv.range.buffer.get() : devices->links()->some_buffer();
         const cl_kernel kernel = devices->links()->prepare(work, *combination);
         if (kernel == nullptr || !ordered.command.reserve(MPI_UNDEFINED, queue.queue)) return false;
-        std::unique_lock lock(enqueueing_on(queue.queue));
+        Enqueueing lock(queue);
         if (!progress_thread().positions_taken()) return false;
         Event event;
         std::unique_ptr<Command> command;

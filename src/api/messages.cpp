@@ -272,7 +272,7 @@ bool MessageCall::run_by_kernel() {
         kernel = reserve(part, OrderedCommand::Position::at_start);
         if (kernel == nullptr) return false;
     }
-    const std::lock_guard lock(enqueueing_on(queue.queue));
+    const Enqueueing lock(queue);
     const auto enqueue = [this](OrderedCommand &kernel, const Part &part,
                                 std::span<const cl_event> wait_list) {
         const auto [buffer, offset] = held(part.range, *resources);
@@ -316,7 +316,7 @@ bool MessageCall::run_ordered() {
         reserved.push_back(reserve(part, OrderedCommand::Position::at_call));
         if (reserved.back() == nullptr) return false;
     }
-    const std::lock_guard lock(enqueueing_on(queue.queue));
+    const Enqueueing lock(queue);
     // This command takes its position in the message order now, so earlier ones must have theirs.
     if (!progress_thread().positions_taken()) return false;
     try {

@@ -1,6 +1,5 @@
 #include "api/run_command.hpp"
 
-#include <mutex>
 #include <utility>
 
 #include "api/event_table.hpp"
@@ -24,7 +23,7 @@ namespace {
 
 void enqueue(CheckedCall &call) {
     const std::span<Mapping> mappings = call.make_mappings(Drives::progress_thread);
-    const std::lock_guard lock(enqueueing_on(call.queue.queue));
+    const Enqueueing lock(call.queue);
     auto bridge = std::make_unique<Bridge>(call.queue, call.arguments.events(), mappings);
     start_when_ready(call, call.make_operations(Drives::progress_thread), std::move(bridge));
 }
@@ -69,7 +68,7 @@ Status run_without_event(CheckedCall &call) {
 
 Status run_with_event(CheckedCall &call) {
     const std::span<Mapping> mappings = call.make_mappings(Drives::caller);
-    std::unique_lock lock(enqueueing_on(call.queue.queue));
+    Enqueueing lock(call.queue);
     auto bridge = std::make_unique<Bridge>(call.queue, call.arguments.events(), mappings);
     Event event = Event::share(bridge->user_visible_event());
     Operations operations = call.make_operations(Drives::caller);

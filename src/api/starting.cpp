@@ -44,9 +44,15 @@ cl_command_queue ordered_by(const QueueInfo &queue, const CommandArguments &comm
     return queue.in_order || command.num_events == 0 ? queue.queue : nullptr;
 }
 
-std::mutex &enqueueing_on(cl_command_queue queue) {
+Enqueueing::Enqueueing(const QueueInfo &queue) : failures_(lock_failures(queue)) {
     static std::array<std::mutex, 61> mutexes;
-    return mutexes.at(std::hash<cl_command_queue>{}(queue) % mutexes.size());
+    const std::size_t hash = std::hash<cl_command_queue>{}(queue.queue);
+    commands_ = std::unique_lock(mutexes.at(hash % mutexes.size()));
+}
+
+void Enqueueing::unlock() {
+    commands_ = {};
+    failures_ = {};
 }
 
 namespace {

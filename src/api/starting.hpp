@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "api/arguments.hpp"
+#include "events/bridge.hpp"
 #include "pipeline/device_resources.hpp"
 
 namespace cldist {
@@ -28,10 +29,20 @@ std::pair<cl_mem, std::size_t> held(const RangeArgument &range, const DeviceReso
 /// an out-of-order queue, start in the order of the calls.
 cl_command_queue ordered_by(const QueueInfo &queue, const CommandArguments &command);
 
-/// Lock it while a command is enqueued and submitted to the progress thread. The OpenCL commands of
+/// Held while a command is enqueued and submitted to the progress thread. The OpenCL commands of
 /// one command must be contiguous on an in-order queue, and the progress thread's order must be the
-/// queue's order. Several queues may share a mutex.
-std::mutex &enqueueing_on(cl_command_queue queue);
+/// queue's order. Several queues may share a mutex. Also holds lock_failures() for the queue.
+class Enqueueing {
+public:
+    explicit Enqueueing(const QueueInfo &queue);
+    void unlock();
+
+private:
+    // Locked first, because set_user_event() holds it and may run callbacks, which enqueue
+    // commands.
+    FailureLock failures_;
+    std::unique_lock<std::mutex> commands_;
+};
 
 /// Waits for the event. Returns true if it succeeded.
 bool wait_for(cl_event event);

@@ -271,7 +271,7 @@ std::vector<Event> enqueue_unmap(const QueueInfo &info, cl_event after,
     return events;
 }
 
-Bridge::Bridge(const FailureLock &, const QueueInfo &info, std::span<const cl_event> wait_list,
+Bridge::Bridge(const QueueInfo &info, std::span<const cl_event> wait_list,
                std::span<Mapping> mappings, const EnqueueFirst &first, const EnqueueLast &last)
     : device_(Device::share(info.device)),
       context_(Context::share(info.context)),

@@ -122,8 +122,7 @@ public:
     /// `last` may replace the start command and the end command. Throws an Error if the platform
     /// refuses.
     Bridge(const QueueInfo &info, std::span<const cl_event> wait_list, std::span<Mapping> mappings,
-           const EnqueueFirst &first = {}, const EnqueueLast &last = {})
-        : Bridge(lock_failures(info), info, wait_list, mappings, first, last) {}
+           const EnqueueFirst &first = {}, const EnqueueLast &last = {});
     /// For a command without queue: creates only an event of `context`. The command may start when
     /// `start` allows it, or at once if `start` has no gate.
     explicit Bridge(cl_context context, Start start = {});
@@ -158,9 +157,6 @@ public:
     [[nodiscard]] bool copies_back() const { return copies_back_; }
 
 private:
-    Bridge(const FailureLock &held, const QueueInfo &info, std::span<const cl_event> wait_list,
-           std::span<Mapping> mappings, const EnqueueFirst &first, const EnqueueLast &last);
-
     /// A range that the queue copies back from `memory` after complete().
     struct CopyBack {
         Mem buffer;
