@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 
 #include <getopt.h>
 
@@ -28,6 +29,7 @@ struct Options {
     size_t edge = 512;  ///< length of the cube's edge in floats
     int rounds = 7;
     double budget = 0.05;  ///< seconds per timed loop
+    bool whole = false;    ///< only the methods with one message per face
 };
 
 using Triple = std::array<size_t, 3>;
@@ -133,7 +135,8 @@ struct Method {
     void (*recv)(const End &);
 };
 
-const std::array methods = {
+// The methods with one message per face come first.
+const std::array all_methods = {
     Method{"rect",
            "non-blocking clEnqueueSendBufferRect and clEnqueueRecvBufferRect, then clWaitForEvents",
            false,
@@ -186,6 +189,12 @@ const std::array methods = {
            }},
 };
 
+std::span<const Method> methods_of(const Options &options) {
+    const auto by_rows = std::find_if(all_methods.begin(), all_methods.end(),
+                                      [](const Method &m) { return m.by_rows; });
+    return {all_methods.begin(), options.whole ? by_rows : all_methods.end()};
+}
+
 // ---- Measuring --------------------------------------------------------------------------------
 
 uint32_t word(uint64_t seed, size_t i) {
@@ -227,6 +236,7 @@ struct Row {
 
 Row measure(const Options &options, int rank, End end, size_t direction) {
     constexpr std::array names = {"x", "y", "z"};
+    const std::span methods = methods_of(options);
     end.in = face_of(options.edge, direction, 0);
     end.out = face_of(options.edge, direction, rank == 0 ? options.edge - 1 : 0);
     std::vector<char> host(end.in.bytes());
@@ -240,7 +250,7 @@ Row measure(const Options &options, int rank, End end, size_t direction) {
     for (int round = 0; round < options.rounds; ++round) {
         for (size_t turn = 0; turn < methods.size(); ++turn) {
             const size_t m = (turn + static_cast<size_t>(round)) % methods.size();
-            const Method &method = methods.at(m);
+            const Method &method = methods[m];
             const bool once = method.by_rows && end.in.rows() >= many_rows;
             if (wrong[m] || (once && round > 0)) continue;
             const uint64_t seed = (direction << 40) + (m << 32) + static_cast<uint64_t>(round) + 1;
@@ -266,6 +276,7 @@ Row measure(const Options &options, int rank, End end, size_t direction) {
 // ---- Tables -----------------------------------------------------------------------------------
 
 void print_all(const Options &options, const std::vector<Row> &rows, Report &report) {
+    const std::span methods = methods_of(options);
     for (const Method &method : methods) fmt::print("- {}: {}\n", method.name, method.what);
     fmt::print(
         "\nOne way, µs (medians of {} rounds; one round for row by row with at least {} "
@@ -289,7 +300,7 @@ void print_all(const Options &options, const std::vector<Row> &rows, Report &rep
     constexpr size_t ours = 2;
     for (size_t of = 0; of < ours; ++of)
         for (size_t by = ours; by < methods.size(); ++by)
-            fmt::print(" {} : {} |", methods.at(of).name, methods.at(by).name);
+            fmt::print(" {} : {} |", methods[of].name, methods[by].name);
     fmt::print("\n|---|");
     for (size_t i = 0; i < ours * (methods.size() - ours); ++i) fmt::print("---:|");
     fmt::print("\n");
@@ -304,7 +315,7 @@ void print_all(const Options &options, const std::vector<Row> &rows, Report &rep
                 const double ratio = median_ratio(row.seconds[by], row.seconds[of]);
                 fmt::print(" {:.2f} |", ratio);
                 report.ratio(fmt::format("rect {}, {} face, {} : {}", options.label, row.face,
-                                         methods.at(of).name, methods.at(by).name),
+                                         methods[of].name, methods[by].name),
                              ratio, true);
             }
         }
@@ -317,7 +328,7 @@ void print_all(const Options &options, const std::vector<Row> &rows, Report &rep
             for (const double seconds : row.seconds[m])
                 us.push_back(fmt::format("{:.3f}", seconds * 1e6));
             report.rows.push_back(fmt::format(R"({{"face": {}, "method": {}, "us": [{}]}})",
-                                              json_text(row.face), json_text(methods.at(m).name),
+                                              json_text(row.face), json_text(methods[m].name),
                                               fmt::join(us, ", ")));
         }
     }
@@ -331,16 +342,18 @@ void print_all(const Options &options, const std::vector<Row> &rows, Report &rep
         "cube\n"
         "  --rounds N         rounds (7), whose median is printed\n"
         "  --budget MS        time of a timed loop (50)\n"
+        "  --whole            only methods with one message per face; the others take many seconds "
+        "on GPUs\n"
         "  --label TEXT       name of this run in its results (the value of CLDIST_PATH)\n"
         "  --json FILE        also write the raw numbers to FILE\n");
     std::exit(code);
 }
 
 Options parse(int argc, char **argv) {
-    const option table[] = {{"device", 1, nullptr, 'd'}, {"edge", 1, nullptr, 'e'},
-                            {"rounds", 1, nullptr, 'r'}, {"budget", 1, nullptr, 'b'},
-                            {"label", 1, nullptr, 'l'},  {"json", 1, nullptr, 'j'},
-                            {"help", 0, nullptr, 'h'},   {nullptr, 0, nullptr, 0}};
+    const option table[] = {
+        {"device", 1, nullptr, 'd'}, {"edge", 1, nullptr, 'e'},  {"rounds", 1, nullptr, 'r'},
+        {"budget", 1, nullptr, 'b'}, {"label", 1, nullptr, 'l'}, {"json", 1, nullptr, 'j'},
+        {"whole", 0, nullptr, 'w'},  {"help", 0, nullptr, 'h'},  {nullptr, 0, nullptr, 0}};
     Options options;
     if (const char *path = std::getenv("CLDIST_PATH")) options.label = path;
     for (int option = 0; (option = getopt_long(argc, argv, "", table, nullptr)) != -1;) {
@@ -351,6 +364,7 @@ Options parse(int argc, char **argv) {
             case 'b': options.budget = std::atof(optarg) / 1e3; break;
             case 'l': options.label = optarg; break;
             case 'j': options.json = optarg; break;
+            case 'w': options.whole = true; break;
             case 'h': usage(0);
             default: usage(2);
         }
