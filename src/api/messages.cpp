@@ -112,6 +112,7 @@ private:
     [[nodiscard]] std::unique_ptr<OrderedCommand> reserve(const Part &part,
                                                           OrderedCommand::Position position) const;
     [[nodiscard]] DeviceRange range_of(const Part &part) const;
+    [[nodiscard]] SlotMove move_of(const Part &part, const OrderedCommand &kernel) const;
     bool run_by_kernel();
     [[nodiscard]] bool may_order() const;
     bool run_ordered();
@@ -227,7 +228,7 @@ std::span<const Part> MessageCall::parts_with_peer() const {
 
 // Returns true if kernels move a message of the range where they can.
 bool wants_kernels(const RangeArgument &range) {
-    return !range.strided && range.size != 0 && range.size <= DeviceLinks::most_bytes &&
+    return range.size != 0 && range.size <= DeviceLinks::most_bytes &&
            uses_kernels(config().path, range.size) &&
            (requests_kernels(config().path) || is_safe_in_kernels(range.buffer));
 }
@@ -259,7 +260,13 @@ std::unique_ptr<OrderedCommand> MessageCall::reserve(const Part &part,
 
 DeviceRange MessageCall::range_of(const Part &part) const {
     const auto [buffer, offset] = held(part.range, *resources);
-    return {resources, Mem::share(buffer), offset, part.range.size, nullptr, {}};
+    return {resources, Mem::share(buffer), offset, part.range.size, nullptr,
+            {},        part.range.strided};
+}
+
+SlotMove MessageCall::move_of(const Part &part, const OrderedCommand &kernel) const {
+    const auto [buffer, offset] = held(part.range, *resources);
+    return kernel.move_of(buffer, offset, part.range.strided);
 }
 
 // Enqueues the command with one kernel per message, and returns true if that is possible. The
@@ -275,9 +282,8 @@ bool MessageCall::run_by_kernel() {
     const Enqueueing lock(queue);
     const auto enqueue = [this](OrderedCommand &kernel, const Part &part,
                                 std::span<const cl_event> wait_list) {
-        const auto [buffer, offset] = held(part.range, *resources);
         Event event;
-        kernel.enqueue(buffer, offset, wait_list, event.out());
+        kernel.enqueue(move_of(part, kernel), wait_list, event.out());
         return event;
     };
     EnqueueFirst first;
@@ -351,15 +357,12 @@ void MessageCall::enqueue_ordered(std::vector<std::unique_ptr<OrderedCommand>> &
     }
     std::optional<MatchedMessage> found;
     if (receives && sends) found = find_ordered(last, last_command, 0);
-    const auto [send_buffer, send_offset] = held(first.range, *resources);
-    const auto [recv_buffer, recv_offset] = held(last.range, *resources);
     const bool both = sends && receives && last_command.granted();
     if (both)
-        OrderedCommand::enqueue_both(
-            first_command, last_command, first_command.move_of(send_buffer, send_offset),
-            last_command.move_of(recv_buffer, recv_offset), wait_list, wanted);
+        OrderedCommand::enqueue_both(first_command, last_command, move_of(first, first_command),
+                                     move_of(last, last_command), wait_list, wanted);
     else if (sends)
-        first_command.enqueue(send_buffer, send_offset, std::exchange(wait_list, {}),
+        first_command.enqueue(move_of(first, first_command), std::exchange(wait_list, {}),
                               receives ? nullptr : wanted);
     if (receives) {
         if (!found) found = find_ordered(last, last_command, moment_ns);
@@ -368,7 +371,7 @@ void MessageCall::enqueue_ordered(std::vector<std::unique_ptr<OrderedCommand>> &
         operations.push_back(make_recv(range_of(last), peer_of(last), driver, std::move(found),
                                        std::move(reserved.back())));
         if (announces) operations.back()->announce();
-        if (!both) last_command.enqueue(recv_buffer, recv_offset, wait_list, wanted);
+        if (!both) last_command.enqueue(move_of(last, last_command), wait_list, wanted);
     }
     if (&last != &parts_.back())
         operations.push_back(make_recv(range_of(parts_.back()), peer_of(parts_.back()), driver));

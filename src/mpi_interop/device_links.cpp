@@ -335,13 +335,10 @@ Mem DeviceLinks::landing_for(Peer &peer, const DeviceResources &resources) {
 bool DeviceLinks::copy_landed(int world_rank, const MessageHeader &header, const DeviceRange &range,
                               DeviceCommand &command) {
     const std::lock_guard lock(mutex_);
-    if (range.resources == nullptr || range.mapped != nullptr || range.strided) return false;
+    if (range.resources == nullptr || range.mapped != nullptr) return false;
     const Mem landing = landing_for(*peer_of(world_rank, header), *range.resources);
     if (!landing) return false;
-    const cl_int code =
-        clEnqueueCopyBuffer(range.write_queue(), landing.get(), range.buffer.get(), header.offset,
-                            range.offset, header.size, 0, nullptr, command.begin());
-    command.enqueued(code, "clEnqueueCopyBuffer", range.write_queue(), false);
+    start_copy(command, range, header.size, landing.get(), header.offset);
     return true;
 }
 
@@ -410,9 +407,8 @@ void OrderedCommand::enqueue_with(EnqueueKernel enqueue_kernel, std::span<const 
     note_enqueued();
 }
 
-void OrderedCommand::enqueue(cl_mem buffer, std::size_t offset, std::span<const cl_event> wait_list,
+void OrderedCommand::enqueue(const SlotMove &move, std::span<const cl_event> wait_list,
                              cl_event *event) {
-    const SlotMove move = move_of(buffer, offset);
     const bool sends = direction_ == Direction::send;
     enqueue_with(
         [&](const DeviceLinks::Lane &lane, std::span<const cl_event> waits_for, cl_event *wanted) {
@@ -445,8 +441,9 @@ void OrderedCommand::enqueue_both(OrderedCommand &send, OrderedCommand &recv, co
     recv.note_enqueued();
 }
 
-SlotMove OrderedCommand::move_of(cl_mem buffer, std::size_t offset) const {
-    return {*index_, buffer, offset, size_, slot().address};
+SlotMove OrderedCommand::move_of(cl_mem buffer, std::size_t offset,
+                                 const std::optional<RectRegion> &strided) const {
+    return {*index_, buffer, offset, size_, slot().address, strided};
 }
 
 void OrderedCommand::note_enqueued() {

@@ -64,15 +64,17 @@ public:
     /// release() or fail().
     void hold(const QueueInfo &queue, std::span<const cl_event> wait_list);
     /// Enqueues the kernel. `event` may be null. Throws an Error.
-    void enqueue(cl_mem buffer, std::size_t offset, std::span<const cl_event> wait_list,
-                 cl_event *event);
+    void enqueue(const SlotMove &move, std::span<const cl_event> wait_list, cl_event *event);
     /// Enqueues one kernel for a send and a granted receive.
     static void enqueue_both(OrderedCommand &send, OrderedCommand &recv, const SlotMove &sent,
                              const SlotMove &received, std::span<const cl_event> wait_list,
                              cl_event *event);
     /// Send: not zero when the kernel runs.
     [[nodiscard]] const std::atomic<std::uint32_t> *running() const { return &slot().running; }
-    [[nodiscard]] SlotMove move_of(cl_mem buffer, std::size_t offset) const;
+    /// The kernel's arguments. `strided`: the layout of the bytes from `offset` on, unless they are
+    /// contiguous.
+    [[nodiscard]] SlotMove move_of(cl_mem buffer, std::size_t offset,
+                                   const std::optional<RectRegion> &strided = {}) const;
     /// Enqueues the kernel of a collective.
     void enqueue(const CollectiveWork &work, cl_kernel kernel, cl_mem in, cl_mem out,
                  std::span<const cl_event> wait_list, cl_event *event);

@@ -119,6 +119,19 @@ void start_write(DeviceCommand &command, const DeviceRange &range, std::size_t o
                      "clEnqueueWriteBuffer", range.write_queue(), wait);
 }
 
+void start_copy(DeviceCommand &command, const DeviceRange &range, std::size_t size, cl_mem from,
+                std::size_t from_offset) {
+    const cl_command_queue queue = range.write_queue();
+    cl_event *const event = command.begin();
+    const cl_int code = range.strided
+                            ? range.resources->rect_kernels().enqueue(
+                                  RectKernels::Way::unpack, queue,
+                                  rect_copy(range, 0, size, {from, from_offset}), nullptr, event)
+                            : clEnqueueCopyBuffer(queue, from, range.buffer.get(), from_offset,
+                                                  range.offset, size, 0, nullptr, event);
+    command.enqueued(code, "copying a message to a buffer", queue, false);
+}
+
 void read_mapped(const DeviceRange &range, std::size_t offset, std::size_t size, std::byte *to) {
     if (range.strided)
         pack(*range.strided, range.mapped, offset, size, to);

@@ -76,6 +76,11 @@ void start_read(DeviceCommand &command, const DeviceRange &range, std::size_t of
 void start_write(DeviceCommand &command, const DeviceRange &range, std::size_t offset,
                  std::size_t size, const void *from, bool wait);
 
+/// Starts a copy of the first `size` bytes of the range from a buffer of the same context.
+/// `from_offset` is a multiple of 16 bytes.
+void start_copy(DeviceCommand &command, const DeviceRange &range, std::size_t size, cl_mem from,
+                std::size_t from_offset);
+
 /// The same for a mapped range, on the calling thread.
 void read_mapped(const DeviceRange &range, std::size_t offset, std::size_t size, std::byte *to);
 void write_mapped(const DeviceRange &range, std::size_t offset, std::size_t size,

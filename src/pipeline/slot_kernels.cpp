@@ -54,25 +54,32 @@ Team team_from(uint first, uint groups) {
     return team;
 }
 
-#define MOVE(T)                                                                          \
-    {                                                                                    \
-        __global const T *const f = (__global const T *)from;                            \
-        __global T *const t = (__global T *)to;                                          \
-        const ulong count = size / sizeof(T), step = team.threads;                       \
-        ulong i = team.thread;                                                           \
-        for (; i + 3 * step < count; i += 4 * step) {                                    \
-            const T a = f[i], b = f[i + step], c = f[i + 2 * step], d = f[i + 3 * step]; \
-            t[i] = a; t[i + step] = b; t[i + 2 * step] = c; t[i + 3 * step] = d;         \
-        }                                                                                \
-        for (; i < count; i += step) t[i] = f[i];                                        \
-        done = count * sizeof(T);                                                        \
+// Copies `count` elements of type T. TO and FROM are macros that return the address of element i.
+#define COPY(T, TO, FROM)                                                                                       \
+    {                                                                                                           \
+        const ulong step = team.threads;                                                                        \
+        ulong i = team.thread;                                                                                  \
+        for (; i + 3 * step < count; i += 4 * step) {                                                           \
+            const T a = *FROM(T, i), b = *FROM(T, i + step), c = *FROM(T, i + 2 * step), d = *FROM(T, i + 3 * step); \
+            *TO(T, i) = a; *TO(T, i + step) = b; *TO(T, i + 2 * step) = c; *TO(T, i + 3 * step) = d;            \
+        }                                                                                                       \
+        for (; i < count; i += step) *TO(T, i) = *FROM(T, i);                                                   \
     }
+#define AT_FROM(T, i) ((__global const T *)from + (i))
+#define AT_TO(T, i) ((__global T *)to + (i))
 
 void move(Team team, __global const uchar *from, __global uchar *to, ulong size) {
     const ulong bits = (ulong)from | (ulong)to;
-    ulong done = 0;
-    if ((bits & 15) == 0) MOVE(uint4)
-    else if ((bits & 3) == 0) MOVE(uint)
+    ulong count = 0, done = 0;
+    if ((bits & 15) == 0) {
+        count = size / 16;
+        COPY(uint4, AT_TO, AT_FROM)
+        done = count * 16;
+    } else if ((bits & 3) == 0) {
+        count = size / 4;
+        COPY(uint, AT_TO, AT_FROM)
+        done = count * 4;
+    }
     for (ulong i = done + team.thread; i < size; i += team.threads) to[i] = from[i];
 }
 
@@ -90,9 +97,36 @@ bool is_last(Team team, Word shared) {
 )";
 
 constexpr const char *slot_source = R"(
-void send(Team team, Word slot, Word shared, __global const uchar *from, ulong size, ulong address) {
+// The layout of a message in a buffer: bytes of a row, rows of a slice, and the bytes from one row
+// and from one slice to the next. The width of contiguous bytes is 0.
+typedef ulong4 Region;
+
+// The address of element i in the region. A message has less than 2^32 elements, and divisions of
+// 64-bit numbers are slow on GPUs.
+#define AT_REGION(T, i)                                                                                  \
+    ((__global T *)(memory + (uint)(i) / width / rows * region.w + (uint)(i) / width % rows * region.z) + \
+     (uint)(i) % width)
+#define MOVE_REGION(T)                                                    \
+    {                                                                     \
+        const uint width = region.x / sizeof(T), rows = region.y;         \
+        const ulong count = size / sizeof(T);                             \
+        if (packs) COPY(T, AT_PACKED, AT_REGION)                          \
+        else COPY(T, AT_REGION, AT_PACKED)                                \
+    }
+#define AT_PACKED(T, i) ((__global T *)packed + (i))
+
+// Moves the first `size` bytes of the region's message between the region and packed memory.
+void move_region(Team team, bool packs, __global uchar *memory, Region region, __global uchar *packed, ulong size) {
+    const ulong bits = (ulong)memory | (ulong)packed | region.x | region.z | region.w | size;
+    if ((bits & 15) == 0) MOVE_REGION(uint4)
+    else if ((bits & 3) == 0) MOVE_REGION(uint)
+    else MOVE_REGION(uchar)
+}
+
+void send(Team team, Word slot, Word shared, __global uchar *from, Region region, ulong size, ulong address) {
     if (team.group == 0 && get_local_id(0) == 0) store(slot + 18, 1);
-    move(team, from, (__global uchar *)address, size);
+    if (region.x == 0) move(team, from, (__global uchar *)address, size);
+    else move_region(team, true, from, region, (__global uchar *)address, size);
     if (!is_last(team, shared)) return;
     store(slot + 16, 1);
     store(slot + 17, 1);
@@ -103,7 +137,7 @@ typedef struct {
     ulong address, size;
 } Known;
 
-void recv(Team team, Word slot, Word shared, __local Known *known, __global uchar *to, ulong capacity) {
+void recv(Team team, Word slot, Word shared, __local Known *known, __global uchar *to, Region region, ulong capacity) {
     if (get_local_id(0) == 0) {
         volatile __global ulong *const passed = (volatile __global ulong *)(shared + 4);
         if (team.group == 0) {
@@ -124,31 +158,37 @@ void recv(Team team, Word slot, Word shared, __local Known *known, __global ucha
         }
     }
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
-    if (known->order == 1) move(team, (__global const uchar *)known->address, to, known->size);
+    if (known->order == 1) {
+        __global uchar *const landed = (__global uchar *)known->address;
+        if (region.x == 0) move(team, landed, to, known->size);
+        else move_region(team, false, to, region, landed, known->size);
+    }
     if (is_last(team, shared)) store(slot + 17, 1);
 }
 
 #define SLOT(index) slots + (index) * 32, shared + (index) * 8
 
-__kernel void ordered_send(Word slots, Word shared, uint index, __global const uchar *from, ulong offset, ulong size,
-                           ulong address) {
-    send(team_from(0, get_num_groups(0)), SLOT(index), from + offset, size, address);
+__kernel void ordered_send(Word slots, Word shared, uint index, __global uchar *from, ulong offset, Region region,
+                           ulong size, ulong address) {
+    send(team_from(0, get_num_groups(0)), SLOT(index), from + offset, region, size, address);
 }
 
-__kernel void ordered_recv(Word slots, Word shared, uint index, __global uchar *to, ulong offset, ulong capacity) {
+__kernel void ordered_recv(Word slots, Word shared, uint index, __global uchar *to, ulong offset, Region region,
+                           ulong capacity) {
     __local Known known;
-    recv(team_from(0, get_num_groups(0)), SLOT(index), &known, to + offset, capacity);
+    recv(team_from(0, get_num_groups(0)), SLOT(index), &known, to + offset, region, capacity);
 }
 
 // The sending work-groups come first, because the others wait for another kernel of this kind.
-__kernel void ordered_exchange(Word slots, Word shared, uint send_index, __global const uchar *from, ulong from_offset,
-                               ulong size, ulong address, uint recv_index, __global uchar *to, ulong to_offset,
-                               ulong capacity, uint send_groups) {
+__kernel void ordered_exchange(Word slots, Word shared, uint send_index, __global uchar *from, ulong from_offset,
+                               Region from_region, ulong size, ulong address, uint recv_index, __global uchar *to,
+                               ulong to_offset, Region to_region, ulong capacity, uint send_groups) {
     __local Known known;
     if (get_group_id(0) < send_groups)
-        send(team_from(0, send_groups), SLOT(send_index), from + from_offset, size, address);
+        send(team_from(0, send_groups), SLOT(send_index), from + from_offset, from_region, size, address);
     else
-        recv(team_from(send_groups, get_num_groups(0) - send_groups), SLOT(recv_index), &known, to + to_offset, capacity);
+        recv(team_from(send_groups, get_num_groups(0) - send_groups), SLOT(recv_index), &known, to + to_offset,
+             to_region, capacity);
 }
 
 __kernel void address_of(__global ulong *slots, uint index, __global const uchar *buffer) {
@@ -159,9 +199,12 @@ __kernel void address_of(__global ulong *slots, uint index, __global const uchar
 constexpr std::size_t words_per_slot = 8;
 constexpr std::size_t slot_group_size = 256;
 constexpr std::size_t bytes_per_group = 32768;
-// More work-groups do not speed up sends to another H200 or receives on the device.
-constexpr std::size_t most_send_groups = 32;
-constexpr std::size_t most_recv_groups = 64;
+// A thread of a strided message moves single elements, of 4 bytes or more in most programs.
+constexpr std::size_t strided_bytes_per_group = 4096;
+// More work-groups do not speed up sends of contiguous bytes to another H200, or other copies on an
+// H200.
+constexpr std::size_t most_streaming_groups = 32;
+constexpr std::size_t most_groups = 64;
 
 }  // namespace
 
@@ -199,13 +242,16 @@ SlotKernels::SlotKernels(cl_context context, cl_device_id device)
 cl_int SlotKernels::enqueue(cl_command_queue queue, cl_mem slots, const SlotMove *send,
                             const SlotMove *recv, std::span<const cl_event> wait_list,
                             cl_event *event) {
-    const auto groups_of = [this](const SlotMove *move, std::size_t most) -> cl_uint {
+    const auto groups_of = [&](const SlotMove *move) -> cl_uint {
         if (move == nullptr) return 0;
-        return static_cast<cl_uint>(std::clamp<std::size_t>(
-            (move->size + bytes_per_group - 1) / bytes_per_group, 1, is_cpu_ ? 2 : most));
+        const std::size_t bytes = move->strided ? strided_bytes_per_group : bytes_per_group;
+        const bool streams = move == send && !move->strided;
+        const std::size_t most = is_cpu_ ? 2 : streams ? most_streaming_groups : most_groups;
+        return static_cast<cl_uint>(
+            std::clamp<std::size_t>((move->size + bytes - 1) / bytes, 1, most));
     };
-    const cl_uint send_groups = groups_of(send, most_send_groups);
-    const cl_uint recv_groups = groups_of(recv, most_recv_groups);
+    const cl_uint send_groups = groups_of(send);
+    const cl_uint recv_groups = groups_of(recv);
     const std::size_t local = is_cpu_ ? 1 : slot_group_size;
     const std::size_t global = (send_groups + recv_groups) * local;
     const cl_kernel kernel = recv == nullptr   ? send_.get()
@@ -224,6 +270,8 @@ cl_int SlotKernels::enqueue(cl_command_queue queue, cl_mem slots, const SlotMove
         pass(cl_uint{move->index});
         pass(move->buffer);
         pass(cl_ulong{move->offset});
+        const RectRegion region = move->strided.value_or(RectRegion{});
+        pass(cl_ulong4{{region.width, region.rows, region.row_pitch, region.slice_pitch}});
         pass(cl_ulong{move->size});
         if (move == send) pass(cl_ulong{move->address});
     }

@@ -3,10 +3,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 
 #include "ocl/handle.hpp"
+#include "pipeline/rect.hpp"
 #include "pipeline/transfer_slots.hpp"
 
 namespace cldist {
@@ -22,6 +24,8 @@ struct SlotMove {
     std::size_t offset;     ///< bytes
     std::size_t size;       ///< bytes; receive: the capacity
     std::uint64_t address;  ///< send: the destination, in the receiver's landing memory
+    /// The layout of the bytes in the buffer. Empty if they are contiguous.
+    std::optional<RectRegion> strided;
 };
 
 /// The address of a buffer in kernels. A kernel finds it, and nobody waits for this kernel, because

@@ -69,6 +69,12 @@ struct occupation {
     }
 };
 
+void require_path_kernel() {
+    const char *const path = std::getenv("CLDIST_PATH");
+    if (path == nullptr || std::string_view(path) != "kernel")
+        skip_case("needs CLDIST_PATH=kernel");
+}
+
 }  // namespace
 
 MPI_CASE("the first messages to a peer may be enqueued in callbacks", 2) {
@@ -112,10 +118,63 @@ MPI_CASE("calls return although the device is busy when the first messages are e
     }
 }
 
+MPI_CASE("kernels move messages of regions", 2) {
+    require_path_kernel();
+    const opencl cl;
+    const queue_handle queue = cl.in_order_queue();
+    const box from{{4, 1, 1}, {4, 100, 50}, 20, 2200}, to{{3, 0, 0}, {1000, 20, 1}, 1001};
+    const buffer_handle sent = cl.filled(51 * 2200 + 2200, static_cast<std::uint64_t>(mpi.rank));
+    const buffer_handle received = cl.filled(22000, 7);
+    if (mpi.rank >= 2) return;
+    const int other = 1 - mpi.rank;
+    event_handle last;
+    // The first messages may take other paths.
+    for (int i = 0; i < 20; ++i) {
+        last = sendrecv_rect(queue, sent, from, other, received, to, other, 1, mpi.comm);
+        expect_received(last, from.size(), other, 1);
+    }
+    CHECK(transfer_text(last, CL_TRANSFER_PATH) == "kernel");
+    const bytes theirs = pattern(static_cast<std::uint64_t>(other), 52 * 2200);
+    bytes expected = pattern(7, 22000);
+    for (std::size_t i = 0; i < from.size(); ++i)
+        expected[to.places()[i]] = theirs[from.places()[i]];
+    CHECK(cl.read(received, 0, expected.size()) == expected);
+}
+
+MPI_CASE("a host receives messages of regions that kernels send", 2) {
+    require_path_kernel();
+    const opencl cl;
+    const queue_handle queue = cl.in_order_queue();
+    const box from{{4, 1, 1}, {4, 100, 50}, 20, 2200}, to{{3, 0, 0}, {1000, 20, 1}, 1001};
+    const buffer_handle sent = cl.filled(51 * 2200 + 2200, 1);
+    const buffer_handle received = cl.filled(22000, 7);
+    if (mpi.rank >= 2) return;
+    const bytes theirs = pattern(1, 52 * 2200);
+    bytes message, expected = pattern(7, 22000);
+    for (const std::size_t at : from.places()) message.push_back(theirs[at]);
+    const std::vector<std::size_t> places = to.places();
+    for (std::size_t i = 0; i < places.size(); ++i) expected[places[i]] = message[i];
+    for (int i = 0; i < 20; ++i) {
+        if (mpi.rank == 0) {
+            for (int message = 0; message < 2; ++message) {
+                const event_handle event = send_rect(queue, sent, from, 1, 1, mpi.comm);
+                expect_complete(event);
+                if (i == 19) CHECK(transfer_text(event, CL_TRANSFER_PATH) == "kernel");
+            }
+            continue;
+        }
+        expect_received(receive_rect(queue, received, to, 0, 1, mpi.comm, {}, CL_TRUE), from.size(),
+                        0, 1);
+        CHECK(cl.read(received, 0, expected.size()) == expected);
+        bytes host(from.size());
+        MPI_Recv(host.data(), static_cast<int>(host.size()), MPI_CL_MEM, 0, 1, mpi.comm,
+                 MPI_STATUS_IGNORE);
+        CHECK(host == message);
+    }
+}
+
 MPI_CASE("messages that kernels move have a device stage in both processes", 2) {
-    const char *const path = std::getenv("CLDIST_PATH");
-    if (path == nullptr || std::string_view(path) != "kernel")
-        skip_case("needs CLDIST_PATH=kernel");
+    require_path_kernel();
     const opencl cl;
     const queue_handle queue = cl.in_order_queue();
     constexpr std::size_t size = 100000;

@@ -129,6 +129,47 @@ void exchanges_may_have_one_peer() {
     expect("most exchanges with one peer used path device", on_device >= 7, 1);
 }
 
+/// The bytes are in regions of different shapes, and no byte around them changes.
+void regions_use_the_device() {
+    constexpr std::size_t widths[] = {1, 4, 16, 6};
+    constexpr std::size_t rows = 100, slices = 30;
+    int on_device = 0;
+    for (int i = 0; i < 24; ++i) {
+        const std::size_t width = widths[i % 4];
+        const std::size_t size = width * rows * slices;
+        const std::size_t origin[] = {width, 1, 2};
+        const std::size_t from[] = {width, rows, slices}, to[] = {width * rows, slices, 1};
+        const std::size_t from_row = 5 * width, from_slice = (rows + 1) * from_row;
+        const std::size_t to_row = 3 * width * rows, to_slice = slices * to_row;
+        fill(i, largest);
+        const std::vector<unsigned char> sent = bytes_of(other, i, largest);
+        std::vector<unsigned char> expected(largest, 9), found(largest);
+        expect("clEnqueueWriteBuffer",
+               clEnqueueWriteBuffer(queue, in, CL_TRUE, 0, largest, expected.data(), 0, nullptr,
+                                    nullptr),
+               CL_SUCCESS);
+        for (std::size_t at = 0; at < size; ++at) {
+            const std::size_t row = at / width, to_line = at / to[0];
+            expected[width + (1 + to_line) * to_row + 2 * to_slice + at % to[0]] =
+                sent[width + (1 + row % rows) * from_row + (2 + row / rows) * from_slice +
+                     at % width];
+        }
+        cl_event event = nullptr;
+        expect("clEnqueueSendrecvBufferRect",
+               clEnqueueSendrecvBufferRect(queue, out, CL_FALSE, origin, from, from_row, from_slice,
+                                           other, i, in, origin, to, to_row, to_slice, other, i,
+                                           MPI_COMM_WORLD, 0, nullptr, &event),
+               CL_SUCCESS);
+        on_device += ended_on_device(event, size) ? 1 : 0;
+        expect(
+            "clEnqueueReadBuffer",
+            clEnqueueReadBuffer(queue, in, CL_TRUE, 0, largest, found.data(), 0, nullptr, nullptr),
+            CL_SUCCESS);
+        expect("the bytes of regions are right", found == expected, 1);
+    }
+    expect("most messages of regions moved on path device", on_device >= 18, 1);
+}
+
 void either_end_may_come_first() {
     for (int i = 0; i < 24; ++i) {
         const std::size_t size = sizes[i % 6];
@@ -355,6 +396,7 @@ int main() {
     run_cases("device-ordered", rank_here,
               {{"chains use the device", chains_use_the_device},
                {"exchanges may have one peer", exchanges_may_have_one_peer},
+               {"messages of regions use the device", regions_use_the_device},
                {"either end may come first", either_end_may_come_first},
                {"hosts receive what kernels send", hosts_receive_what_kernels_send},
                {"messages keep their order", messages_keep_their_order},

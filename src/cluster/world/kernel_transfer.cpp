@@ -25,7 +25,8 @@ public:
 protected:
     [[nodiscard]] Event enqueue_kernel(std::span<const cl_event> wait_list) {
         Event event;
-        ordered_.enqueue(end_.range.buffer.get(), end_.range.offset, wait_list, event.out());
+        ordered_.enqueue(ordered_.move_of(end_.range.buffer.get(), end_.range.offset), wait_list,
+                         event.out());
         return event;
     }
     Progress end_with_kernel() {
