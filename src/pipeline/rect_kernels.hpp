@@ -1,9 +1,7 @@
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <mutex>
-#include <span>
 
 #include "ocl/handle.hpp"
 #include "pipeline/rect.hpp"
@@ -21,12 +19,12 @@ struct RectCopy {
     std::size_t packed_offset;  ///< bytes, a multiple of 16
 };
 
-/// Packs and unpacks regions on one device with kernels, one per element size. If the kernels can't
-/// be built or may not access the buffer, it uses clEnqueueCopyBufferRect for each slice instead.
+/// Packs and unpacks regions on one device with a kernel. If the kernel can't be built or may
+/// not access the buffer, it uses clEnqueueCopyBufferRect for each slice instead.
 /// Thread-safe.
 class RectKernels {
 public:
-    /// Builds the kernels.
+    /// Builds the kernel.
     RectKernels(cl_context context, cl_device_id device);
 
     enum class Way { pack, unpack };
@@ -36,20 +34,11 @@ public:
                    cl_event *event);
 
 private:
-    struct Kernels {
-        std::size_t width;  ///< bytes of an element
-        Kernel pack, unpack;
-    };
-
-    cl_int enqueue_kernel(cl_kernel kernel, std::size_t width, cl_command_queue queue,
-                          const RectCopy &copy, std::span<const cl_event> after, cl_event *event);
-    [[nodiscard]] bool build(cl_context context, cl_device_id device);
-
     Program program_;
-    std::array<Kernels, 5> kernels_{};  ///< in descending order of width
-    std::size_t group_ = 256;           ///< work-items per work-group
-    const bool built_;                  ///< the last member that the constructor initializes
-    std::mutex mutex_;                  ///< guards the kernels' arguments
+    Kernel kernel_;      ///< null if the build failed
+    std::size_t group_;  ///< work-items per work-group
+    const std::size_t most_groups_;
+    std::mutex mutex_;  ///< guards the kernel's arguments
 };
 
 }  // namespace cldist

@@ -9,6 +9,7 @@
 #include "ocl/build_log.hpp"
 #include "ocl/query.hpp"
 #include "ocl/quirks.hpp"
+#include "pipeline/copy_source.hpp"
 
 namespace cldist {
 namespace {
@@ -43,46 +44,6 @@ uint await(Word p) {
     return v;
 }
 
-// The work-groups that move one message, and the position of a thread among their threads.
-typedef struct {
-    uint group, groups;
-    ulong thread, threads;
-} Team;
-Team team_from(uint first, uint groups) {
-    const uint group = get_group_id(0) - first;
-    const Team team = {group, groups, (ulong)group * get_local_size(0) + get_local_id(0), (ulong)groups * get_local_size(0)};
-    return team;
-}
-
-// Copies `count` elements of type T. TO and FROM are macros that return the address of element i.
-#define COPY(T, TO, FROM)                                                                                       \
-    {                                                                                                           \
-        const ulong step = team.threads;                                                                        \
-        ulong i = team.thread;                                                                                  \
-        for (; i + 3 * step < count; i += 4 * step) {                                                           \
-            const T a = *FROM(T, i), b = *FROM(T, i + step), c = *FROM(T, i + 2 * step), d = *FROM(T, i + 3 * step); \
-            *TO(T, i) = a; *TO(T, i + step) = b; *TO(T, i + 2 * step) = c; *TO(T, i + 3 * step) = d;            \
-        }                                                                                                       \
-        for (; i < count; i += step) *TO(T, i) = *FROM(T, i);                                                   \
-    }
-#define AT_FROM(T, i) ((__global const T *)from + (i))
-#define AT_TO(T, i) ((__global T *)to + (i))
-
-void move(Team team, __global const uchar *from, __global uchar *to, ulong size) {
-    const ulong bits = (ulong)from | (ulong)to;
-    ulong count = 0, done = 0;
-    if ((bits & 15) == 0) {
-        count = size / 16;
-        COPY(uint4, AT_TO, AT_FROM)
-        done = count * 16;
-    } else if ((bits & 3) == 0) {
-        count = size / 4;
-        COPY(uint, AT_TO, AT_FROM)
-        done = count * 4;
-    }
-    for (ulong i = done + team.thread; i < size; i += team.threads) to[i] = from[i];
-}
-
 // Returns true in one thread of the last work-group.
 bool is_last(Team team, Word shared) {
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
@@ -97,36 +58,10 @@ bool is_last(Team team, Word shared) {
 )";
 
 constexpr const char *slot_source = R"(
-// The layout of a message in a buffer: bytes of a row, rows of a slice, and the bytes from one row
-// and from one slice to the next. The width of contiguous bytes is 0.
-typedef ulong4 Region;
-
-// The address of element i in the region. A message has less than 2^32 elements, and divisions of
-// 64-bit numbers are slow on GPUs.
-#define AT_REGION(T, i)                                                                                  \
-    ((__global T *)(memory + (uint)(i) / width / rows * region.w + (uint)(i) / width % rows * region.z) + \
-     (uint)(i) % width)
-#define MOVE_REGION(T)                                                    \
-    {                                                                     \
-        const uint width = region.x / sizeof(T), rows = region.y;         \
-        const ulong count = size / sizeof(T);                             \
-        if (packs) COPY(T, AT_PACKED, AT_REGION)                          \
-        else COPY(T, AT_REGION, AT_PACKED)                                \
-    }
-#define AT_PACKED(T, i) ((__global T *)packed + (i))
-
-// Moves the first `size` bytes of the region's message between the region and packed memory.
-void move_region(Team team, bool packs, __global uchar *memory, Region region, __global uchar *packed, ulong size) {
-    const ulong bits = (ulong)memory | (ulong)packed | region.x | region.z | region.w | size;
-    if ((bits & 15) == 0) MOVE_REGION(uint4)
-    else if ((bits & 3) == 0) MOVE_REGION(uint)
-    else MOVE_REGION(uchar)
-}
-
 void send(Team team, Word slot, Word shared, __global uchar *from, Region region, ulong size, ulong address) {
     if (team.group == 0 && get_local_id(0) == 0) store(slot + 18, 1);
     if (region.x == 0) move(team, from, (__global uchar *)address, size);
-    else move_region(team, true, from, region, (__global uchar *)address, size);
+    else move_region(team, true, from, region, (uint2)(0, 0), (__global uchar *)address, size);
     if (!is_last(team, shared)) return;
     store(slot + 16, 1);
     store(slot + 17, 1);
@@ -161,7 +96,7 @@ void recv(Team team, Word slot, Word shared, __local Known *known, __global ucha
     if (known->order == 1) {
         __global uchar *const landed = (__global uchar *)known->address;
         if (region.x == 0) move(team, landed, to, known->size);
-        else move_region(team, false, to, region, landed, known->size);
+        else move_region(team, false, to, region, (uint2)(0, 0), landed, known->size);
     }
     if (is_last(team, shared)) store(slot + 17, 1);
 }
@@ -210,8 +145,8 @@ constexpr std::size_t most_groups = 64;
 
 Program build_slot_program(cl_context context, cl_device_id device, const char *kernels,
                            std::string options) {
-    std::array<const char *, 2> text{prelude, kernels};
-    Program program = create("clCreateProgramWithSource", clCreateProgramWithSource, context, 2U,
+    std::array<const char *, 3> text{copy_source, prelude, kernels};
+    Program program = create("clCreateProgramWithSource", clCreateProgramWithSource, context, 3U,
                              text.data(), nullptr);
     if (!is_cpu(device)) options += " -cl-std=CL3.0 -DCLDIST_PTX";
     // PoCL 3.1 may fail while other processes build the same source (docs/dev/drivers.md).
