@@ -278,15 +278,6 @@ cl_kernel DeviceLinks::prepare(const CollectiveWork &work,
     }
 }
 
-void DeviceLinks::free_taken(Peer &peer) {
-    std::erase_if(peer.sent, [&](const Sent &sent) {
-        if ((*lane_->slots)[sent.slot].taken.load(std::memory_order_acquire) == 0) return false;
-        peer.room.give_back(sent.landing, sent.size);
-        lane_->slots->give_back(sent.slot);
-        return true;
-    });
-}
-
 // Null if the header does not describe memory that this process shares with the peer.
 DeviceLinks::Peer *DeviceLinks::peer_of(int world_rank, const MessageHeader &header) {
     const auto at = peers_.find(world_rank);
@@ -361,25 +352,21 @@ TransferSlot &OrderedCommand::slot() const { return (*links_->lane_->slots)[*ind
 bool OrderedCommand::reserve(int world_rank, cl_command_queue queue) {
     const std::lock_guard lock(links_->mutex_);
     queue_ = queue;
-    if (direction_ != Direction::send) return (index_ = links_->lane_->slots->take()).has_value();
+    SlotPool &slots = links_->lane_->slots->pool();
+    if (direction_ != Direction::send) return (index_ = slots.take()).has_value();
     DeviceLinks::Peer &peer = links_->peers_.at(world_rank);
-    links_->free_taken(peer);
-    const std::optional<std::size_t> landing = peer.room.take(size_);
-    if (!landing) return false;
-    index_ = links_->lane_->slots->take();
-    if (!index_) {
-        peer.room.give_back(*landing, size_);
-        return false;
-    }
+    const std::optional<LandingPlace> place = peer.places.take(slots, size_);
+    if (!place) return false;
+    index_ = place->slot;
     world_rank_ = world_rank;
-    landing_ = *landing;
+    landing_ = place->offset;
     slot().address = peer.landing_address.get() + landing_;
     return true;
 }
 
 void OrderedCommand::follow() {
     const std::lock_guard lock(links_->mutex_);
-    number_ = links_->next_number_;
+    number_ = links_->held_.next();
 }
 
 void OrderedCommand::hold(const QueueInfo &queue, std::span<const cl_event> wait_list) {
@@ -390,7 +377,7 @@ void OrderedCommand::hold(const QueueInfo &queue, std::span<const cl_event> wait
     waits_ = !wait_list.empty();
     held_by_ = create("clCreateUserEvent", clCreateUserEvent, queue.context);
     const std::lock_guard lock(links_->mutex_);
-    links_->held_[queue.queue].emplace(number_ = links_->next_number_++, line_);
+    number_ = links_->held_.hold(queue.queue, line_);
 }
 
 // `enqueue_kernel` gets the wait list and the event of the kernel.
@@ -460,18 +447,16 @@ OrderedCommand::~OrderedCommand() {
     const std::lock_guard lock(links_->mutex_);
     stop_joining();
     if (enqueued_) return;
-    links_->lane_->slots->give_back(*index_);
+    SlotPool &slots = links_->lane_->slots->pool();
     if (direction_ == Direction::send)
-        links_->peers_.at(world_rank_).room.give_back(landing_, size_);
+        links_->peers_.at(world_rank_).places.give_back(slots, place());
+    else
+        slots.give_back(*index_);
 }
 
 bool OrderedCommand::may_post() const {
     const std::lock_guard lock(links_->mutex_);
-    const auto held = links_->held_.find(queue_);
-    return held == links_->held_.end() ||
-           std::all_of(held->second.begin(), held->second.end(), [this](const auto &command) {
-               return command.first >= number_ || (line_ != nullptr && command.second == line_);
-           });
+    return !links_->held_.any_before(queue_, number_, line_);
 }
 
 void OrderedCommand::describe(MessageHeader &header) const {
@@ -525,9 +510,7 @@ void OrderedCommand::give_order(SlotOrder order, cl_int status) {
     if (!held_by_) return;
     {
         const std::lock_guard lock(links_->mutex_);
-        const auto held = links_->held_.find(queue_);
-        held->second.erase(number_);
-        if (held->second.empty()) links_->held_.erase(held);
+        links_->held_.release(queue_, number_);
     }
     // Without the lock, because the platform may call the program's callbacks.
     set_user_event(held_by_.get(), status);
@@ -553,11 +536,11 @@ bool OrderedCommand::ended() {
     if (const auto at = links_->waiting_.find(queue_); --at->second == 0)
         links_->waiting_.erase(at);
     if (direction_ == Direction::send) {
-        links_->peers_.at(world_rank_).sent.push_back({*index_, landing_, size_});
+        links_->peers_.at(world_rank_).places.ended(place());
         return true;
     }
     stop_joining();
-    links_->lane_->slots->give_back(*index_);
+    links_->lane_->slots->pool().give_back(*index_);
     if (world_rank_ != MPI_UNDEFINED) {
         TransferSlot &sender = (*links_->peers_.at(world_rank_).slots)[peer_slot_];
         spoiled_ = sender.sent.load(std::memory_order_acquire) == spoiled_flag;

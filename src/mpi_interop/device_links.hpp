@@ -10,19 +10,18 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <vector>
 
 #include <mpi.h>
 
 #include "base/config.hpp"
 #include "events/bridge.hpp"
 #include "events/record.hpp"
+#include "mpi_interop/held_commands.hpp"
 #include "mpi_interop/local_name.hpp"
 #include "mpi_interop/wire.hpp"
 #include "ocl/query.hpp"
 #include "pipeline/collective_kernels.hpp"
 #include "pipeline/device_endpoint.hpp"
-#include "pipeline/free_ranges.hpp"
 #include "pipeline/slot_kernels.hpp"
 #include "pipeline/transfer_slots.hpp"
 
@@ -118,6 +117,7 @@ public:
 
 private:
     [[nodiscard]] TransferSlot &slot() const;
+    [[nodiscard]] LandingPlace place() const { return {*index_, landing_, size_}; }
     template <typename EnqueueKernel>
     void enqueue_with(EnqueueKernel enqueue_kernel, std::span<const cl_event> wait_list,
                       cl_event *event);
@@ -242,12 +242,6 @@ private:
         std::uint64_t bytes;
         DeviceUuid device;
     };
-    /// A send that has ended. Its slot and landing memory are free after the receiver sets `taken`.
-    struct Sent {
-        std::uint32_t slot;
-        std::size_t landing;
-        std::size_t size;
-    };
     struct Peer {
         LocalName name{};
         bool offered = false;   ///< slots and memory were sent to the peer
@@ -266,8 +260,7 @@ private:
         KernelAddress landing_address;
         std::shared_ptr<ImportedMemory> arenas;
         KernelAddress arenas_address;
-        FreeRanges room{0, landing_bytes};
-        std::vector<Sent> sent;
+        LandingPlaces places{landing_bytes};
         // For receives from the peer.
         std::shared_ptr<ExportedMemory> own_landing;
         KernelAddress own_landing_address;
@@ -308,7 +301,6 @@ private:
               std::uint64_t bytes = 0, int descriptor = -1);
     [[nodiscard]] Mem landing_for(Peer &peer, const DeviceResources &resources);
     void refuse(const std::string &why);
-    void free_taken(Peer &peer);
     [[nodiscard]] Peer *peer_of(int world_rank, const MessageHeader &header);
 
     std::mutex mutex_;
@@ -320,9 +312,7 @@ private:
     std::optional<Lane> lane_;
     bool refused_ = false;
     std::map<cl_command_queue, std::size_t> waiting_;  ///< number of unfinished kernels
-    /// By queue: the numbers of the commands that are held back, with their lines.
-    std::map<cl_command_queue, std::map<std::uint64_t, const void *>> held_;
-    std::uint64_t next_number_ = 0;
+    HeldCommands held_;
     std::array<bool, TransferSlots::boards> arenas_taken_{};
     std::array<std::uint32_t, TransferSlots::boards> arena_values_{};
 };

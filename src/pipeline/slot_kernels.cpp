@@ -218,7 +218,7 @@ cl_int SlotKernels::enqueue(cl_command_queue queue, cl_mem slots, const SlotMove
 }
 
 KernelAddress SlotKernels::address_of(TransferSlots &slots, cl_mem buffer) {
-    const std::optional<std::uint32_t> index = slots.take();
+    const std::optional<std::uint32_t> index = slots.pool().take();
     if (!index) throw Error(CL_OUT_OF_RESOURCES, "no slot is free");
     KernelAddress address;
     address.slots_ = &slots;
@@ -243,7 +243,7 @@ bool KernelAddress::known() {
     if (status < 0)
         throw Error(status, "the device has failed a kernel that finds the address of a buffer");
     address_ = (*slots_)[index_].address;
-    slots_->give_back(index_);
+    slots_->pool().give_back(index_);
     found_.reset();
     return true;
 }

@@ -22,7 +22,7 @@ TransferSlots::TransferSlots(cl_context context, cl_device_id device)
     : descriptor_(allocate(device)) {
     open(context, device);
     std::memset(static_cast<void *>(slots_), 0, bytes);
-    for (std::uint32_t i = count; i > boards * slots_per_board; --i) free_.push_back(i - 1);
+    pool_.add(slots_, boards * slots_per_board, count);
 }
 
 TransferSlots::TransferSlots(cl_context context, cl_device_id device, Descriptor descriptor)
@@ -40,20 +40,6 @@ void TransferSlots::open(cl_context context, cl_device_id device) {
 
 TransferSlots::~TransferSlots() {
     if (mapped_here_ && slots_ != nullptr) munmap(static_cast<void *>(slots_), bytes);
-}
-
-std::optional<std::uint32_t> TransferSlots::take() {
-    const std::lock_guard lock(mutex_);
-    if (free_.empty()) return std::nullopt;
-    const std::uint32_t index = free_.back();
-    free_.pop_back();
-    std::memset(static_cast<void *>(&slots_[index]), 0, sizeof(TransferSlot));
-    return index;
-}
-
-void TransferSlots::give_back(std::uint32_t index) {
-    const std::lock_guard lock(mutex_);
-    free_.push_back(index);
 }
 
 }  // namespace cldist
