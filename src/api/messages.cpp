@@ -18,6 +18,7 @@
 #include "events/failure.hpp"
 #include "events/host_addresses.hpp"
 #include "mpi_interop/message_operations.hpp"
+#include "mpi_interop/ordered_command.hpp"
 #include "mpi_interop/small_message.hpp"
 #include "ocl/query.hpp"
 #include "ocl/quirks.hpp"

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "mpi_interop/device_links.hpp"
+#include "mpi_interop/ordered_command.hpp"
 #include "pipeline/collective_kernels.hpp"
 
 namespace cldist {

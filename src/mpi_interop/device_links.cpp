@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/clock.hpp"
 #include "base/config.hpp"
 #include "base/log.hpp"
 #include "mpi_interop/local_socket.hpp"
@@ -12,15 +11,7 @@
 #include "pipeline/plan.hpp"
 
 namespace cldist {
-namespace {
-
-// The kernel's event is queried only if the kernel has not ended after this time.
-constexpr std::uint64_t check_ns = 50000;
-
-// The value of TransferSlot::sent after the sender's kernel has failed.
-constexpr std::uint32_t spoiled_flag = 2;
-
-}  // namespace
+namespace {}  // namespace
 
 DeviceLinks::DeviceLinks(int world_rank) : world_rank_(world_rank) {
     if (!uses_kernels(config().path, most_bytes)) return;
@@ -300,8 +291,8 @@ bool DeviceLinks::landed(int world_rank, const MessageHeader &header) {
 bool DeviceLinks::spoiled(int world_rank, const MessageHeader &header) {
     const std::lock_guard lock(mutex_);
     const Peer *const peer = peer_of(world_rank, header);
-    return peer != nullptr &&
-           (*peer->slots)[header.slot - 1].sent.load(std::memory_order_acquire) == spoiled_flag;
+    return peer != nullptr && (*peer->slots)[header.slot - 1].sent.load(
+                                  std::memory_order_acquire) == TransferSlot::spoiled;
 }
 
 void DeviceLinks::read_landed(int world_rank, const MessageHeader &header, std::byte *to) {
@@ -337,216 +328,6 @@ void DeviceLinks::note_taken(int world_rank, const MessageHeader &header) {
     const std::lock_guard lock(mutex_);
     if (const Peer *const peer = peer_of(world_rank, header))
         (*peer->slots)[header.slot - 1].taken.store(1, std::memory_order_release);
-}
-
-OrderedCommand::OrderedCommand(std::shared_ptr<DeviceLinks> links, Direction direction,
-                               std::size_t size, Position position, const void *line)
-    : links_(std::move(links)),
-      direction_(direction),
-      size_(size),
-      position_(position),
-      line_(line) {}
-
-TransferSlot &OrderedCommand::slot() const { return (*links_->lane_->slots)[*index_]; }
-
-bool OrderedCommand::reserve(int world_rank, cl_command_queue queue) {
-    const std::lock_guard lock(links_->mutex_);
-    queue_ = queue;
-    SlotPool &slots = links_->lane_->slots->pool();
-    if (direction_ != Direction::send) return (index_ = slots.take()).has_value();
-    DeviceLinks::Peer &peer = links_->peers_.at(world_rank);
-    const std::optional<LandingPlace> place = peer.places.take(slots, size_);
-    if (!place) return false;
-    index_ = place->slot;
-    world_rank_ = world_rank;
-    landing_ = place->offset;
-    slot().address = peer.landing_address.get() + landing_;
-    return true;
-}
-
-void OrderedCommand::follow() {
-    const std::lock_guard lock(links_->mutex_);
-    number_ = links_->held_.next();
-}
-
-void OrderedCommand::hold(const QueueInfo &queue, std::span<const cl_event> wait_list) {
-    check(
-        clEnqueueMarkerWithWaitList(queue.queue, static_cast<cl_uint>(wait_list.size()),
-                                    wait_list.empty() ? nullptr : wait_list.data(), reached_.out()),
-        "clEnqueueMarkerWithWaitList");
-    waits_ = !wait_list.empty();
-    held_by_ = create("clCreateUserEvent", clCreateUserEvent, queue.context);
-    const std::lock_guard lock(links_->mutex_);
-    number_ = links_->held_.hold(queue.queue, line_);
-}
-
-// `enqueue_kernel` gets the wait list and the event of the kernel.
-template <typename EnqueueKernel>
-void OrderedCommand::enqueue_with(EnqueueKernel enqueue_kernel, std::span<const cl_event> wait_list,
-                                  cl_event *event) {
-    const cl_event held_by = held_by_.get();
-    waits_ = waits_ || !wait_list.empty() || position_ == Position::at_start;
-    cl_event *const wanted = event == nullptr && waits_ ? event_.out() : event;
-    check(enqueue_kernel(*links_->lane_, held_by != nullptr ? std::span(&held_by, 1) : wait_list,
-                         wanted),
-          "clEnqueueNDRangeKernel");
-    if (event != nullptr && waits_) event_ = Event::share(*event);
-    note_enqueued();
-}
-
-void OrderedCommand::enqueue(const SlotMove &move, std::span<const cl_event> wait_list,
-                             cl_event *event) {
-    const bool sends = direction_ == Direction::send;
-    enqueue_with(
-        [&](const DeviceLinks::Lane &lane, std::span<const cl_event> waits_for, cl_event *wanted) {
-            return lane.kernels->enqueue(queue_, lane.slots->buffer(), sends ? &move : nullptr,
-                                         sends ? nullptr : &move, waits_for, wanted);
-        },
-        wait_list, event);
-}
-
-void OrderedCommand::enqueue(const CollectiveWork &work, cl_kernel kernel, cl_mem in, cl_mem out,
-                             std::span<const cl_event> wait_list, cl_event *event) {
-    enqueue_with(
-        [&](const DeviceLinks::Lane &lane, std::span<const cl_event> waits_for, cl_event *wanted) {
-            return lane.collective_kernels->enqueue(
-                queue_, kernel, work, lane.slots->buffer(), lane.kernels->shared(), *index_,
-                static_cast<bool>(held_by_), in, out, waits_for, wanted);
-        },
-        wait_list, event);
-}
-
-void OrderedCommand::enqueue_both(OrderedCommand &send, OrderedCommand &recv, const SlotMove &sent,
-                                  const SlotMove &received, std::span<const cl_event> wait_list,
-                                  cl_event *event) {
-    send.enqueue_with(
-        [&](const DeviceLinks::Lane &lane, std::span<const cl_event> waits_for, cl_event *wanted) {
-            return lane.kernels->enqueue(send.queue_, lane.slots->buffer(), &sent, &received,
-                                         waits_for, wanted);
-        },
-        wait_list, event);
-    recv.note_enqueued();
-}
-
-SlotMove OrderedCommand::move_of(cl_mem buffer, std::size_t offset,
-                                 const std::optional<RectRegion> &strided) const {
-    return {*index_, buffer, offset, size_, slot().address, strided};
-}
-
-void OrderedCommand::note_enqueued() {
-    enqueued_ = true;
-    next_check_ns_ = now_ns() + check_ns;
-    if (position_ == Position::at_call) flush_if_needed(queue_);
-    const std::lock_guard lock(links_->mutex_);
-    ++links_->waiting_[queue_];
-}
-
-OrderedCommand::~OrderedCommand() {
-    if (!index_) return;
-    if (enqueued_) static_cast<void>(ended());  // frees the slot unless the kernel may still use it
-    const std::lock_guard lock(links_->mutex_);
-    stop_joining();
-    if (enqueued_) return;
-    SlotPool &slots = links_->lane_->slots->pool();
-    if (direction_ == Direction::send)
-        links_->peers_.at(world_rank_).places.give_back(slots, place());
-    else
-        slots.give_back(*index_);
-}
-
-bool OrderedCommand::may_post() const {
-    const std::lock_guard lock(links_->mutex_);
-    return !links_->held_.any_before(queue_, number_, line_);
-}
-
-void OrderedCommand::describe(MessageHeader &header) const {
-    header.slot = *index_ + 1;
-    header.offset = landing_;
-}
-
-bool OrderedCommand::grant(int world_rank, const MessageHeader &header) {
-    if (granted_) return true;
-    {
-        const std::lock_guard lock(links_->mutex_);
-        const DeviceLinks::Peer *const peer = links_->peer_of(world_rank, header);
-        if (peer == nullptr || header.size > size_) return false;
-        granted_ = true;
-        world_rank_ = world_rank;
-        peer_slot_ = header.slot - 1;
-        slot().address = peer->own_landing_address.get() + header.offset;
-        slot().size = header.size;
-        slot().flag = peer->slots_address.get() + peer_slot_ * sizeof(TransferSlot) +
-                      offsetof(TransferSlot, sent);
-    }
-    give_order(SlotOrder::move);
-    return true;
-}
-
-bool OrderedCommand::may_join(int world_rank, const MessageHeader &header) {
-    const std::lock_guard lock(links_->mutex_);
-    const DeviceLinks::Peer *const peer = links_->peer_of(world_rank, header);
-    DeviceLinks::Lane &lane = *links_->lane_;
-    if (peer == nullptr || lane.joining >= lane.most_joining ||
-        (*peer->slots)[header.slot - 1].running.load(std::memory_order_acquire) == 0)
-        return false;
-    ++lane.joining;
-    return joins_ = true;
-}
-
-void OrderedCommand::stop_joining() {
-    if (std::exchange(joins_, false)) --links_->lane_->joining;
-}
-
-void OrderedCommand::spoil() { slot().sent.store(spoiled_flag, std::memory_order_release); }
-
-void OrderedCommand::fail(cl_int code) {
-    failed_ = true;
-    give_order(SlotOrder::leave, code);
-    static_cast<void>(ended());
-}
-
-void OrderedCommand::give_order(SlotOrder order, cl_int status) {
-    slot().order.store(order, std::memory_order_release);
-    if (!held_by_) return;
-    {
-        const std::lock_guard lock(links_->mutex_);
-        links_->held_.release(queue_, number_);
-    }
-    // Without the lock, because the platform may call the program's callbacks.
-    set_user_event(held_by_.get(), status);
-}
-
-bool OrderedCommand::failed() const {
-    if (failed_ || ended_ || !waits_) return failed_;
-    return (event_ && execution_status(event_.get()) < 0) ||
-           (reached_ && execution_status(reached_.get()) < 0);
-}
-
-bool OrderedCommand::ended() {
-    if (ended_) return true;
-    if (slot().ended.load(std::memory_order_acquire) == 0 && !failed_) {
-        const std::uint64_t now = now_ns();
-        if (now < next_check_ns_) return false;
-        next_check_ns_ = now + check_ns;
-        failed_ = failed();
-        if (!failed_) return false;
-    }
-    ended_ = true;
-    const std::lock_guard lock(links_->mutex_);
-    if (const auto at = links_->waiting_.find(queue_); --at->second == 0)
-        links_->waiting_.erase(at);
-    if (direction_ == Direction::send) {
-        links_->peers_.at(world_rank_).places.ended(place());
-        return true;
-    }
-    stop_joining();
-    links_->lane_->slots->pool().give_back(*index_);
-    if (world_rank_ != MPI_UNDEFINED) {
-        TransferSlot &sender = (*links_->peers_.at(world_rank_).slots)[peer_slot_];
-        spoiled_ = sender.sent.load(std::memory_order_acquire) == spoiled_flag;
-        sender.taken.store(1, std::memory_order_release);
-    }
-    return true;
 }
 
 }  // namespace cldist

@@ -1,20 +1,17 @@
 #pragma once
 
 #include <array>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <span>
 #include <string>
 
 #include <mpi.h>
 
 #include "base/config.hpp"
-#include "events/bridge.hpp"
 #include "events/record.hpp"
 #include "mpi_interop/held_commands.hpp"
 #include "mpi_interop/local_name.hpp"
@@ -27,128 +24,7 @@
 
 namespace cldist {
 
-class DeviceLinks;
-
-/// A device-ordered command: a kernel in the program's queue moves the bytes. While a kernel waits
-/// on the device, NVIDIA's driver (580) does not return from clReleaseMemObject, clBuildProgram and
-/// other calls, and another process may depend on what the program does after them. Therefore the
-/// kernel of a receive starts only after its message is known. Unless stated otherwise, methods are
-/// for the thread that drives the command.
-class OrderedCommand {
-public:
-    /// When a command takes its position in the message order.
-    enum class Position {
-        at_call,  ///< the kernel of the receive may wait on the device
-        /// The receiver learns of the message when the send starts. The kernel of the receive waits
-        /// behind an event until the bytes arrive, or at least the kernel of the send runs.
-        at_start
-    };
-    /// `line`: the collective's line, or null.
-    OrderedCommand(std::shared_ptr<DeviceLinks> links, Direction direction, std::size_t size,
-                   Position position = Position::at_call, const void *line = nullptr);
-    OrderedCommand(const OrderedCommand &) = delete;
-    OrderedCommand &operator=(const OrderedCommand &) = delete;
-    ~OrderedCommand();
-
-    [[nodiscard]] Position position() const { return position_; }
-
-    // For the calling thread.
-    /// Reserves a slot and, for a send to `world_rank`, landing memory of the receiver. Returns
-    /// false if none is free.
-    bool reserve(int world_rank, cl_command_queue queue);
-    /// Send or collective: call it just before the kernel is enqueued. may_post() then considers
-    /// the commands that are held back before this one.
-    void follow();
-    /// Receive or collective: holds back the kernel that is enqueued next, until grant(), go(),
-    /// release() or fail().
-    void hold(const QueueInfo &queue, std::span<const cl_event> wait_list);
-    /// Enqueues the kernel. `event` may be null. Throws an Error.
-    void enqueue(const SlotMove &move, std::span<const cl_event> wait_list, cl_event *event);
-    /// Enqueues one kernel for a send and a granted receive.
-    static void enqueue_both(OrderedCommand &send, OrderedCommand &recv, const SlotMove &sent,
-                             const SlotMove &received, std::span<const cl_event> wait_list,
-                             cl_event *event);
-    /// Send: not zero when the kernel runs.
-    [[nodiscard]] const std::atomic<std::uint32_t> *running() const { return &slot().running; }
-    /// The kernel's arguments. `strided`: the layout of the bytes from `offset` on, unless they are
-    /// contiguous.
-    [[nodiscard]] SlotMove move_of(cl_mem buffer, std::size_t offset,
-                                   const std::optional<RectRegion> &strided = {}) const;
-    /// Enqueues the kernel of a collective.
-    void enqueue(const CollectiveWork &work, cl_kernel kernel, cl_mem in, cl_mem out,
-                 std::span<const cl_event> wait_list, cl_event *event);
-
-    /// Send or collective: returns true if no earlier command of the queue is held back, except for
-    /// collectives of the same line. Only then may other processes learn of the command.
-    [[nodiscard]] bool may_post() const;
-    /// Send: writes the slot and the position in landing memory to the header.
-    void describe(MessageHeader &header) const;
-    /// Receive: lets the kernel take the bytes of the message. Returns false if it can't. The host
-    /// must then receive them.
-    bool grant(int world_rank, const MessageHeader &header);
-    [[nodiscard]] bool granted() const { return granted_; }
-    /// Receive: returns true if the kernel may wait for the message on the device, because the
-    /// sender's kernel runs and few kernels wait like this.
-    bool may_join(int world_rank, const MessageHeader &header);
-
-    /// Receive or collective: returns true if the queue has reached the command. The host may then
-    /// use the buffer.
-    [[nodiscard]] bool started() const {
-        return !reached_ || execution_status(reached_.get()) == CL_COMPLETE;
-    }
-    /// Receive or collective: the host has moved the bytes.
-    void release() { give_order(SlotOrder::leave); }
-    /// Receive: fails the kernel, which is held back, with `code`.
-    void fail(cl_int code);
-    /// Send: reports to the receiver that the kernel has failed.
-    void spoil();
-    /// Send: the message was not sent. Its slot and landing memory become free after the kernel.
-    void withdraw() { slot().taken.store(1, std::memory_order_release); }
-    /// Collective: lets the kernel do its work.
-    void go() { give_order(SlotOrder::move); }
-    /// Returns true if the kernel has ended (its event may be incomplete) or will never start.
-    [[nodiscard]] bool ended();
-    /// Receive: after the end of a granted kernel, returns true if the sender's kernel has failed.
-    [[nodiscard]] bool spoiled() const { return spoiled_; }
-    /// Returns true if the command has a wait list, which may fail.
-    [[nodiscard]] bool waits() const { return waits_; }
-    /// Returns true if the kernel will never start, because its wait list failed.
-    [[nodiscard]] bool failed() const;
-
-private:
-    [[nodiscard]] TransferSlot &slot() const;
-    [[nodiscard]] LandingPlace place() const { return {*index_, landing_, size_}; }
-    template <typename EnqueueKernel>
-    void enqueue_with(EnqueueKernel enqueue_kernel, std::span<const cl_event> wait_list,
-                      cl_event *event);
-    void give_order(SlotOrder order, cl_int status = CL_COMPLETE);
-    void note_enqueued();
-    void stop_joining();
-
-    const std::shared_ptr<DeviceLinks> links_;
-    const Direction direction_;
-    const std::size_t size_;
-    const Position position_;
-    const void *const line_;
-    std::optional<std::uint32_t> index_;
-    cl_command_queue queue_ = nullptr;
-    bool enqueued_ = false;
-    std::uint64_t next_check_ns_ = 0;
-    Event reached_;             ///< the queue has reached the kernel, which is held back
-    Event held_by_;             ///< a user event; null if the kernel is not held back
-    std::uint64_t number_ = 0;  ///< of this command if held, else of the next held one
-    /// The kernel's event, if the command has a wait list or takes its position at its start.
-    Event event_;
-    int world_rank_ = MPI_UNDEFINED;  ///< the peer's
-    std::uint32_t peer_slot_ = 0;
-    std::size_t landing_ = 0;  ///< send: offset in landing memory
-    bool waits_ = false;
-    bool granted_ = false;
-    bool joins_ = false;
-    bool spoiled_ = false;
-    bool failed_ = false;
-    bool ended_ = false;
-};
+class OrderedCommand;
 
 /// Transfers between the devices of this host's processes by kernels, which write to memory of the
 /// other device and, on path device, wait for flags in shared host memory. Active in one context

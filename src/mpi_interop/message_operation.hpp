@@ -11,6 +11,7 @@
 #include "mpi_interop/host_links.hpp"
 #include "mpi_interop/message_endpoint.hpp"
 #include "mpi_interop/message_operations.hpp"
+#include "mpi_interop/ordered_command.hpp"
 #include "mpi_interop/wire.hpp"
 #include "pipeline/block_transfer.hpp"
 

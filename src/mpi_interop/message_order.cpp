@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "mpi_interop/device_links.hpp"
 #include "mpi_interop/mpi_status.hpp"
+#include "mpi_interop/ordered_command.hpp"
 #include "mpi_interop/own_yields.hpp"
 #include "mpi_interop/probed_messages.hpp"
 

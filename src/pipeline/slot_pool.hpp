@@ -22,6 +22,8 @@ enum class SlotOrder : std::uint32_t {
 /// The state of one device-ordered command, in host memory that its kernel, the hosts of both
 /// processes and the other process's device access. The kernels depend on the layout.
 struct TransferSlot {
+    static constexpr std::uint32_t spoiled = 2;
+
     // Written by hosts.
     std::atomic<SlotOrder> order;
     /// Send: 1 when nobody uses the slot and the landing memory any more. Set by the receiver's
@@ -30,7 +32,7 @@ struct TransferSlot {
     std::uint64_t address;  ///< destination of the bytes (send) or their source (receive)
     std::uint64_t size;     ///< receive: bytes of the message
     std::uint64_t flag;     ///< receive: device address of the sender's `sent`
-    // Written by the kernel. If a send's kernel failed, the host writes a value above 1 to `sent`.
+    // Written by the kernel. If a send's kernel failed, the host writes `spoiled` to `sent`.
     alignas(64) std::atomic<std::uint32_t> sent;  ///< the bytes are at `address`
     std::atomic<std::uint32_t> ended;             ///< the kernel does not use the slot any more
     std::atomic<std::uint32_t> running;           ///< the send's kernel has started

@@ -6,6 +6,7 @@
 #include "cluster/world/host_memory_transfer.hpp"
 #include "mpi_interop/device_links.hpp"
 #include "mpi_interop/message_driver.hpp"
+#include "mpi_interop/ordered_command.hpp"
 
 namespace cldist::cluster {
 
