@@ -150,11 +150,13 @@ PlacedRect place_rect(const RectArguments &arguments, std::size_t buffer_size) {
     const std::size_t extent =
         offset_of(region[0], region[1] - 1, region[2] - 1, row_pitch, slice_pitch);
     if (first > buffer_size || extent > buffer_size - first)
-        throw invalid(
-            fmt::format("origin {{{}, {}, {}}} and region {{{}, {}, {}}} with pitches {} and {} "
-                        "exceed the buffer of {} bytes",
-                        origin[0], origin[1], origin[2], region[0], region[1], region[2], row_pitch,
-                        slice_pitch, buffer_size));
+        throw invalid(fmt::format(
+            "origin {{{}, {}, {}}} and region {{{}, {}, {}}} with pitches {} and {} "
+            "exceed {}",
+            origin[0], origin[1], origin[2], region[0], region[1], region[2], row_pitch,
+            slice_pitch,
+            buffer_size == SIZE_MAX ? "the host's memory"
+                                    : fmt::format("the buffer of {} bytes", buffer_size)));
     return {first, {region[0], region[1], region[2], row_pitch, slice_pitch}};
 }
 

@@ -46,8 +46,8 @@ struct RectArguments {
     std::size_t slice_pitch;    ///< 0: region[1] * row_pitch
 };
 
-/// Checks the arguments against a buffer of `buffer_size` bytes. Throws an Error with
-/// CL_INVALID_VALUE.
+/// Checks the arguments against a buffer of `buffer_size` bytes, or host memory if SIZE_MAX. Throws
+/// an Error with CL_INVALID_VALUE.
 PlacedRect place_rect(const RectArguments &arguments, std::size_t buffer_size);
 
 /// Some rows that have the region's row pitch in memory and are contiguous in the message. They are
