@@ -358,9 +358,8 @@ void ProgressThread::take(std::vector<Id> &ready, std::vector<Submitted> &submit
     if (!ready.empty()) {
         const std::lock_guard lock(mutex_);
         const auto start = [&](std::map<Id, Waiting>::iterator it) {
-            it->second.take_position_if_failed();
-            started.push_back(
-                {std::move(it->second.command), std::move(*it->second.gate), it->first});
+            started.push_back({std::move(it->second.command), std::move(*it->second.gate),
+                               it->first, it->second.has_position});
             if (it->second.rule.has_wait_list) --suspects_;
             if (it->second.rule.polled) --polled_;
             next_.erase(it->first);
@@ -382,14 +381,9 @@ void ProgressThread::take(std::vector<Id> &ready, std::vector<Submitted> &submit
         for (cl_command_queue const queue : std::exchange(gated_, {})) {
             const auto order = order_.find(queue);
             if (order == order_.end()) continue;
-            std::size_t without_position = started.size();
             while (!order->second.empty()) {
                 const auto first = waiting_.find(order->second.front());
                 if (!first->second.gate) break;
-                // A failed command takes its position now, so those before it do, too.
-                if (!first->second.gate->ok())
-                    for (; without_position < started.size(); ++without_position)
-                        started[without_position].command->take_position();
                 start(first);
                 order->second.pop_front();
             }
@@ -401,11 +395,15 @@ void ProgressThread::take(std::vector<Id> &ready, std::vector<Submitted> &submit
             suspects_ -= failed_.erase(queue);
         }
         ready.clear();
+        // Commands start in the order of their calls. Other processes may rely on this for
+        // collective commands.
+        std::sort(started.begin() + begin, started.end(),
+                  [](const auto &a, const auto &b) { return a.id < b.id; });
+        // They take their positions before the mutex is released. Otherwise note_failures() could
+        // let a failed command of the same queue overtake them.
+        for (const Submitted &s : started)
+            if (!s.has_position) s.command->take_position();
     }
-    // Commands start in the order of their calls. Other processes may rely on this for collective
-    // commands.
-    std::sort(started.begin() + begin, started.end(),
-              [](const auto &a, const auto &b) { return a.id < b.id; });
     for (Submitted &s : started) activate(std::move(s));
     if (emptied.empty()) return;
     const std::lock_guard lock(mutex_);

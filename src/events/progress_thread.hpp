@@ -90,6 +90,7 @@ private:
         std::unique_ptr<Command> command;
         Status gate;
         Id id;
+        bool has_position = true;  ///< false: it takes its position before it starts
     };
     struct Active {
         std::unique_ptr<Command> command;

@@ -1,9 +1,12 @@
-/// Wait lists that fail while a blocking call waits for them. The library calls this program's own
-/// clWaitForEvents instead of the platform's, so the test knows when the call waits.
+/// Wait lists that fail while a blocking call waits for them, or while the progress thread starts
+/// commands. The library calls this program's own clWaitForEvents and PMPI_Isend instead of the
+/// platform's and MPI's, so the test knows when the call waits, and can stop the progress thread.
 
 #include <dlfcn.h>
 
+#include <atomic>
 #include <future>
+#include <semaphore>
 #include <thread>
 
 #include "transfers.hpp"
@@ -39,7 +42,43 @@ private:
     std::jthread setter;
 };
 
+/// While the object exists, other threads wait in PMPI_Isend for let_pass().
+class stopped_sends {
+public:
+    stopped_sends() { stops = true; }
+    ~stopped_sends() {
+        stops = false;
+        let_pass();
+    }
+    stopped_sends(const stopped_sends &) = delete;
+    stopped_sends &operator=(const stopped_sends &) = delete;
+
+    static void await_thread() {
+        poll_until("the progress thread to send", [] { return arrived.try_acquire(); });
+    }
+    static void let_pass() { passes.release(); }
+    static void call() {
+        if (!stops || std::this_thread::get_id() == tester) return;
+        arrived.release();
+        passes.acquire();
+    }
+
+private:
+    static inline const std::thread::id tester = std::this_thread::get_id();
+    static inline std::atomic<bool> stops = false;
+    static inline std::counting_semaphore<> arrived{0};
+    static inline std::counting_semaphore<> passes{0};
+};
+
 }  // namespace
+
+extern "C" int PMPI_Isend(const void *data, int count, MPI_Datatype type, int dest, int tag,
+                          MPI_Comm comm, MPI_Request *request) {
+    stopped_sends::call();
+    static const auto real =
+        reinterpret_cast<decltype(&PMPI_Isend)>(dlsym(RTLD_NEXT, "PMPI_Isend"));
+    return real(data, count, type, dest, tag, comm, request);
+}
 
 extern "C" cl_int clWaitForEvents(cl_uint count, const cl_event *events) {
     if (waits != nullptr) {
@@ -200,5 +239,54 @@ MPI_CASE(
         CL_OK(clEnqueueSendrecvBuffer(queue, outgoing, CL_TRUE, 0, 5000, peer, 1, incoming, 0, 5000,
                                       peer, 1, mpi.comm, 0, nullptr, nullptr));
         cl.expect(incoming, 0, 5000, static_cast<std::uint64_t>(peer));
+    }
+}
+
+MPI_CASE("a failed send does not overtake a send of its queue that is about to start", 2) {
+    const opencl cl;
+    constexpr std::size_t size = 5000;
+    std::vector<queue_handle> queues;
+    std::vector<buffer_handle> buffers;
+    for (std::uint64_t i = 0; i < 5; ++i) {
+        queues.push_back(cl.in_order_queue());
+        buffers.push_back(cl.filled(size, mpi.rank == 0 ? i : 9));
+    }
+    if (mpi.rank == 0) {
+        const event_handle first = cl.user_event(), later = cl.user_event(), bad = cl.user_event();
+        const auto enqueue = [&](std::size_t queue, std::size_t buffer, int tag, wait_list gate) {
+            return send(queues[queue], buffers[buffer], 0, size, 1, tag, mpi.comm, gate);
+        };
+        const event_handle one = enqueue(0, 0, 1, {first});
+        const event_handle two = enqueue(1, 1, 2, {later});
+        const event_handle good = enqueue(2, 2, 3, {later});
+        const event_handle failed = enqueue(2, 3, 3, {bad});
+        event_handle last;
+        {
+            const stopped_sends sends;
+            CL_OK(clSetUserEventStatus(first, CL_COMPLETE));
+            sends.await_thread();
+            // The progress thread then starts both commands in one round.
+            CL_OK(clSetUserEventStatus(later, CL_COMPLETE));
+            std::this_thread::sleep_for(std::chrono::milliseconds(100));
+            sends.let_pass();
+            sends.await_thread();
+            CL_OK(clSetUserEventStatus(bad, -77));
+            last = enqueue(3, 4, 3, {});
+        }
+        for (const cl_event event : {one.get(), two.get(), good.get(), last.get()})
+            expect_complete(event);
+        expect_failed(failed);
+    } else if (mpi.rank == 1) {
+        std::vector<event_handle> received;
+        for (const int tag : {1, 2, 3, 3, 3}) {
+            const std::size_t i = received.size();
+            received.push_back(receive(queues[i], buffers[i], 0, size, 0, tag, mpi.comm));
+            await_start(received.back());
+        }
+        for (const std::size_t i : {0U, 1U, 2U, 4U}) {
+            expect_complete(received[i]);
+            cl.expect(buffers[i], 0, size, i);
+        }
+        expect_failure(received[3], CL_PEER_TRANSFER_FAILED);
     }
 }
