@@ -152,7 +152,7 @@ void ProgressThread::start_failed(std::unique_ptr<Command> command, cl_command_q
     waiting.set_gate(gate);
     const std::lock_guard lock(mutex_);
     // If a command before it has no position yet, so does this one.
-    if (ordered_by == nullptr || !order_.contains(ordered_by)) waiting.take_position_if_failed();
+    if (ordered_by == nullptr || !order_.contains(ordered_by)) waiting.take_position();
     add(id, std::move(waiting));
     inbox_->fill([&](Inbox &inbox) { inbox.ready.push_back(id); });
 }
@@ -196,14 +196,15 @@ void ProgressThread::note_failures(bool thorough) {
             // The query costs more than a microsecond on some platforms.
             const bool may_have_failed = waiting.rule.has_wait_list || before_failed;
             in_turn &= (waiting.gate || may_have_failed) && note_failure(id, waiting);
-            if (in_turn) waiting.take_position_if_failed();
+            // Also if it has not failed, because failed commands behind it take theirs.
+            if (in_turn) waiting.take_position();
             if (!in_turn && !thorough) break;
             before_failed = waiting.gate && !waiting.gate->ok();
         }
     }
     for (auto &[id, waiting] : waiting_)
         if (thorough && waiting.rule.ordered_by == nullptr && note_failure(id, waiting))
-            waiting.take_position_if_failed();
+            waiting.take_position();
 }
 
 // Returns true if the result of the wait list is known.

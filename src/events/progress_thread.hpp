@@ -106,10 +106,9 @@ private:
             gate = known;
             if (!known.ok()) command->publish_failure(known);
         }
-        /// Call it before the command leaves the waiting ones, and when all commands before it in
-        /// its order have gates.
-        void take_position_if_failed() {
-            if (!gate->ok() && !std::exchange(has_position, true)) command->take_position();
+        /// Call it when this command and all commands before it in its order have gates.
+        void take_position() {
+            if (!std::exchange(has_position, true)) command->take_position();
         }
     };
     /// Shared with callers and callbacks. Callbacks may arrive after the end of the thread.

@@ -290,3 +290,51 @@ MPI_CASE("a failed send does not overtake a send of its queue that is about to s
         expect_failure(received[3], CL_PEER_TRANSFER_FAILED);
     }
 }
+
+MPI_CASE("a send between failed sends of its queue keeps its position", 2) {
+    const opencl cl;
+    if (!cl.is_cpu()) skip_case("on GPUs, all commands behind a failed one may fail");
+    // The progress thread must see one start before another, which is likely in each round.
+    for (int round = 0; round < 8; ++round) {
+        constexpr std::size_t size = 5000;
+        const queue_handle queue = cl.in_order_queue();
+        std::vector<buffer_handle> buffers;
+        for (std::uint64_t i = 0; i < 4; ++i)
+            buffers.push_back(cl.filled(size, mpi.rank == 0 ? i : 9));
+        if (mpi.rank == 0) {
+            const event_handle first = cl.user_event(), bad = cl.user_event(),
+                               worse = cl.user_event();
+            const auto enqueue = [&](std::size_t i, wait_list gate) {
+                return send(queue, buffers[i], 0, size, 1, 1, mpi.comm, gate);
+            };
+            const event_handle one = enqueue(0, {first});
+            const event_handle two = enqueue(1, {bad});
+            CL_OK(clSetUserEventStatus(bad, -77));
+            const event_handle three = enqueue(2, {});
+            const event_handle four = enqueue(3, {worse});
+            CL_OK(clSetUserEventStatus(worse, -77));
+            // The platform completes the start of the third command before that of the first one.
+            std::this_thread::sleep_for(std::chrono::milliseconds(100));
+            CL_OK(clSetUserEventStatus(first, CL_COMPLETE));
+            await_start(one);
+            expect_complete(one);
+            expect_complete(three);
+            expect_failed(two);
+            expect_failed(four);
+        } else if (mpi.rank == 1) {
+            std::vector<event_handle> received;
+            std::vector<queue_handle> own;
+            for (const buffer_handle &buffer : buffers) {
+                own.push_back(cl.in_order_queue());
+                received.push_back(receive(own.back(), buffer, 0, size, 0, 1, mpi.comm));
+                await_start(received.back());
+            }
+            for (const std::size_t i : {0U, 2U}) {
+                expect_complete(received[i]);
+                cl.expect(buffers[i], 0, size, i);
+            }
+            for (const std::size_t i : {1U, 3U})
+                expect_failure(received[i], CL_PEER_TRANSFER_FAILED);
+        }
+    }
+}
