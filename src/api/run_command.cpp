@@ -47,8 +47,16 @@ Status drive_here(const CheckedCall &call, Operations operations, std::unique_pt
     return command.status();
 }
 
+// Waits until the commands before `call` have started. On an in-order queue they normally have when
+// `call` may start. But in PoCL a command behind a failed one does not wait for those before it.
+void await_turn(const CheckedCall &call, ProgressThread::Id call_id) {
+    if (cl_command_queue const queue = ordered_by(call.queue, call.arguments); queue != nullptr)
+        call.progress_thread().wait_started(queue, call_id);
+}
+
 Status run_without_event(CheckedCall &call) {
     const std::span<Mapping> mappings = call.make_mappings(Drives::caller_in_queue);
+    const ProgressThread::Id id = call.progress_thread().next_id();
     const bool gated = call.needs_gate(!mappings.empty());
     const bool waits = gated || !mappings.empty();
     const bool finishes =
@@ -61,6 +69,7 @@ Status run_without_event(CheckedCall &call) {
                             : wait_for_start(start, records_of(operations)));
     if (!ready) call.progress_thread().keep_remains(nullptr, std::move(start.events));
     if (!ready && call.leaves_failures()) return leave_failure(call, nullptr);
+    if (waits) await_turn(call, id);
     Status status = drive_here(call, std::move(operations), nullptr, ready);
     end_mappings(call.queue, mappings, call.writes());
     return status;
@@ -72,9 +81,11 @@ Status run_with_event(CheckedCall &call) {
     auto bridge = std::make_unique<Bridge>(call.queue, call.arguments.events(), mappings);
     Event event = Event::share(bridge->user_visible_event());
     Operations operations = call.make_operations(Drives::caller);
+    const ProgressThread::Id id = call.progress_thread().next_id();
     lock.unlock();
     const bool ready = wait_for_start(bridge->start(), records_of(operations));
     if (!ready && call.leaves_failures()) return leave_failure(call, std::move(bridge));
+    await_turn(call, id);
     event_table().add(event.get(), operations);
     Status status = drive_here(call, std::move(operations), std::move(bridge), ready);
     wait_for(event.get());
@@ -91,9 +102,7 @@ Status run_command(CheckedCall &call) {
     }
     if (call.leaves_failures() && first_failure(call.arguments.events()) < 0)
         return leave_failure(call, nullptr);
-    if (const cl_command_queue queue = ordered_by(call.queue, call.arguments);
-        queue != nullptr && !call.queue.in_order)
-        call.progress_thread().wait_started(queue);
+    if (!call.queue.in_order) await_turn(call, call.progress_thread().next_id());
     return call.arguments.event == nullptr ? run_without_event(call) : run_with_event(call);
 }
 

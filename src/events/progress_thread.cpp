@@ -236,9 +236,12 @@ Waker ProgressThread::waker(Id id) const {
     };
 }
 
-void ProgressThread::wait_started(cl_command_queue ordered_by) {
+void ProgressThread::wait_started(cl_command_queue ordered_by, Id end) {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return order_.find(ordered_by) == order_.end(); });
+    changed_.wait(lock, [&] {
+        const auto order = order_.find(ordered_by);
+        return order == order_.end() || (!order->second.empty() && order->second.front() >= end);
+    });
 }
 
 bool ProgressThread::wait_idle(double patience_seconds) {
@@ -406,7 +409,7 @@ void ProgressThread::take(std::vector<Id> &ready, std::vector<Submitted> &submit
             if (!s.has_position) s.command->take_position();
     }
     for (Submitted &s : started) activate(std::move(s));
-    if (emptied.empty()) return;
+    if (started.empty()) return;
     const std::lock_guard lock(mutex_);
     for (cl_command_queue const queue : emptied)
         if (const auto order = order_.find(queue); order->second.empty()) order_.erase(order);

@@ -25,6 +25,8 @@ namespace cldist {
 /// OpenCL callbacks only push to its inbox.
 class ProgressThread {
 public:
+    using Id = std::uint64_t;  ///< of a command; grows in the order of the calls
+
     /// Only the progress thread uses `poller`, which may be null.
     ProgressThread(std::unique_ptr<Poller> poller, double stall_seconds);
     ProgressThread(const ProgressThread &) = delete;
@@ -62,9 +64,11 @@ public:
     void keep_remains(std::unique_ptr<Bridge> bridge, std::vector<Event> events);
     /// Frees events of keep_remains() that the platform does not use any more. Any thread.
     void release_remains();
-    /// Waits until all commands with this `ordered_by` have started. Any thread except the progress
-    /// thread.
-    void wait_started(cl_command_queue ordered_by);
+    /// The id of the next command. Any thread.
+    [[nodiscard]] Id next_id() const { return next_id_; }
+    /// Waits until all commands with this `ordered_by` and an id below `end` have started. Any
+    /// thread except the progress thread.
+    void wait_started(cl_command_queue ordered_by, Id end);
     /// Returns true if all commands of start_when_ready() have ended, and thus none has yet to take
     /// its position in the message order. Any thread.
     [[nodiscard]] bool positions_taken() const { return later_ == 0; }
@@ -84,8 +88,6 @@ public:
     void stop(const std::optional<Status> &status);
 
 private:
-    using Id = std::uint64_t;  ///< grows in the order of the calls
-
     struct Submitted {
         std::unique_ptr<Command> command;
         Status gate;

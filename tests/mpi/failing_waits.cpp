@@ -338,3 +338,49 @@ MPI_CASE("a send between failed sends of its queue keeps its position", 2) {
         }
     }
 }
+
+MPI_CASE("a blocking send behind a failed send starts after the sends before that one", 2) {
+    const opencl cl;
+    if (!cl.is_cpu()) skip_case("on GPUs, all commands behind a failed one may fail");
+    constexpr std::size_t size = 5000;
+    for (const bool wants_event : {true, false}) {
+        CAPTURE(wants_event);
+        std::vector<queue_handle> queues;
+        std::vector<buffer_handle> buffers;
+        for (std::uint64_t i = 0; i < 3; ++i) {
+            queues.push_back(cl.in_order_queue());
+            buffers.push_back(cl.filled(size, mpi.rank == 0 ? i : 9));
+        }
+        if (mpi.rank == 0) {
+            const event_handle first = cl.user_event(), bad = cl.user_event();
+            const auto enqueue = [&](std::size_t i, wait_list gate) {
+                return send(queues[0], buffers[i], 0, size, 1, 1, mpi.comm, gate);
+            };
+            const event_handle one = enqueue(0, {first});
+            const event_handle two = enqueue(1, {bad});
+            CL_OK(clSetUserEventStatus(bad, -77));
+            event_handle event;
+            {
+                const std::jthread setter([&] {
+                    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+                    clSetUserEventStatus(first, CL_COMPLETE);
+                });
+                CL_OK(clEnqueueSendBuffer(queues[0], buffers[2], CL_TRUE, 0, size, 1, 1, mpi.comm,
+                                          0, nullptr, wants_event ? event.out() : nullptr));
+            }
+            expect_complete(one);
+            expect_failed(two);
+        } else if (mpi.rank == 1) {
+            std::vector<event_handle> received;
+            for (std::size_t i = 0; i < 3; ++i) {
+                received.push_back(receive(queues[i], buffers[i], 0, size, 0, 1, mpi.comm));
+                await_start(received.back());
+            }
+            for (const std::size_t i : {0U, 2U}) {
+                expect_complete(received[i]);
+                cl.expect(buffers[i], 0, size, i);
+            }
+            expect_failure(received[1], CL_PEER_TRANSFER_FAILED);
+        }
+    }
+}
