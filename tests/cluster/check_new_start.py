@@ -62,6 +62,11 @@ def threads():
         expect_new_start(run("threads", ranks=ranks))
 
 
+def results():
+    for ranks in 2, 3, 2, 3:
+        expect_new_start(run("trust", ranks=ranks))
+
+
 def output():
     complaint = "a complaint"
     failed = f"cldist run: rank 0 (host {os.uname().nodename}) exited with status 5"
@@ -145,5 +150,5 @@ def signals():
         expect("starts again" not in err, "no third run")
 
 
-{function.__name__: function for function in (threads, output, effects, launchers, modes, ends, turns, signals)}[CASE]()
+{function.__name__: function for function in (threads, results, output, effects, launchers, modes, ends, turns, signals)}[CASE]()
 sys.exit(1 if complaints else 0)

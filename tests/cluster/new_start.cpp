@@ -103,6 +103,41 @@ void use_in_threads() {
     print(all);
 }
 
+// The threads share the queues, and their objects differ only in their contents. A thread that gets
+// another one's results ends the program.
+void trust_results() {
+    constexpr std::size_t size = 1000;
+    const std::vector<cl_device_id> devices = all_devices();
+    const Context context(devices);
+    cl_int code = CL_SUCCESS;
+    std::vector<cl_command_queue> queues;
+    for (const cl_device_id device : devices)
+        queues.push_back(clCreateCommandQueue(context.value, device, 0, &code));
+    std::vector<std::thread> threads;
+    for (cl_int t = 0; t < 4; ++t)
+        threads.emplace_back([&, t] {
+            cl_mem buffer = clCreateBuffer(context.value, CL_MEM_READ_WRITE, size * sizeof(cl_int),
+                                           nullptr, nullptr);
+            for (cl_int round = 0; round < 20; ++round) {
+                const cl_int value = 100 * t + round;
+                const cl_command_queue queue =
+                    queues[static_cast<std::size_t>(t * (round % 2)) % queues.size()];
+                check(clEnqueueFillBuffer(queue, buffer, &value, sizeof value, 0,
+                                          size * sizeof(cl_int), 0, nullptr, nullptr),
+                      "clEnqueueFillBuffer");
+                std::vector<cl_int> found(size);
+                check(clEnqueueReadBuffer(queue, buffer, CL_TRUE, 0, size * sizeof(cl_int),
+                                          found.data(), 0, nullptr, nullptr),
+                      "clEnqueueReadBuffer");
+                if (found != std::vector<cl_int>(size, value)) _exit(9);
+            }
+            clReleaseMemObject(buffer);
+        });
+    for (std::thread &thread : threads) thread.join();
+    for (const cl_command_queue queue : queues) clReleaseCommandQueue(queue);
+    print(true);
+}
+
 // The threads make their calls one after another, so the order of calls is fixed.
 void use_in_turns() {
     const std::vector<cl_device_id> devices = all_devices();
@@ -171,6 +206,7 @@ void run_child(const char *name) {
 
 const std::map<std::string, std::function<void()>> steps = {
     {"threads", use_in_threads},
+    {"trust", trust_results},
     {"turns", use_in_turns},
     {"differ", differ},
     {"differ-last", differ_last},

@@ -97,6 +97,7 @@ public:
                 wait_for_promise(
                     *event, event->agreeing != nullptr ? event->agreeing->status() : CL_COMPLETE);
             }
+            World::get().confirm_calls();
         }
         for (const auto &event : events)
             if (event->agreeing != nullptr) event->agreed = event->agreeing->status();
@@ -124,6 +125,7 @@ public:
         if (status == CL_COMPLETE) {
             const Unlocked unlocked;
             wait_for_promise(event, status);
+            World::get().confirm_calls();
         }
         if (status <= CL_COMPLETE) event.agreed = status;
         return status;
@@ -163,6 +165,7 @@ public:
             else
                 World::get().agreement().from(call, queue->device->process, {});
             if (landed != nullptr) landed->wait();
+            World::get().confirm_calls();
             finished->set(CL_COMPLETE);
         }
         if (queue->context->failed) return;

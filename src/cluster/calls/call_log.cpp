@@ -45,8 +45,10 @@ std::string differing_arguments(std::string_view a, std::string_view b) {
 }  // namespace
 
 void CallLog::record(const Call &call, std::span<const std::uint64_t> values) {
-    if (const auto thread = std::this_thread::get_id(); thread != thread_) note(thread);
     const std::uint64_t number = count_.load(std::memory_order_relaxed) + 1;
+    if (const auto last = std::exchange(thread_, std::this_thread::get_id());
+        last != thread_ && number > 1)
+        note_change(number);
     Recorded &place = calls_[number % ring];
     for (std::size_t i = 0; i < values.size(); ++i)
         place.values[i].store(values[i], std::memory_order_release);
@@ -73,11 +75,10 @@ bool CallLog::in_ring(std::uint64_t number) const {
     return number >= 1 && number <= count && number + ring > count + 1;
 }
 
-void CallLog::note(std::thread::id thread) {
-    if (thread_ != std::thread::id()) several_threads_ = true;
-    thread_ = thread;
+void CallLog::note_change(std::uint64_t number) {
+    changed_at_ = number;
     const auto ask = ask_for_overlap.load(std::memory_order_relaxed);
-    if (!several_threads_ || ask == nullptr || !ask()) return;
+    if (ask == nullptr || !ask()) return;
     ask_for_overlap = nullptr;
     has_overlap_ = true;
     at_checkpoint.wake();

@@ -76,7 +76,9 @@ public:
     /// Whether `ask_for_overlap` has returned true.
     [[nodiscard]] bool has_overlap() const { return has_overlap_; }
     /// Whether calls have come from more than one thread.
-    [[nodiscard]] bool from_several_threads() const { return several_threads_; }
+    [[nodiscard]] bool from_several_threads() const { return changed_at_ != 0; }
+    /// The last call that came from another thread than the call before; 0 if there is none.
+    [[nodiscard]] std::uint64_t changed_at() const { return changed_at_; }
 
     /// Blocks recording threads forever from the next checkpoint on. The job is about to end, and
     /// the calls that will be reported must not be overwritten.
@@ -105,7 +107,7 @@ private:
     static std::uint64_t weighted(std::uint64_t value, std::size_t i) {
         return (value ^ value >> 32) * factors[i];
     }
-    void note(std::thread::id thread);
+    void note_change(std::uint64_t number);
     void keep_checkpoint(std::uint64_t number);
     [[nodiscard]] bool in_ring(std::uint64_t number) const;
 
@@ -123,7 +125,7 @@ private:
     const std::thread::id counting_thread_ = std::this_thread::get_id();  // creates the World
     bool counts_asides_ = false;
     std::thread::id thread_;  // of the last call
-    std::atomic<bool> several_threads_{false};
+    std::atomic<std::uint64_t> changed_at_{0};
     std::atomic<bool> has_overlap_{false};
 };
 

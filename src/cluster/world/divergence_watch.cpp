@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 #include <fstream>
+#include <limits>
 #include <span>
 #include <utility>
 
@@ -27,6 +28,9 @@ constexpr milliseconds shortest_pause{1};
 constexpr milliseconds time_to_name{500};
 // How long rank 0 waits until the other ranks have received its decision of a new start.
 constexpr milliseconds time_to_stop{500};
+
+// How long a program waits for the confirmation of its calls.
+constexpr milliseconds longest_confirmation{2000};
 
 using Seconds = std::chrono::duration<double>;
 
@@ -59,7 +63,8 @@ DivergenceWatch::DivergenceWatch(MPI_Comm comm, CallLog &log, Start start)
     check_mpi(PMPI_Comm_rank(comm_, &rank_), "MPI_Comm_rank");
     check_mpi(PMPI_Comm_size(comm_, &size_), "MPI_Comm_size");
     if (size_ <= 1) return;
-    if (new_start::is_wanted()) log_.ask_for_overlap = new_start::overlap_question();
+    confirms_ = new_start::is_wanted();
+    if (confirms_) log_.ask_for_overlap = new_start::overlap_question();
     for (const int rank : {rank_ - 1, rank_ + 1}) {
         if (rank < 0 || rank >= size_) continue;
         Neighbour &neighbour = neighbours_.emplace_back();
@@ -91,8 +96,10 @@ void DivergenceWatch::run() try {
     while (!stop_) {
         const bool something = round();
         if (ended_ && !differs_ && all_ended()) return;
-        pause = something && (ended_ || differs_ || held_) ? shortest_pause
-                                                           : std::min(2 * pause, longest_pause);
+        const bool confirms = confirms_ && log_.changed_at() > equal_;
+        pause = confirms || (something && (ended_ || differs_ || held_))
+                    ? shortest_pause
+                    : std::min(2 * pause, longest_pause);
         log_.at_checkpoint.wait_for(pause);
     }
 } catch (const Error &error) {
@@ -120,7 +127,45 @@ bool DivergenceWatch::round() {
             something |= tell(neighbour);
         }
     }
+    note_equal();
     return something || differs_;
+}
+
+/// So many calls are known to be equal in this process and all processes with lower (-1) or higher
+/// (1) ranks.
+std::uint64_t DivergenceWatch::equal_towards(int direction) const {
+    for (const Neighbour &n : neighbours_)
+        if (n.rank == rank_ + direction)
+            return std::min(std::max(n.equal, n.theirs.equal), n.theirs.equal_beyond);
+    return std::numeric_limits<std::uint64_t>::max();
+}
+
+void DivergenceWatch::note_equal() {
+    const std::uint64_t equal = std::min(equal_towards(-1), equal_towards(1));
+    if (equal == equal_) return;
+    const std::lock_guard lock(confirm_mutex_);
+    equal_ = equal;
+    confirm_changed_.notify_all();
+}
+
+void DivergenceWatch::stop_confirming() {
+    const std::lock_guard lock(confirm_mutex_);
+    confirms_ = false;
+    confirm_changed_.notify_all();
+}
+
+// If the calls differ or the job is about to start again, it does not return.
+void DivergenceWatch::confirm() {
+    const std::uint64_t changed_at = log_.changed_at();
+    const auto confirmed = [&] {
+        return !confirms_ || (equal_ >= changed_at && !log_.has_overlap());
+    };
+    if (confirmed()) return;
+    log_.at_checkpoint.wake();
+    std::unique_lock lock(confirm_mutex_);
+    while (!confirm_changed_.wait_for(lock, longest_confirmation, confirmed)) {
+        if (!differs_ && !held_) confirms_ = false;
+    }
 }
 
 bool DivergenceWatch::receive() {
@@ -192,6 +237,7 @@ void DivergenceWatch::take(int from, Tag tag, const std::string &bytes) {
         case decision:
             if (!bytes.empty()) new_start::stop("");
             held_ = false;
+            stop_confirming();
             return new_start::go_on();
     }
 }
@@ -262,7 +308,11 @@ bool DivergenceWatch::differ(Neighbour &neighbour) const {
     // will, so the calls differ.
     if (log_.last().number < calls) return ended;
     neighbour.compared = true;
-    if (const auto hash = log_.hash_after(calls)) return *hash != theirs.last.hash;
+    if (const auto hash = log_.hash_after(calls)) {
+        if (*hash != theirs.last.hash) return true;
+        neighbour.equal = calls;
+        return false;
+    }
     const auto hash = log_.hash_after(calls - calls % CallLog::checkpoint);
     return hash && *hash != theirs.checkpoint_hash;
 }
@@ -276,9 +326,11 @@ bool DivergenceWatch::tell(Neighbour &neighbour) {
     now.last = log_.last();
     now.checkpoint_hash =
         log_.hash_after(now.last.number - now.last.number % CallLog::checkpoint).value_or(0);
+    now.equal = neighbour.equal;
+    now.equal_beyond = equal_towards(rank_ - neighbour.rank);
     const bool is_news = now != neighbour.told;
     // A process that has left the last barrier receives no more reports.
-    if (!is_news && (barrier_ != MPI_REQUEST_NULL || Clock::now() - neighbour.told_at < interval()))
+    if (barrier_ != MPI_REQUEST_NULL || (!is_news && Clock::now() - neighbour.told_at < interval()))
         return false;
     neighbour.told = now;
     neighbour.told_at = Clock::now();

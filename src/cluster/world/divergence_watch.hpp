@@ -2,8 +2,10 @@
 
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <list>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -31,6 +33,11 @@ namespace cldist::cluster {
 /// this. If all can, all end without a message, and `cldist run` starts the job again with a
 /// central host.
 ///
+/// If calls come from several threads, objects may have got each other's numbers before the
+/// difference is found. The program gets results only when its calls until the last change of the
+/// thread are known to be equal in all processes. To this end, the reports say how far the calls
+/// are known to be equal.
+///
 /// If a neighbour receives no report for CLDIST_STALL_SECONDS, its rank and host are logged: its
 /// process is stopped, or the network is interrupted. Therefore reports are also sent without news.
 class DivergenceWatch {
@@ -42,6 +49,8 @@ public:
     /// Without finish(), stops only this process's comparison. Not collective.
     ~DivergenceWatch();
 
+    /// See Job::confirm_calls(). Any thread of the program, without the lock.
+    void confirm();
     /// Call it once when `program_end` is recorded, before MPI_Finalize. Returns when all processes
     /// have ended after the same calls, however long that takes. Throws an Error.
     void finish();
@@ -65,15 +74,20 @@ private:
         /// The hash at the last checkpoint, in case the receiver has forgotten `last`.
         std::uint64_t checkpoint_hash = 0;
         std::uint64_t ended = 0;  ///< 1 if the sender's program has ended
+        /// So many calls of the receiver are equal to the sender's.
+        std::uint64_t equal = 0;
+        /// So many calls of the sender are equal to those of all processes on its other side.
+        std::uint64_t equal_beyond = 0;
 
         bool operator==(const Report &) const = default;
     };
     using Clock = std::chrono::steady_clock;
     struct Neighbour {
         int rank;
-        Report told;           ///< the last one to the neighbour
-        Report theirs;         ///< the last one from the neighbour
-        bool compared = true;  ///< `theirs` has been compared as far as possible
+        Report told;              ///< the last one to the neighbour
+        Report theirs;            ///< the last one from the neighbour
+        bool compared = true;     ///< `theirs` has been compared as far as possible
+        std::uint64_t equal = 0;  ///< so many calls of theirs are equal to this process's
         std::string host;
         Clock::time_point told_at;
         bool is_silent = false;  ///< its silence has been logged
@@ -93,6 +107,9 @@ private:
     [[nodiscard]] bool is_on_its_way(const Neighbour &neighbour) const;
     void report_silence(Neighbour &neighbour) const;
     [[nodiscard]] bool differ(Neighbour &neighbour) const;
+    [[nodiscard]] std::uint64_t equal_towards(int direction) const;
+    void note_equal();
+    void stop_confirming();
     bool tell(Neighbour &neighbour);
     void send(int to, Tag tag, std::string bytes);
     void part();
@@ -108,9 +125,14 @@ private:
     int size_ = 1;
     std::vector<Neighbour> neighbours_;
     std::list<Sending> sendings_;
-    bool differs_ = false;
+    std::atomic<bool> differs_{false};
     bool overlap_told_ = false;
-    bool held_ = false;  ///< rank 0 has asked for consent to a new start, and has not decided
+    /// Rank 0 has asked for consent to a new start, and has not decided.
+    std::atomic<bool> held_{false};
+    std::atomic<bool> confirms_{false};    ///< confirm() may wait
+    std::atomic<std::uint64_t> equal_{0};  ///< so many calls are equal in all processes
+    std::mutex confirm_mutex_;
+    std::condition_variable confirm_changed_;
     // Only in rank 0:
     int missing_ = 0;         ///< outstanding messages with the tag `consent`
     std::string why_;         ///< the reason for a new start

@@ -29,6 +29,9 @@ public:
         return *stream_;
     }
     void compare(CallLog &calls) override;
+    void confirm_calls() override {
+        if (watch_ != nullptr) watch_->confirm();
+    }
     void finish_comparison() override { watch_->finish(); }
     /// Finalises MPI, unless the program has done so or is doing so.
     void end() override;

@@ -42,6 +42,7 @@ public:
     [[nodiscard]] Process self() const { return agreement_.self(); }
     [[nodiscard]] Executor &executor() { return executor_; }
     [[nodiscard]] CallLog &calls() { return calls_; }
+    void confirm_calls() { job_.confirm_calls(); }  ///< see Job
     /// The devices that the program sees.
     [[nodiscard]] const std::vector<Ref<DeviceObject>> &devices() const { return found_.devices; }
     [[nodiscard]] std::uint64_t next_number() { return ++last_number_; }
