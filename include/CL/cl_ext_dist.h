@@ -126,8 +126,9 @@ cl_mem clCreateBufferExportable(cl_context context, cl_device_id device, cl_mem_
  *  whatever their tags. Commands on one in-order queue, and commands without wait list on one
  *  out-of-order queue, start in the order in which they are enqueued.
  *  @par
- *  If the wait list of a command fails, the command takes its position in this order nevertheless:
- *  on an in-order queue before all later calls, on an out-of-order queue within 20 ms, but at the
+ *  If the wait list of a command fails, the command takes its position in this order nevertheless.
+ *  On an in-order queue, it does so once the earlier commands of the queue have started, and before
+ *  all calls that are made afterwards. On an out-of-order queue, it does so within 20 ms, but at the
  *  latest before its event shows the failure to clWaitForEvents.
  *  @par
  *  With `CLDIST_PATH=device`, kernels move non-blocking messages between NVIDIA GPUs of one host.
