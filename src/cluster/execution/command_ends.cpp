@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include <mpi.h>
+
 #include "cluster/execution/operations.hpp"
 #include "ocl/query.hpp"
 
