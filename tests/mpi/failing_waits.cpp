@@ -244,6 +244,7 @@ MPI_CASE(
 
 MPI_CASE("a failed send does not overtake a send of its queue that is about to start", 2) {
     const opencl cl;
+    if (!cl.is_cpu()) skip_case("GPUs report failures later");
     constexpr std::size_t size = 5000;
     std::vector<queue_handle> queues;
     std::vector<buffer_handle> buffers;
