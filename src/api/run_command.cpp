@@ -63,7 +63,9 @@ Status run_without_event(CheckedCall &call) {
         !gated && waits && call.queue.in_order && find_persistent(call.queue, mappings);
     Start start;
     if (waits && !finishes) start = enqueue_start(call.queue, call.arguments.events(), mappings);
-    Operations operations = call.make_operations(Drives::caller_in_queue);
+    // Behind a gate, another thread may have enqueued a command that waits for this one. Copies in
+    // the queue would wait for that command.
+    Operations operations = call.make_operations(gated ? Drives::caller : Drives::caller_in_queue);
     const bool ready =
         !waits || (finishes ? finish_named(call.queue.queue, records_of(operations)) == CL_SUCCESS
                             : wait_for_start(start, records_of(operations)));

@@ -1,5 +1,7 @@
 /// Blocking calls without events and other commands in flight, for which cldist has a fast path.
 
+#include <thread>
+
 #include "transfers.hpp"
 
 using namespace cldist_test;
@@ -168,5 +170,40 @@ MPI_CASE(
         CL_OK(receive_now(queue, buffer, 0, 50, mpi));
         cl.expect(buffer, 0, 50, 0);
         cl.expect(buffer, 50, MiB - 50, 1, 50);
+    }
+}
+
+MPI_CASE("a blocking send and another thread's non-blocking send on its queue both end", 2) {
+    const opencl cl;
+    constexpr int rounds = 300;
+    const queue_handle queues[] = {cl.in_order_queue(), cl.in_order_queue()};
+    for (const std::size_t size : {64UL, 12000UL}) {
+        const buffer_handle buffers[] = {cl.filled(size, 1), cl.filled(size, 2)};
+        for (int round = 0; round < rounds; ++round) {
+            if (mpi.rank == 0) {
+                const event_handle gate = cl.user_event();
+                {
+                    const std::jthread other([&] {
+                        const cl_event wait = gate;
+                        clEnqueueSendBuffer(queues[0], buffers[0], CL_TRUE, 0, size, 1, 1, mpi.comm,
+                                            1, &wait, nullptr);
+                    });
+                    const event_handle second =
+                        send(queues[0], buffers[1], 0, size, 1, 2, mpi.comm);
+                    CL_OK(clSetUserEventStatus(gate, CL_COMPLETE));
+                }
+                finish(queues[0]);
+            } else if (mpi.rank == 1) {
+                // Either message may come first.
+                const event_handle one = receive(queues[0], buffers[1], 0, size, 0, 1, mpi.comm);
+                const event_handle two = receive(queues[1], buffers[0], 0, size, 0, 2, mpi.comm);
+                expect_received(one, size, 0, 1);
+                expect_received(two, size, 0, 2);
+            }
+        }
+        if (mpi.rank == 1) {
+            cl.expect(buffers[1], 0, size, 1);
+            cl.expect(buffers[0], 0, size, 2);
+        }
     }
 }
