@@ -84,6 +84,13 @@ RectKernels::RectKernels(cl_context context, cl_device_id device)
 
 cl_int RectKernels::enqueue(Way way, cl_command_queue queue, const RectCopy &copy, cl_event after,
                             cl_event *event) {
+    // PoCL 3.1 crashes in clEnqueueCopyBufferRect on a sub-buffer.
+    if (const cl_mem parent = parent_of(copy.buffer); parent != nullptr) {
+        RectCopy in_parent = copy;
+        in_parent.buffer = parent;
+        in_parent.first += query<std::size_t>(copy.buffer, CL_MEM_OFFSET).value_or(0);
+        return enqueue(way, queue, in_parent, after, event);
+    }
     const bool pack = way == Way::pack;
     const cl_mem_flags flags = query<cl_mem_flags>(copy.buffer, CL_MEM_FLAGS).value_or(0);
     const bool closed_to_kernels = (flags & (pack ? CL_MEM_WRITE_ONLY : CL_MEM_READ_ONLY)) != 0;
