@@ -128,8 +128,8 @@ cl_mem clCreateBufferExportable(cl_context context, cl_device_id device, cl_mem_
  *  @par
  *  If the wait list of a command fails, the command takes its position in this order nevertheless.
  *  On an in-order queue, it does so once the earlier commands of the queue have started, and before
- *  all calls that are made afterwards. On an out-of-order queue, it does so within 20 ms, but at the
- *  latest before its event shows the failure to clWaitForEvents.
+ *  all calls that are made afterwards. On an out-of-order queue, it does so within 20 ms, but at
+ * the latest before its event shows the failure to clWaitForEvents.
  *  @par
  *  With `CLDIST_PATH=device`, kernels move non-blocking messages between NVIDIA GPUs of one host.
  *  Such a command takes its position in this order at its call, although it may start later.
@@ -213,10 +213,10 @@ cl_mem clCreateBufferExportable(cl_context context, cl_device_id device, cl_mem_
  *  @retval CL_OUT_OF_RESOURCES as for clEnqueueReadBuffer.
  *  @retval CL_OUT_OF_HOST_MEMORY as for clEnqueueReadBuffer.
  *  @retval CL_MEM_OBJECT_ALLOCATION_FAILURE as for clEnqueueReadBuffer.
- *  @retval CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST `blocking` is CL_TRUE and the wait list, or
- *          an earlier command of the in-order queue, failed before or during the call. The peer is
- * informed as described under Failure. A blocking call also returns the status of a failed
- * transfer.
+ *  @retval CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST `blocking` is CL_TRUE and the wait list
+ *          failed before or during the call, or an earlier command of the in-order queue failed
+ *          during the call. The peer is informed as described under Failure. A blocking call also
+ *          returns the status of a failed transfer.
  *  @{ */
 
 /** Enqueues a command that sends `size` bytes of `buffer`, starting at byte `offset`, to rank
