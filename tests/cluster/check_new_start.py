@@ -63,8 +63,9 @@ def threads():
 
 
 def results():
-    for ranks in 2, 3, 2, 3:
-        expect_new_start(run("trust", ranks=ranks))
+    for ranks in 2, 3:
+        for step in "trust", "trust-callbacks":
+            expect_new_start(run(step, ranks=ranks))
 
 
 def output():

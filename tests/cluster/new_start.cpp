@@ -20,6 +20,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <functional>
+#include <future>
 #include <map>
 #include <string>
 #include <thread>
@@ -105,7 +106,7 @@ void use_in_threads() {
 
 // The threads share the queues, and their objects differ only in their contents. A thread that gets
 // another one's results ends the program.
-void trust_results() {
+void trust_results(bool by_callback) {
     constexpr std::size_t size = 1000;
     const std::vector<cl_device_id> devices = all_devices();
     const Context context(devices);
@@ -126,9 +127,21 @@ void trust_results() {
                                           size * sizeof(cl_int), 0, nullptr, nullptr),
                       "clEnqueueFillBuffer");
                 std::vector<cl_int> found(size);
-                check(clEnqueueReadBuffer(queue, buffer, CL_TRUE, 0, size * sizeof(cl_int),
-                                          found.data(), 0, nullptr, nullptr),
+                cl_event read = nullptr;
+                check(clEnqueueReadBuffer(queue, buffer, by_callback ? CL_FALSE : CL_TRUE, 0,
+                                          size * sizeof(cl_int), found.data(), 0, nullptr, &read),
                       "clEnqueueReadBuffer");
+                if (by_callback) {
+                    std::promise<void> called;
+                    const auto call = [](cl_event, cl_int, void *promise) {
+                        static_cast<std::promise<void> *>(promise)->set_value();
+                    };
+                    check(clSetEventCallback(read, CL_COMPLETE, call, &called),
+                          "clSetEventCallback");
+                    check(clFlush(queue), "clFlush");
+                    called.get_future().wait();
+                }
+                clReleaseEvent(read);
                 if (found != std::vector<cl_int>(size, value)) _exit(9);
             }
             clReleaseMemObject(buffer);
@@ -206,7 +219,8 @@ void run_child(const char *name) {
 
 const std::map<std::string, std::function<void()>> steps = {
     {"threads", use_in_threads},
-    {"trust", trust_results},
+    {"trust", [] { trust_results(false); }},
+    {"trust-callbacks", [] { trust_results(true); }},
     {"turns", use_in_turns},
     {"differ", differ},
     {"differ-last", differ_last},

@@ -177,7 +177,10 @@ void set_event_callback(cl_event event, cl_int type,
     if (!object.is_user()) host_mode().tell_end(object);
     if (!host_mode().has_program()) return;
     const auto call = [notify, user_data, type, event = Ref<EventObject>(&object)](cl_int status) {
-        call_elsewhere([=] { notify(event->handle(), status < 0 ? status : type, user_data); });
+        call_elsewhere([=] {
+            World::get().confirm_calls();
+            notify(event->handle(), status < 0 ? status : type, user_data);
+        });
     };
     executor().ends().ending_of(object)->then(
         [call, landed = object.promise.landed](cl_int status) {

@@ -79,6 +79,8 @@ public:
     [[nodiscard]] bool from_several_threads() const { return changed_at_ != 0; }
     /// The last call that came from another thread than the call before; 0 if there is none.
     [[nodiscard]] std::uint64_t changed_at() const { return changed_at_; }
+    /// The number of the last call.
+    [[nodiscard]] std::uint64_t count() const { return count_; }
 
     /// Blocks recording threads forever from the next checkpoint on. The job is about to end, and
     /// the calls that will be reported must not be overwritten.

@@ -18,12 +18,15 @@ namespace cldist::cluster {
 
 namespace {
 
+using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
 // The pause between two rounds. After a difference, at the end, and while rank 0 decides on a new
 // start, the pauses begin short.
 constexpr milliseconds longest_pause{50};
 constexpr milliseconds shortest_pause{1};
+// While a program may wait for the confirmation of its calls.
+constexpr microseconds confirming_pause{200};
 // How long the report of a difference may take, with some margin.
 constexpr milliseconds time_to_name{500};
 // How long rank 0 waits until the other ranks have received its decision of a new start.
@@ -92,14 +95,16 @@ void DivergenceWatch::finish() {
 }
 
 void DivergenceWatch::run() try {
-    milliseconds pause = longest_pause;
+    microseconds pause = longest_pause;
     while (!stop_) {
         const bool something = round();
         if (ended_ && !differs_ && all_ended()) return;
-        const bool confirms = confirms_ && log_.changed_at() > equal_;
-        pause = confirms || (something && (ended_ || differs_ || held_))
-                    ? shortest_pause
-                    : std::min(2 * pause, longest_pause);
+        // Also if this process does not wait, because another one may.
+        const bool confirms = new_start::is_wanted() && to_confirm() > equal_;
+        const bool hurries = something && (ended_ || differs_ || held_);
+        pause = confirms  ? confirming_pause
+                : hurries ? shortest_pause
+                          : std::min<microseconds>(2 * pause, longest_pause);
         log_.at_checkpoint.wait_for(pause);
     }
 } catch (const Error &error) {
@@ -148,17 +153,19 @@ void DivergenceWatch::note_equal() {
     confirm_changed_.notify_all();
 }
 
-void DivergenceWatch::stop_confirming() {
-    const std::lock_guard lock(confirm_mutex_);
-    confirms_ = false;
-    confirm_changed_.notify_all();
+/// The number of the last call that must be equal before the program gets results. The threads of
+/// another process may have changed later, so soon after a change this is the last call.
+std::uint64_t DivergenceWatch::to_confirm() const {
+    constexpr std::uint64_t soon = 1024;
+    const std::uint64_t changed_at = log_.changed_at(), last = log_.count();
+    return changed_at != 0 && last - changed_at < soon ? last : changed_at;
 }
 
 // If the calls differ or the job is about to start again, it does not return.
 void DivergenceWatch::confirm() {
-    const std::uint64_t changed_at = log_.changed_at();
+    const std::uint64_t wanted = to_confirm();
     const auto confirmed = [&] {
-        return !confirms_ || (equal_ >= changed_at && !log_.has_overlap());
+        return !confirms_ || (equal_ >= wanted && (overlap_settled_ || !log_.has_overlap()));
     };
     if (confirmed()) return;
     log_.at_checkpoint.wake();
@@ -236,8 +243,12 @@ void DivergenceWatch::take(int from, Tag tag, const std::string &bytes) {
         case consent: return take_consent(from, bytes);
         case decision:
             if (!bytes.empty()) new_start::stop("");
-            held_ = false;
-            stop_confirming();
+            {
+                const std::lock_guard lock(confirm_mutex_);
+                held_ = false;
+                overlap_settled_ = true;
+                confirm_changed_.notify_all();
+            }
             return new_start::go_on();
     }
 }

@@ -34,9 +34,8 @@ namespace cldist::cluster {
 /// central host.
 ///
 /// If calls come from several threads, objects may have got each other's numbers before the
-/// difference is found. The program gets results only when its calls until the last change of the
-/// thread are known to be equal in all processes. To this end, the reports say how far the calls
-/// are known to be equal.
+/// difference is found. The program gets results only when its calls are known to be equal in all
+/// processes. To this end, the reports say how far the calls are known to be equal.
 ///
 /// If a neighbour receives no report for CLDIST_STALL_SECONDS, its rank and host are logged: its
 /// process is stopped, or the network is interrupted. Therefore reports are also sent without news.
@@ -109,7 +108,7 @@ private:
     [[nodiscard]] bool differ(Neighbour &neighbour) const;
     [[nodiscard]] std::uint64_t equal_towards(int direction) const;
     void note_equal();
-    void stop_confirming();
+    [[nodiscard]] std::uint64_t to_confirm() const;
     bool tell(Neighbour &neighbour);
     void send(int to, Tag tag, std::string bytes);
     void part();
@@ -129,8 +128,9 @@ private:
     bool overlap_told_ = false;
     /// Rank 0 has asked for consent to a new start, and has not decided.
     std::atomic<bool> held_{false};
-    std::atomic<bool> confirms_{false};    ///< confirm() may wait
-    std::atomic<std::uint64_t> equal_{0};  ///< so many calls are equal in all processes
+    std::atomic<bool> confirms_{false};         ///< confirm() may wait
+    std::atomic<std::uint64_t> equal_{0};       ///< so many calls are equal in all processes
+    std::atomic<bool> overlap_settled_{false};  ///< overlapping calls do not start the job again
     std::mutex confirm_mutex_;
     std::condition_variable confirm_changed_;
     // Only in rank 0:

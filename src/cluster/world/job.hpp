@@ -34,9 +34,9 @@ public:
     virtual CallStream &call_stream() = 0;
     /// Starts the comparison of the processes' calls. Not for a process alone.
     virtual void compare(CallLog &calls) = 0;
-    /// Call it before the program gets results. If its threads call alternately and the job may
-    /// start again, waits until all processes are known to have made the same calls until the last
-    /// change, at most some seconds.
+    /// Call it before the program gets results. If its threads call alternately and the job might
+    /// start again, waits until all processes are known to have made the same calls, at most some
+    /// seconds.
     virtual void confirm_calls() {}
     /// Call it when `program_end` is recorded. Returns when all processes have recorded it.
     virtual void finish_comparison() = 0;
