@@ -86,17 +86,19 @@ TEST_CASE(
     CHECK(finish_call.hash != other_name.hash);
 }
 
-TEST_CASE("the log keeps the last calls, and the hashes of older checkpoints") {
-    constexpr std::uint64_t count = 5 * CallLog::ring + 100;
+TEST_CASE("the log keeps the last calls, more hashes, and the hashes of older checkpoints") {
+    constexpr std::uint64_t count = CallLog::hash_ring + 5 * CallLog::ring + 100;
     const auto log = log_of(count);
     const std::uint64_t first = count - CallLog::ring + 2;
     CHECK(log->last().number == count);
     CHECK(log->text(first) == "clFinish(queue " + std::to_string(first) + ")");
     CHECK(log->hash_after(first) == log_of(first)->last().hash);
     CHECK(log->text(first - 1).empty());
-    CHECK_FALSE(log->hash_after(first - 1));
+    const std::uint64_t oldest = count - CallLog::hash_ring + 2;
+    CHECK(log->hash_after(oldest) == log_of(oldest)->last().hash);
+    CHECK_FALSE(log->hash_after(oldest - 1));
     CHECK_FALSE(log->hash_after(count + 1));
-    CHECK_FALSE(log->hash_after(10 * CallLog::ring));
+    CHECK_FALSE(log->hash_after(2 * count));
     CHECK(log->hash_after(0) == 0);
     CHECK(log->hash_after(CallLog::checkpoint) == log_of(CallLog::checkpoint)->last().hash);
 

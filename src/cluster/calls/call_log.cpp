@@ -56,7 +56,7 @@ void CallLog::record(const Call &call, std::span<const std::uint64_t> values) {
     for (std::size_t i = 0; i < values.size(); ++i) sum += weighted(values[i], i);
     hash_ = mixed(hash_ + sum + aside_.load(std::memory_order_relaxed));
     place.call.store(&call, std::memory_order_release);
-    place.hash.store(hash_, std::memory_order_release);
+    hashes_[number % hash_ring].store(hash_, std::memory_order_release);
     count_.store(number, std::memory_order_release);
     if (number % checkpoint == 0) keep_checkpoint(number);
 }
@@ -70,9 +70,9 @@ void CallLog::count_aside() {
         asides_.fetch_add(1, std::memory_order_relaxed);
 }
 
-bool CallLog::in_ring(std::uint64_t number) const {
+bool CallLog::in_ring(std::uint64_t number, std::uint64_t size) const {
     const std::uint64_t count = count_.load(std::memory_order_acquire);
-    return number >= 1 && number <= count && number + ring > count + 1;
+    return number >= 1 && number <= count && number + size > count + 1;
 }
 
 void CallLog::note_change(std::uint64_t number) {
@@ -99,9 +99,9 @@ CallHash CallLog::last() const {
 
 std::optional<std::uint64_t> CallLog::hash_after(std::uint64_t number) const {
     if (number == 0) return 0;
-    if (in_ring(number)) {
-        const std::uint64_t hash = calls_[number % ring].hash.load(std::memory_order_acquire);
-        if (in_ring(number)) return hash;
+    if (in_ring(number, hash_ring)) {
+        const std::uint64_t hash = hashes_[number % hash_ring].load(std::memory_order_acquire);
+        if (in_ring(number, hash_ring)) return hash;
     }
     // The hash of a checkpoint is stored before its call leaves the ring.
     const std::uint64_t index = number / checkpoint;
@@ -119,7 +119,8 @@ std::vector<CallHash> CallLog::known() const {
         if (const auto hash = hash_after(number)) hashes.push_back({number, *hash});
     };
     for (std::uint64_t number = 0; number < begin; number += checkpoint) add(number);
-    for (std::uint64_t number = begin; number <= count; ++number) add(number);
+    for (std::uint64_t number = begin; number <= count; ++number)
+        if (number % checkpoint == 0 || in_ring(number)) add(number);
     return hashes;
 }
 

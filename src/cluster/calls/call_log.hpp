@@ -30,8 +30,11 @@ struct CallHash {
 /// their arguments. One thread at a time records calls, and another may read them. Lock-free.
 class CallLog {
 public:
-    /// The hashes of the last `ring` - 1 calls are available.
+    /// The last `ring` - 1 calls are available.
     static constexpr std::uint64_t ring = 32768;
+    /// The hashes of the last `hash_ring` - 1 calls are available: a process may be this far ahead
+    /// when it learns what another one has called.
+    static constexpr std::uint64_t hash_ring = std::uint64_t{1} << 19U;
     /// The last `checkpoints` - 1 hashes after every `checkpoint` calls are available, too.
     static constexpr std::uint64_t checkpoint = 4096;
     static constexpr std::uint64_t checkpoints = 4096;
@@ -64,7 +67,7 @@ public:
     [[nodiscard]] CallHash last() const;
     /// The hash after call `number`, if available; 0 after call 0.
     [[nodiscard]] std::optional<std::uint64_t> hash_after(std::uint64_t number) const;
-    /// All available hashes, in the order of the calls.
+    /// The hashes of the available calls and checkpoints, in the order of the calls.
     [[nodiscard]] std::vector<CallHash> known() const;
     /// For example "clFinish(command_queue 3)"; empty if the call is not available. Numbers from
     /// 2^48 on, which are usually hashes, are hexadecimal.
@@ -91,10 +94,9 @@ public:
 
 private:
     // Every store is a release. After a read, `count_` shows whether the value may be that of a
-    // newer call: the slot of call n is overwritten when n + ring - 1 calls are counted.
+    // newer call: its slot is overwritten when n + size - 1 calls are counted.
     struct Recorded {
         std::atomic<const Call *> call{nullptr};
-        std::atomic<std::uint64_t> hash{0};
         std::array<std::atomic<std::uint64_t>, Call::most_values> values{};
     };
 
@@ -111,9 +113,11 @@ private:
     }
     void note_change(std::uint64_t number);
     void keep_checkpoint(std::uint64_t number);
-    [[nodiscard]] bool in_ring(std::uint64_t number) const;
+    [[nodiscard]] bool in_ring(std::uint64_t number, std::uint64_t size = ring) const;
 
     std::vector<Recorded> calls_ = std::vector<Recorded>(ring);
+    std::vector<std::atomic<std::uint64_t>> hashes_ =
+        std::vector<std::atomic<std::uint64_t>>(hash_ring);
     std::vector<std::atomic<std::uint64_t>> checkpoints_ =
         std::vector<std::atomic<std::uint64_t>>(checkpoints);
     std::atomic<std::uint64_t> count_{0};
