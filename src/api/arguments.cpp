@@ -83,8 +83,8 @@ void check_wait_list(const CommandArguments &command) {
 }
 
 void check_alignment(const RangeArgument &range, cl_device_id device) {
-    if (parent_of(range.buffer) == nullptr) return;
-    const std::size_t origin = query<std::size_t>(range.buffer, CL_MEM_OFFSET).value_or(0);
+    const std::size_t origin = whole_of(range.buffer).second;
+    if (origin == 0) return;
     const std::size_t alignment =
         query<cl_uint>(device, CL_DEVICE_MEM_BASE_ADDR_ALIGN).value_or(8) / 8;
     if (alignment != 0 && origin % alignment != 0)
@@ -113,11 +113,9 @@ void check_host_access(const RangeArgument &range) {
 }  // namespace
 
 Extent extent_of(const RangeArgument &range) {
-    const cl_mem parent = parent_of(range.buffer);
-    const std::size_t origin =
-        parent == nullptr ? 0 : query<std::size_t>(range.buffer, CL_MEM_OFFSET).value_or(0);
+    const auto [buffer, origin] = whole_of(range.buffer);
     const std::size_t begin = origin + range.offset;
-    return {parent == nullptr ? range.buffer : parent, begin, begin + range.extent()};
+    return {buffer, begin, begin + range.extent()};
 }
 
 void check_not_failed(const CommandArguments &command) {

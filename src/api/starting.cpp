@@ -14,10 +14,8 @@ namespace cldist {
 std::shared_ptr<DeviceResources> resources_of(QueueInfo &queue, std::span<const cl_mem> buffers) {
     // Use the parent of a sub-buffer, because it may live longer.
     std::array<cl_mem, 2> whole{};
-    std::transform(buffers.begin(), buffers.end(), whole.begin(), [](cl_mem buffer) {
-        const cl_mem parent = parent_of(buffer);
-        return parent != nullptr ? parent : buffer;
-    });
+    std::transform(buffers.begin(), buffers.end(), whole.begin(),
+                   [](cl_mem buffer) { return whole_of(buffer).first; });
     std::shared_ptr<DeviceResources> resources =
         DeviceResources::of(queue.context, queue.device, std::span(whole).first(buffers.size()));
     queue.placeholder = resources->placeholder();

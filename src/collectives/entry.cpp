@@ -101,12 +101,10 @@ cl_context check_objects(Call &call) {
             if (buffer == nullptr || type != CL_MEM_OBJECT_BUFFER)
                 throw Error(CL_INVALID_MEM_OBJECT,
                             fmt::format("memory object {} of a list is not a valid buffer", i));
-            const cl_mem parent = parent_of(buffer);
+            const auto [whole, origin] = whole_of(buffer);
             buffers->memory.push_back(
                 {buffer, buffers->offsets == nullptr ? 0 : buffers->offsets[i],
-                 query<std::size_t>(buffer, CL_MEM_SIZE).value_or(0),
-                 parent != nullptr ? parent : buffer,
-                 parent != nullptr ? query<std::size_t>(buffer, CL_MEM_OFFSET).value_or(0) : 0});
+                 query<std::size_t>(buffer, CL_MEM_SIZE).value_or(0), whole, origin});
         }
     cl_context const context =
         query<cl_context>(call.queues.front(), CL_QUEUE_CONTEXT).value_or(nullptr);

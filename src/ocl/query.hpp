@@ -4,6 +4,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -91,6 +92,14 @@ template <typename Object>
 /// Returns the buffer of a sub-buffer. Null for other memory objects.
 [[nodiscard]] inline cl_mem parent_of(cl_mem buffer) {
     return query<cl_mem>(buffer, CL_MEM_ASSOCIATED_MEMOBJECT).value_or(nullptr);
+}
+
+/// Returns the buffer of a sub-buffer, and the sub-buffer's offset in it in bytes. Returns other
+/// memory objects themselves, with offset 0.
+[[nodiscard]] inline std::pair<cl_mem, std::size_t> whole_of(cl_mem buffer) {
+    const cl_mem parent = parent_of(buffer);
+    if (parent == nullptr) return {buffer, 0};
+    return {parent, query<std::size_t>(buffer, CL_MEM_OFFSET).value_or(0)};
 }
 
 /// Returns true for a CPU device.

@@ -3,6 +3,9 @@
 /// that the code respects on every driver.
 #pragma once
 
+#include <cstddef>
+#include <utility>
+
 #include "ocl/query.hpp"
 
 namespace cldist {
@@ -52,6 +55,10 @@ constexpr bool exceeds_its_limits(cl_uint vendor) { return vendor == nvidia; }
 /// creates or releases sub-buffers of a buffer that commands of other threads use, more often with
 /// kernels than with copies. Reproducer: tests/stress, --sub-buffers 1. Decision 45.
 inline bool is_safe_in_kernels(cl_mem buffer) { return parent_of(buffer) == nullptr; }
+
+/// The buffer for clEnqueueCopyBufferRect, and the offset of `buffer` in it. PoCL 3.1 crashes if a
+/// buffer is a sub-buffer. Reproducer: tests/mpi/rect.cpp with CLDIST_PATH=pinned.
+inline std::pair<cl_mem, std::size_t> for_rect_copies(cl_mem buffer) { return whole_of(buffer); }
 
 /// Flushes a native queue and returns the result, except on NVIDIA's driver, which submits commands
 /// without a flush. There, a flush takes 3 us. If a user event holds back a command of the queue, a

@@ -9,6 +9,7 @@
 #include "base/log.hpp"
 #include "ocl/build_log.hpp"
 #include "ocl/query.hpp"
+#include "ocl/quirks.hpp"
 #include "pipeline/copy_source.hpp"
 
 namespace cldist {
@@ -34,24 +35,26 @@ bool is_countable(const RectCopy &copy) {
 // Enqueues a copy for each slice, or for each part of a row. Each copy waits for the previous one.
 cl_int enqueue_copies(bool pack, cl_command_queue queue, const RectCopy &copy, cl_event after,
                       cl_event *event) {
+    const std::pair<cl_mem, std::size_t> whole = for_rect_copies(copy.buffer);
+    const cl_mem buffer = whole.first;
+    const std::size_t first = whole.second + copy.first;
     cl_int code = CL_SUCCESS;
     Event last = Event::share(after);
     for_each_row_run(copy.region, copy.offset, copy.size, [&](const RowRun &run) {
         if (code != CL_SUCCESS) return;
         // Some drivers require an origin within a row.
         const std::size_t pitch = run.count > 1 ? copy.region.row_pitch : run.width;
-        const std::size_t start = copy.first + run.memory;
+        const std::size_t start = first + run.memory;
         const std::size_t memory[] = {start % pitch, start / pitch, 0};
         const std::size_t packed_start = copy.packed_offset + run.message;
         const std::size_t packed[] = {packed_start % run.width, packed_start / run.width, 0};
         const std::size_t region[] = {run.width, run.count, 1};
         const cl_event before = last.get();
         Event done;
-        code = clEnqueueCopyBufferRect(queue, pack ? copy.buffer : copy.packed,
-                                       pack ? copy.packed : copy.buffer, pack ? memory : packed,
-                                       pack ? packed : memory, region, pack ? pitch : run.width, 0,
-                                       pack ? run.width : pitch, 0, before != nullptr ? 1 : 0,
-                                       before != nullptr ? &before : nullptr, done.out());
+        code = clEnqueueCopyBufferRect(
+            queue, pack ? buffer : copy.packed, pack ? copy.packed : buffer, pack ? memory : packed,
+            pack ? packed : memory, region, pack ? pitch : run.width, 0, pack ? run.width : pitch,
+            0, before != nullptr ? 1 : 0, before != nullptr ? &before : nullptr, done.out());
         last = std::move(done);
     });
     if (code == CL_SUCCESS) *event = last.give();
@@ -84,13 +87,6 @@ RectKernels::RectKernels(cl_context context, cl_device_id device)
 
 cl_int RectKernels::enqueue(Way way, cl_command_queue queue, const RectCopy &copy, cl_event after,
                             cl_event *event) {
-    // PoCL 3.1 crashes in clEnqueueCopyBufferRect on a sub-buffer.
-    if (const cl_mem parent = parent_of(copy.buffer); parent != nullptr) {
-        RectCopy in_parent = copy;
-        in_parent.buffer = parent;
-        in_parent.first += query<std::size_t>(copy.buffer, CL_MEM_OFFSET).value_or(0);
-        return enqueue(way, queue, in_parent, after, event);
-    }
     const bool pack = way == Way::pack;
     const cl_mem_flags flags = query<cl_mem_flags>(copy.buffer, CL_MEM_FLAGS).value_or(0);
     const bool closed_to_kernels = (flags & (pack ? CL_MEM_WRITE_ONLY : CL_MEM_READ_ONLY)) != 0;
