@@ -65,7 +65,6 @@ void wait_for_result(EventObject &event, const CallHash &call) {
         drive_results(event);
         status = event.wait_here();
         wait_for_promise(event, status);
-        World::get().confirm_calls();
     } else {
         const Ref<EventObject> held(&event);
         const auto end = mode.wait(call, {&held, 1});

@@ -26,6 +26,7 @@ void flush_queues_of(const EventObject &event) {
 
 void wait_for_promise(const EventObject &event, cl_int status) {
     if (status == CL_COMPLETE && event.promise.landed != nullptr) event.promise.landed->wait();
+    World::get().confirm_calls();
 }
 
 void drive_results(EventObject &event) {

@@ -24,8 +24,8 @@ inline Process owner_of(const EventObject &event) { return event.queue->device->
 
 void flush_queues_of(const EventObject &event);
 /// Waits until the results that the event promises are in the program's memory, which the program
-/// may use as soon as it sees the end. `status` is that of the event's end; a failed command
-/// promises nothing. Not under the lock.
+/// may use as soon as it sees the end, and until the calls are confirmed (Job::confirm_calls()).
+/// `status` is that of the event's end; a failed command promises nothing. Not under the lock.
 void wait_for_promise(const EventObject &event, cl_int status);
 /// Transfers the results of a blocking command on the calling thread. Not under the lock.
 void drive_results(EventObject &event);

@@ -97,7 +97,6 @@ public:
                 wait_for_promise(
                     *event, event->agreeing != nullptr ? event->agreeing->status() : CL_COMPLETE);
             }
-            World::get().confirm_calls();
         }
         for (const auto &event : events)
             if (event->agreeing != nullptr) event->agreed = event->agreeing->status();
@@ -125,7 +124,6 @@ public:
         if (status == CL_COMPLETE) {
             const Unlocked unlocked;
             wait_for_promise(event, status);
-            World::get().confirm_calls();
         }
         if (status <= CL_COMPLETE) event.agreed = status;
         return status;
