@@ -69,6 +69,26 @@ struct occupation {
     }
 };
 
+// Regions of one size and their buffers.
+const box from{{4, 1, 1}, {4, 100, 50}, 20, 2200}, to{{3, 0, 0}, {1000, 20, 1}, 1001};
+constexpr std::size_t sent_size = 52 * 2200, received_size = 22000;
+
+/// The bytes of `from` in the buffer of a rank.
+bytes message_of(int rank) {
+    const bytes memory = pattern(static_cast<std::uint64_t>(rank), sent_size);
+    bytes message;
+    for (const std::size_t at : from.places()) message.push_back(memory[at]);
+    return message;
+}
+
+/// The buffer that contained pattern(7, …), after it has received the message to `to`.
+bytes with(const bytes &message) {
+    bytes memory = pattern(7, received_size);
+    const std::vector<std::size_t> places = to.places();
+    for (std::size_t i = 0; i < places.size(); ++i) memory[places[i]] = message[i];
+    return memory;
+}
+
 void require_path_kernel() {
     const char *const path = std::getenv("CLDIST_PATH");
     if (path == nullptr || std::string_view(path) != "kernel")
@@ -122,9 +142,8 @@ MPI_CASE("kernels move messages of regions", 2) {
     require_path_kernel();
     const opencl cl;
     const queue_handle queue = cl.in_order_queue();
-    const box from{{4, 1, 1}, {4, 100, 50}, 20, 2200}, to{{3, 0, 0}, {1000, 20, 1}, 1001};
-    const buffer_handle sent = cl.filled(51 * 2200 + 2200, static_cast<std::uint64_t>(mpi.rank));
-    const buffer_handle received = cl.filled(22000, 7);
+    const buffer_handle sent = cl.filled(sent_size, static_cast<std::uint64_t>(mpi.rank));
+    const buffer_handle received = cl.filled(received_size, 7);
     if (mpi.rank >= 2) return;
     const int other = 1 - mpi.rank;
     event_handle last;
@@ -134,29 +153,20 @@ MPI_CASE("kernels move messages of regions", 2) {
         expect_received(last, from.size(), other, 1);
     }
     CHECK(transfer_text(last, CL_TRANSFER_PATH) == "kernel");
-    const bytes theirs = pattern(static_cast<std::uint64_t>(other), 52 * 2200);
-    bytes expected = pattern(7, 22000);
-    for (std::size_t i = 0; i < from.size(); ++i)
-        expected[to.places()[i]] = theirs[from.places()[i]];
-    CHECK(cl.read(received, 0, expected.size()) == expected);
+    CHECK(cl.read(received, 0, received_size) == with(message_of(other)));
 }
 
 MPI_CASE("a host receives messages of regions that kernels send", 2) {
     require_path_kernel();
     const opencl cl;
     const queue_handle queue = cl.in_order_queue();
-    const box from{{4, 1, 1}, {4, 100, 50}, 20, 2200}, to{{3, 0, 0}, {1000, 20, 1}, 1001};
-    const buffer_handle sent = cl.filled(51 * 2200 + 2200, 1);
-    const buffer_handle received = cl.filled(22000, 7);
+    const buffer_handle sent = cl.filled(sent_size, 0);
+    const buffer_handle received = cl.filled(received_size, 7);
     if (mpi.rank >= 2) return;
-    const bytes theirs = pattern(1, 52 * 2200);
-    bytes message, expected = pattern(7, 22000);
-    for (const std::size_t at : from.places()) message.push_back(theirs[at]);
-    const std::vector<std::size_t> places = to.places();
-    for (std::size_t i = 0; i < places.size(); ++i) expected[places[i]] = message[i];
+    const bytes message = message_of(0), expected = with(message);
     for (int i = 0; i < 20; ++i) {
         if (mpi.rank == 0) {
-            for (int message = 0; message < 2; ++message) {
+            for (int half = 0; half < 2; ++half) {
                 const event_handle event = send_rect(queue, sent, from, 1, 1, mpi.comm);
                 expect_complete(event);
                 if (i == 19) CHECK(transfer_text(event, CL_TRANSFER_PATH) == "kernel");
@@ -165,7 +175,7 @@ MPI_CASE("a host receives messages of regions that kernels send", 2) {
         }
         expect_received(receive_rect(queue, received, to, 0, 1, mpi.comm, {}, CL_TRUE), from.size(),
                         0, 1);
-        CHECK(cl.read(received, 0, expected.size()) == expected);
+        CHECK(cl.read(received, 0, received_size) == expected);
         bytes host(from.size());
         MPI_Recv(host.data(), static_cast<int>(host.size()), MPI_CL_MEM, 0, 1, mpi.comm,
                  MPI_STATUS_IGNORE);
