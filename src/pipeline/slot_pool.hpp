@@ -22,7 +22,7 @@ enum class SlotOrder : std::uint32_t {
 /// The state of one device-ordered command, in host memory that its kernel, the hosts of both
 /// processes and the other process's device access. The kernels depend on the layout.
 struct TransferSlot {
-    static constexpr std::uint32_t spoiled = 2;
+    static constexpr std::uint32_t spoiled = 2;  ///< value of `sent`
 
     // Written by hosts.
     std::atomic<SlotOrder> order;
@@ -70,7 +70,7 @@ private:
     std::vector<std::uint32_t> free_;
 };
 
-/// What a send by a kernel occupies until its receiver has taken the bytes.
+/// The slot and the landing memory of a send by a kernel, until its receiver has taken the bytes.
 struct LandingPlace {
     std::uint32_t slot;  ///< of the sender
     std::size_t offset;  ///< in the receiver's landing memory
