@@ -345,7 +345,8 @@ struct Report {
     }
 };
 
-/// Returns the seconds of `count` ping-pongs, measured by rank 0.
+/// Returns the seconds of `count` ping-pongs, measured by rank 0. `finish` of a method that has one
+/// waits for all of them.
 template <typename Method, typename End>
 double ping_pong(const Method &method, const End &end, int rank, int count) {
     MPI_Barrier(MPI_COMM_WORLD);
@@ -359,6 +360,8 @@ double ping_pong(const Method &method, const End &end, int rank, int count) {
             method.send(end);
         }
     }
+    if constexpr (requires { method.finish; })
+        if (method.finish != nullptr) method.finish(end);
     return now() - start;
 }
 

@@ -90,7 +90,20 @@ struct Method {
     bool only_gpu;
     void (*send)(const End &);
     void (*recv)(const End &);
+    void (*finish)(const End &) = nullptr;
 };
+
+void send(const End &end, cl_event *event) {
+    check(clEnqueueSendBuffer(end.queue, end.out, CL_FALSE, 0, end.size, end.peer, tag,
+                              MPI_COMM_WORLD, 0, nullptr, event),
+          "clEnqueueSendBuffer");
+}
+
+void recv(const End &end, cl_event *event) {
+    check(clEnqueueRecvBuffer(end.queue, end.in, CL_FALSE, 0, end.size, end.peer, tag,
+                              MPI_COMM_WORLD, 0, nullptr, event),
+          "clEnqueueRecvBuffer");
+}
 
 const std::array methods = {
     Method{"cldist", "blocking clEnqueueSendBuffer and clEnqueueRecvBuffer", Memory::device, false,
@@ -107,18 +120,17 @@ const std::array methods = {
     Method{"cldist-event", "the same, non-blocking, then clWaitForEvents", Memory::device, false,
            [](const End &end) {
                cl_event event = nullptr;
-               check(clEnqueueSendBuffer(end.queue, end.out, CL_FALSE, 0, end.size, end.peer, tag,
-                                         MPI_COMM_WORLD, 0, nullptr, &event),
-                     "clEnqueueSendBuffer");
+               send(end, &event);
                wait_and_release(event);
            },
            [](const End &end) {
                cl_event event = nullptr;
-               check(clEnqueueRecvBuffer(end.queue, end.in, CL_FALSE, 0, end.size, end.peer, tag,
-                                         MPI_COMM_WORLD, 0, nullptr, &event),
-                     "clEnqueueRecvBuffer");
+               recv(end, &event);
                wait_and_release(event);
            }},
+    Method{"cldist-chained", "all ping-pongs enqueued, then clFinish", Memory::device, false,
+           [](const End &end) { send(end, nullptr); }, [](const End &end) { recv(end, nullptr); },
+           [](const End &end) { check(clFinish(end.queue), "clFinish"); }},
     Method{"read-write", "blocking read, MPI, blocking write; host memory from malloc",
            Memory::device, false, [](const End &end) { read_and_send(end, end.host_in); },
            [](const End &end) { recv_and_write(end, end.host_in); }},
@@ -235,9 +247,9 @@ int calibrate(const Method &method, const End &end, int rank, double budget) {
 }
 
 /// Returns the path that the receiver reports for a message of this size. The message is
-/// non-blocking if `first` is the method cldist-event.
+/// non-blocking unless `first` is the method cldist.
 std::string path_taken(const End &end, int rank, const Method &first) {
-    const bool non_blocking = first.name == "cldist-event";
+    const bool non_blocking = first.name.starts_with("cldist-");
     if (rank != 0) {
         (non_blocking ? first : methods[0]).send(end);
         return {};
