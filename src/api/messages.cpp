@@ -3,6 +3,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -248,15 +249,20 @@ bool MessageCall::may_use_kernels() const {
     });
 }
 
-// Reserves the slot and the landing memory of a part's kernel. Returns null if none is free.
+// Reserves the slot and the landing memory of a part's kernel. Returns null if none is free. In a
+// chain of large messages, they soon become free.
 std::unique_ptr<OrderedCommand> MessageCall::reserve(const Part &part,
                                                      OrderedCommand::Position position) const {
     const int rank = part.peer.rank;
+    const int world_rank = rank < 0 ? rank : comm_->world_rank(rank);
     auto command = std::make_unique<OrderedCommand>(comm_->links().devices(), part.range.direction,
                                                     part.range.size, position);
-    return command->reserve(rank < 0 ? rank : comm_->world_rank(rank), queue.queue)
-               ? std::move(command)
-               : nullptr;
+    const std::uint64_t until = now_ns() + room_ns + part.range.size / 64;
+    while (!command->reserve(world_rank, queue.queue)) {
+        if (now_ns() >= until) return nullptr;
+        std::this_thread::yield();
+    }
+    return command;
 }
 
 DeviceRange MessageCall::range_of(const Part &part) const {
@@ -366,7 +372,10 @@ void MessageCall::enqueue_ordered(std::vector<std::unique_ptr<OrderedCommand>> &
         first_command.enqueue(move_of(first, first_command), std::exchange(wait_list, {}),
                               receives ? nullptr : wanted);
     if (receives) {
-        if (!found) found = find_ordered(last, last_command, moment_ns);
+        last_command.follow();
+        // If an earlier receive of the queue is held back, this process is ahead of the other one.
+        if (!found)
+            found = find_ordered(last, last_command, last_command.may_post() ? moment_ns : 0);
         if (!last_command.granted()) last_command.hold(queue, std::exchange(wait_list, {}));
         const bool announces = !found;
         operations.push_back(make_recv(range_of(last), peer_of(last), driver, std::move(found),
@@ -389,8 +398,10 @@ std::optional<MatchedMessage> MessageCall::find_ordered(const Part &part, Ordere
     const MessagePattern pattern{comm_, part.peer.rank, part.peer.tag};
     const std::uint64_t until = now_ns() + patience_ns;
     std::optional<MatchedMessage> found;
-    while (!(found = message_order().take(pattern)))
-        if (now_ns() >= until) return found;
+    // Open MPI first looks for a message and then makes progress, so the first look may be too
+    // early.
+    for (bool again = true; !(found = message_order().take(pattern)); again = false)
+        if (!again && now_ns() >= until) return found;
     if (found->error != MPI_SUCCESS || found->bytes != header_size) return found;
     if (found->content.empty()) receive_content(*found);
     const auto header = decode(found->content);

@@ -48,8 +48,8 @@ public:
     /// Reserves a slot and, for a send to `world_rank`, landing memory of the receiver. Returns
     /// false if none is free.
     bool reserve(int world_rank, cl_command_queue queue);
-    /// Send or collective: call it just before the kernel is enqueued. may_post() then considers
-    /// the commands that are held back before this one.
+    /// Call it just before the kernel is enqueued. may_post() then considers the commands that are
+    /// held back before this one.
     void follow();
     /// Receive or collective: holds back the kernel that is enqueued next, until grant(), go(),
     /// release() or fail().
@@ -70,8 +70,8 @@ public:
     void enqueue(const CollectiveWork &work, cl_kernel kernel, cl_mem in, cl_mem out,
                  std::span<const cl_event> wait_list, cl_event *event);
 
-    /// Send or collective: returns true if no earlier command of the queue is held back, except for
-    /// collectives of the same line. Only then may other processes learn of the command.
+    /// Returns true if no earlier command of the queue is held back, except for collectives of the
+    /// same line. Only then may other processes learn of a send or collective.
     [[nodiscard]] bool may_post() const;
     /// Send: writes the slot and the position in landing memory to the header.
     void describe(MessageHeader &header) const;
