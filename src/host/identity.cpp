@@ -154,6 +154,10 @@ CLDIST_IN_FRONT void cldist_host_end_call() {
 // Within an OpenCL call: the program's callbacks begin (1) or have ended (0).
 CLDIST_IN_FRONT void cldist_host_in_callbacks(int yes) { this_thread.in_callbacks = yes != 0; }
 
+// Returns a number of the calling thread that is the same in all processes; 0 if the program did
+// not start the thread.
+CLDIST_IN_FRONT std::uint32_t cldist_host_thread() { return this_thread.id; }
+
 // Returns 1 if the calling thread and another thread are in ordered OpenCL calls at the same time.
 // The order of such calls is not defined.
 CLDIST_IN_FRONT int cldist_host_calls_overlap() {

@@ -137,6 +137,17 @@ def turns():
     expect(done.returncode == 0 and done.stdout == "correct\n" and not done.stderr, "threads in a fixed order")
 
 
+def turns_by_rank():
+    orders = "the threads of rank 0's and rank 1's programs make equal OpenCL calls in different orders"
+    for ranks in 2, 3:
+        expect_new_start(run("turns-by-rank", ranks=ranks), why=ANNOUNCEMENT + "the threads of rank ")
+    done = run("write", "turns-by-rank-alike")
+    expect(done.returncode == 0 and done.stdout == "correct\n", "without a new start, the program goes on")
+    expect(done.stderr.count(orders) == 1 and "cannot start again" in done.stderr, "one warning")
+    done = run("turns-by-rank-alike", options=["--host-mode", "replicated"])
+    expect(done.returncode == 0 and not done.stderr, "an explicit mode does not compare threads")
+
+
 def signals():
     for number in signal.SIGTERM, signal.SIGINT:
         with subprocess.Popen([CLDIST, "run", "-n", "2", PROGRAM, "differ", "wait"], stdin=subprocess.DEVNULL,
@@ -151,5 +162,6 @@ def signals():
         expect("starts again" not in err, "no third run")
 
 
-{function.__name__: function for function in (threads, results, output, effects, launchers, modes, ends, turns, signals)}[CASE]()
+{function.__name__: function for function in (threads, results, output, effects, launchers, modes, ends, turns,
+                                           turns_by_rank, signals)}[CASE]()
 sys.exit(1 if complaints else 0)

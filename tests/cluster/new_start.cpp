@@ -176,6 +176,39 @@ void use_in_turns() {
     print(all);
 }
 
+// Two threads make equal calls one after another, in another order in each process. With `differ`,
+// their contents differ; a thread that gets the other one's results ends the program.
+void take_turns_by_rank(bool differ) {
+    constexpr std::size_t size = 1000;
+    const std::vector<cl_device_id> devices = all_devices();
+    const Context context(devices);
+    cl_command_queue queue = clCreateCommandQueue(context.value, devices.back(), 0, nullptr);
+    std::array<std::promise<void>, 2> ended;
+    const auto first = static_cast<cl_int>(rank_of_process() % 2);
+    std::vector<std::thread> threads;
+    for (cl_int t = 0; t < 2; ++t)
+        threads.emplace_back([&, t] {
+            if (t != first) ended[static_cast<std::size_t>(first)].get_future().wait();
+            const cl_int value = differ ? 100 + t : 100;
+            const std::vector<cl_int> contents(size, value);
+            std::vector<cl_int> found(size);
+            cl_mem buffer = clCreateBuffer(context.value, CL_MEM_READ_WRITE, size * sizeof value,
+                                           nullptr, nullptr);
+            check(clEnqueueWriteBuffer(queue, buffer, CL_TRUE, 0, size * sizeof value,
+                                       contents.data(), 0, nullptr, nullptr),
+                  "clEnqueueWriteBuffer");
+            check(clEnqueueReadBuffer(queue, buffer, CL_TRUE, 0, size * sizeof value, found.data(),
+                                      0, nullptr, nullptr),
+                  "clEnqueueReadBuffer");
+            if (found != contents) _exit(9);
+            clReleaseMemObject(buffer);
+            ended[static_cast<std::size_t>(t)].set_value();
+        });
+    for (std::thread &thread : threads) thread.join();
+    clReleaseCommandQueue(queue);
+    print(true);
+}
+
 void differ() {
     const std::vector<cl_device_id> devices = all_devices();
     const Context context(devices);
@@ -222,6 +255,8 @@ const std::map<std::string, std::function<void()>> steps = {
     {"trust", [] { trust_results(false); }},
     {"trust-callbacks", [] { trust_results(true); }},
     {"turns", use_in_turns},
+    {"turns-by-rank", [] { take_turns_by_rank(true); }},
+    {"turns-by-rank-alike", [] { take_turns_by_rank(false); }},
     {"differ", differ},
     {"differ-last", differ_last},
     {"join", [] { all_devices(); }},

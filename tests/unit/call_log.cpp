@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <thread>
+#include <vector>
 
 #include <doctest/doctest.h>
 
@@ -122,6 +123,36 @@ TEST_CASE("the log records whether calls come from several threads") {
     CHECK_FALSE(log.from_several_threads());
     std::thread([&] { log.record<finish_call>(1); }).join();
     CHECK(log.from_several_threads());
+}
+
+TEST_CASE("the log records which threads made the calls") {
+    static thread_local std::uint32_t thread = 1;
+    const auto log_of_threads = [](std::vector<std::uint32_t> threads) {
+        auto log = std::make_unique<CallLog>();
+        log->ask_for_thread = [] { return thread; };
+        for (const std::uint32_t id : threads) {
+            if (id == thread) {
+                log->record<finish_call>(1);
+                continue;
+            }
+            std::thread([&] {
+                thread = id;
+                log->record<finish_call>(1);
+            }).join();
+        }
+        return log;
+    };
+    const auto log = log_of_threads({1, 1, 2, 1, 1});
+    const auto other = log_of_threads({1, 1, 2, 1, 3});
+    const auto first = log_of_threads({2, 1, 2, 1, 1});
+    CHECK(log->last() == first->last());
+    for (const std::uint64_t until : {1U, 2U, 3U, 4U}) {
+        CHECK(log->threads_until(until) == other->threads_until(until));
+        CHECK(log->threads_until(until) != first->threads_until(until));
+    }
+    CHECK(log->threads_until(5) == log->threads_until(4));
+    CHECK(log->threads_until(5) != other->threads_until(5));
+    CHECK(log->threads_until(0) == 0);
 }
 
 TEST_CASE("the first call that differs is found") {

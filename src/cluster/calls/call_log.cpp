@@ -46,8 +46,7 @@ std::string differing_arguments(std::string_view a, std::string_view b) {
 
 void CallLog::record(const Call &call, std::span<const std::uint64_t> values) {
     const std::uint64_t number = count_.load(std::memory_order_relaxed) + 1;
-    if (const auto last = std::exchange(thread_, std::this_thread::get_id());
-        last != thread_ && number > 1)
+    if (const auto last = std::exchange(thread_, std::this_thread::get_id()); last != thread_)
         note_change(number);
     Recorded &place = calls_[number % ring];
     for (std::size_t i = 0; i < values.size(); ++i)
@@ -76,7 +75,19 @@ bool CallLog::in_ring(std::uint64_t number, std::uint64_t size) const {
 }
 
 void CallLog::note_change(std::uint64_t number) {
+    const auto ask_for_id = ask_for_thread.load(std::memory_order_relaxed);
+    if (ask_for_id != nullptr) {
+        const std::lock_guard lock(changes_mutex_);
+        const std::uint64_t before = changes_.empty() ? 0 : changes_.back().hash;
+        changes_.push_back({number, mixed(before + weighted(number, 0) + ask_for_id())});
+        if (changes_.size() > thread_changes) changes_.pop_front();
+    }
+    if (number == 1) return;
     changed_at_ = number;
+    look_for_overlap();
+}
+
+void CallLog::look_for_overlap() {
     const auto ask = ask_for_overlap.load(std::memory_order_relaxed);
     if (ask == nullptr || !ask()) return;
     ask_for_overlap = nullptr;
@@ -109,6 +120,14 @@ std::optional<std::uint64_t> CallLog::hash_after(std::uint64_t number) const {
     const std::uint64_t hash = checkpoints_[index % checkpoints].load(std::memory_order_acquire);
     if (index + checkpoints > count_.load(std::memory_order_acquire) / checkpoint + 1) return hash;
     return {};
+}
+
+std::optional<std::uint64_t> CallLog::threads_until(std::uint64_t number) const {
+    const std::lock_guard lock(changes_mutex_);
+    if (changes_.empty() || number == 0) return 0;
+    const auto after = std::ranges::upper_bound(changes_, number, {}, &CallHash::number);
+    if (after == changes_.begin()) return {};
+    return (after - 1)->hash;
 }
 
 std::vector<CallHash> CallLog::known() const {

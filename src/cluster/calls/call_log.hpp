@@ -5,6 +5,8 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -38,6 +40,8 @@ public:
     /// The last `checkpoints` - 1 hashes after every `checkpoint` calls are available, too.
     static constexpr std::uint64_t checkpoint = 4096;
     static constexpr std::uint64_t checkpoints = 4096;
+    /// The threads of the calls since the last `thread_changes` changes are available.
+    static constexpr std::uint64_t thread_changes = std::uint64_t{1} << 16U;
 
     /// Records a call with a number for each of Call::values, the same in all processes.
     void record(const Call &call, std::span<const std::uint64_t> values);
@@ -73,9 +77,16 @@ public:
     /// 2^48 on, which are usually hashes, are hexadecimal.
     [[nodiscard]] std::string text(std::uint64_t number) const;
 
-    /// Called when calls come from several threads and the recording thread changes: returns
-    /// whether another thread is in an OpenCL call at the same time. Null if not needed.
+    /// Returns whether another thread is in an OpenCL call at the same time. Asked if the recording
+    /// thread changes, or if a call waits for another one. Null if not needed.
     std::atomic<bool (*)()> ask_for_overlap = nullptr;
+    /// Returns a number of the calling thread that is the same in all processes; 0 if the program
+    /// did not start the thread. Null if not needed.
+    std::atomic<std::uint32_t (*)()> ask_for_thread = nullptr;
+    /// A hash of the threads that made the calls 1 to `number`, if available. The same value
+    /// without `ask_for_thread`.
+    [[nodiscard]] std::optional<std::uint64_t> threads_until(std::uint64_t number) const;
+    void look_for_overlap();
     /// Whether `ask_for_overlap` has returned true.
     [[nodiscard]] bool has_overlap() const { return has_overlap_; }
     /// Whether calls have come from more than one thread.
@@ -131,6 +142,8 @@ private:
     const std::thread::id counting_thread_ = std::this_thread::get_id();  // creates the World
     bool counts_asides_ = false;
     std::thread::id thread_;  // of the last call
+    mutable std::mutex changes_mutex_;
+    std::deque<CallHash> changes_;  // the hash of the threads after each change
     std::atomic<std::uint64_t> changed_at_{0};
     std::atomic<bool> has_overlap_{false};
 };

@@ -67,7 +67,10 @@ DivergenceWatch::DivergenceWatch(MPI_Comm comm, CallLog &log, Start start)
     check_mpi(PMPI_Comm_size(comm_, &size_), "MPI_Comm_size");
     if (size_ <= 1) return;
     confirms_ = new_start::is_wanted();
-    if (confirms_) log_.ask_for_overlap = new_start::overlap_question();
+    if (confirms_) {
+        log_.ask_for_overlap = new_start::overlap_question();
+        log_.ask_for_thread = new_start::thread_question();
+    }
     for (const int rank : {rank_ - 1, rank_ + 1}) {
         if (rank < 0 || rank >= size_) continue;
         Neighbour &neighbour = neighbours_.emplace_back();
@@ -114,7 +117,9 @@ void DivergenceWatch::run() try {
 /// Returns true if something was sent or received, or if calls differ.
 bool DivergenceWatch::round() {
     bool something = receive();
-    if (log_.has_overlap() && !std::exchange(overlap_told_, true)) send(0, overlap, "");
+    if (log_.has_overlap())
+        report_threads(
+            fmt::format("threads of rank {}'s program call OpenCL at the same time", rank_));
     something |= std::erase_if(sendings_, [](Sending &sending) {
                      int done = 0;
                      check_mpi(PMPI_Test(&sending.request, &done, MPI_STATUS_IGNORE), "MPI_Test");
@@ -165,7 +170,7 @@ std::uint64_t DivergenceWatch::to_confirm() const {
 void DivergenceWatch::confirm() {
     const std::uint64_t wanted = to_confirm();
     const auto confirmed = [&] {
-        return !confirms_ || (equal_ >= wanted && (overlap_settled_ || !log_.has_overlap()));
+        return !confirms_ || (equal_ >= wanted && (threads_settled_ || !log_.has_overlap()));
     };
     if (confirmed()) return;
     log_.at_checkpoint.wake();
@@ -236,9 +241,7 @@ void DivergenceWatch::take(int from, Tag tag, const std::string &bytes) {
             return;
         }
         case verdict: return consider(bytes.substr(0, bytes.find(". ")), bytes);
-        case overlap:
-            return consider(
-                fmt::format("threads of rank {}'s program call OpenCL at the same time", from), "");
+        case threads: return consider(bytes, "");
         case question: held_ = true; return send(0, consent, new_start::hold(start_));
         case consent: return take_consent(from, bytes);
         case decision:
@@ -246,7 +249,7 @@ void DivergenceWatch::take(int from, Tag tag, const std::string &bytes) {
             {
                 const std::lock_guard lock(confirm_mutex_);
                 held_ = false;
-                overlap_settled_ = true;
+                threads_settled_ = true;
                 confirm_changed_.notify_all();
             }
             return new_start::go_on();
@@ -264,7 +267,7 @@ void DivergenceWatch::consider(std::string why, std::string difference) {
         refusal_ = " cldist has not done this itself, because the program of rank 0 has ended.";
     if (!new_start::is_wanted() || !refusal_.empty()) {
         if (!difference_.empty()) end_job(difference_ + refusal_);
-        return;
+        return decide(false);
     }
     why_ = std::move(why);
     missing_ = size_;
@@ -277,9 +280,13 @@ void DivergenceWatch::take_consent(int from, const std::string &refusal) {
             " cldist has not done this itself, because the program of rank {} {}.", from, refusal);
     if (--missing_ > 0) return;
     if (!refusal_.empty() && !difference_.empty()) end_job(difference_ + refusal_);
-    if (refusal_.empty()) stopping_since_ = Clock::now();
-    for (int rank = refusal_.empty() ? 1 : 0; rank < size_; ++rank)
-        send(rank, decision, refusal_.empty() ? "stop" : "");
+    decide(refusal_.empty());
+}
+
+/// In rank 0: tells all processes whether the job starts again.
+void DivergenceWatch::decide(bool again) {
+    if (again) stopping_since_ = Clock::now();
+    for (int rank = again ? 1 : 0; rank < size_; ++rank) send(rank, decision, again ? "stop" : "");
 }
 
 DivergenceWatch::Neighbour *DivergenceWatch::neighbour(int rank) {
@@ -310,7 +317,7 @@ void DivergenceWatch::report_silence(Neighbour &neighbour) const {
 }
 
 /// Returns true if the neighbour's last report is known to differ from this process's calls.
-bool DivergenceWatch::differ(Neighbour &neighbour) const {
+bool DivergenceWatch::differ(Neighbour &neighbour) {
     if (neighbour.compared) return false;
     const Report &theirs = neighbour.theirs;
     const std::uint64_t calls = theirs.last.number;
@@ -321,11 +328,37 @@ bool DivergenceWatch::differ(Neighbour &neighbour) const {
     neighbour.compared = true;
     if (const auto hash = log_.hash_after(calls)) {
         if (*hash != theirs.last.hash) return true;
+        const auto threads = log_.threads_until(calls);
+        if (threads && *threads != theirs.threads && !note_other_threads(neighbour)) return false;
         neighbour.equal = calls;
         return false;
     }
     const auto hash = log_.hash_after(calls - calls % CallLog::checkpoint);
     return hash && *hash != theirs.checkpoint_hash;
+}
+
+/// Other threads than this process's made the neighbour's calls. Returns whether the job goes on.
+bool DivergenceWatch::note_other_threads(Neighbour &neighbour) {
+    const std::string what = fmt::format(
+        "the threads of rank {}'s and rank {}'s programs make equal OpenCL calls in different "
+        "orders",
+        std::min(rank_, neighbour.rank), std::max(rank_, neighbour.rank));
+    if (!threads_settled_) {
+        neighbour.compared = false;
+        report_threads(what);
+        return false;
+    }
+    if (rank_ < neighbour.rank && !std::exchange(threads_warned_, true))
+        log_warning(
+            "{}, and the job cannot start again. If their memory has different contents, results "
+            "may be wrong; use `cldist run --host-mode central`",
+            what);
+    return true;
+}
+
+/// Tells rank 0 why the calls of threads may have mixed up the processes' objects or contents.
+void DivergenceWatch::report_threads(std::string why) {
+    if (!std::exchange(threads_reported_, true)) send(0, threads, std::move(why));
 }
 
 /// Sends a report if it is due. Returns true if the report contains news.
@@ -335,6 +368,7 @@ bool DivergenceWatch::tell(Neighbour &neighbour) {
     Report now;
     now.ended = ended_ ? 1 : 0;  // read before last()
     now.last = log_.last();
+    now.threads = log_.threads_until(now.last.number).value_or(0);
     now.checkpoint_hash =
         log_.hash_after(now.last.number - now.last.number % CallLog::checkpoint).value_or(0);
     now.equal = neighbour.equal;

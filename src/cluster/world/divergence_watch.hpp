@@ -28,10 +28,11 @@ namespace cldist::cluster {
 /// ranks. The neighbour that is further ahead compares. It cannot compare if it is millions of
 /// calls ahead and has forgotten the other's last checkpoint.
 ///
-/// With CLDIST_HOST_MODE=auto, a difference or overlapping calls of several threads make rank 0 ask
-/// all processes whether they can start again. Meanwhile the programs do nothing that would prevent
-/// this. If all can, all end without a message, and `cldist run` starts the job again with a
-/// central host.
+/// With CLDIST_HOST_MODE=auto, rank 0 asks all processes whether they can start again if calls
+/// differ, if calls of several threads overlap, or if other threads make the same calls in another
+/// process. Meanwhile the programs do nothing that would prevent this. If all can, all end without
+/// a message, and `cldist run` starts the job again with a central host. Otherwise only differing
+/// calls end the job.
 ///
 /// If calls come from several threads, objects may have got each other's numbers before the
 /// difference is found. The program gets results only when its calls are known to be equal in all
@@ -61,7 +62,7 @@ private:
         answer,
         verdict,
         host_name,
-        overlap,
+        threads,
         question,
         consent,
         decision
@@ -73,6 +74,8 @@ private:
         /// The hash at the last checkpoint, in case the receiver has forgotten `last`.
         std::uint64_t checkpoint_hash = 0;
         std::uint64_t ended = 0;  ///< 1 if the sender's program has ended
+        /// The hash of the threads that made the calls.
+        std::uint64_t threads = 0;
         /// So many calls of the receiver are equal to the sender's.
         std::uint64_t equal = 0;
         /// So many calls of the sender are equal to those of all processes on its other side.
@@ -105,7 +108,9 @@ private:
     [[nodiscard]] Neighbour *neighbour(int rank);
     [[nodiscard]] bool is_on_its_way(const Neighbour &neighbour) const;
     void report_silence(Neighbour &neighbour) const;
-    [[nodiscard]] bool differ(Neighbour &neighbour) const;
+    [[nodiscard]] bool differ(Neighbour &neighbour);
+    bool note_other_threads(Neighbour &neighbour);
+    void report_threads(std::string why);
     [[nodiscard]] std::uint64_t equal_towards(int direction) const;
     void note_equal();
     [[nodiscard]] std::uint64_t to_confirm() const;
@@ -113,6 +118,7 @@ private:
     void send(int to, Tag tag, std::string bytes);
     void part();
     void consider(std::string why, std::string difference);
+    void decide(bool again);
     void take_consent(int from, const std::string &refusal);
     void end_job(std::string_view message);
     [[nodiscard]] bool all_ended();
@@ -125,12 +131,13 @@ private:
     std::vector<Neighbour> neighbours_;
     std::list<Sending> sendings_;
     std::atomic<bool> differs_{false};
-    bool overlap_told_ = false;
+    bool threads_reported_ = false;
+    bool threads_warned_ = false;
     /// Rank 0 has asked for consent to a new start, and has not decided.
     std::atomic<bool> held_{false};
     std::atomic<bool> confirms_{false};         ///< confirm() may wait
     std::atomic<std::uint64_t> equal_{0};       ///< so many calls are equal in all processes
-    std::atomic<bool> overlap_settled_{false};  ///< overlapping calls do not start the job again
+    std::atomic<bool> threads_settled_{false};  ///< threads do not start the job again
     std::mutex confirm_mutex_;
     std::condition_variable confirm_changed_;
     // Only in rank 0:

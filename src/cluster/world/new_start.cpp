@@ -22,6 +22,10 @@ bool (*overlap_question())() {
     return [] { return calls_overlap() != 0; };
 }
 
+std::uint32_t (*thread_question())() {
+    return host_function<std::uint32_t()>("cldist_host_thread");
+}
+
 std::string hold(Start start) {
     static auto *const hold_effects = host_function<const char *()>("cldist_host_hold_effects");
     if (hold_effects == nullptr) return "runs without libcldist-host (CLDIST_HOST_WRAP)";

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -16,6 +17,9 @@ namespace new_start {
 /// Returns a function that returns true if OpenCL calls of two of the program's threads run at the
 /// same time. Null without libcldist-host.
 [[nodiscard]] bool (*overlap_question())();
+/// Returns a function that returns a number of the calling thread, the same in all processes; 0 if
+/// the program did not start the thread. Null without libcldist-host.
+[[nodiscard]] std::uint32_t (*thread_question())();
 /// Returns an empty string if the program has had no effect outside its process, otherwise the
 /// reason why the job can't start again, which continues "the program ...". With libcldist-host,
 /// calls that would have an effect wait until go_on(), unless the program uses MPI itself.
