@@ -2,10 +2,12 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <barrier>
 #include <chrono>
 #include <functional>
 #include <future>
 #include <map>
+#include <random>
 #include <thread>
 
 #include <unistd.h>
@@ -406,6 +408,41 @@ TEST_CASE("a wait lasts, however many other waits begin and end meanwhile") {
     CL_OK(clSetUserEventStatus(gate, CL_COMPLETE));
     waiting.join();
     CHECK_FALSE(early);
+}
+
+TEST_CASE("two threads ask for the status of one event until it is complete") {
+    const setup cl;
+    const buffer_handle buffer = cl.buffer(MiB);
+    const bytes data(MiB, 1);
+    constexpr int rounds = 100;
+    std::vector<event_handle> written(rounds);
+    std::barrier together(2);
+    std::atomic<int> failures = 0;
+    // In each process, the threads call at other moments.
+    const auto ask = [&](unsigned seed) {
+        std::mt19937 random(seed);
+        for (const event_handle &event : written) {
+            together.arrive_and_wait();
+            cl_int status = CL_QUEUED;
+            while (status > CL_COMPLETE) {
+                std::this_thread::sleep_for(std::chrono::microseconds(random() % 500));
+                if (clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status,
+                                   nullptr) != CL_SUCCESS)
+                    status = CL_OUT_OF_RESOURCES;
+            }
+            if (status != CL_COMPLETE) ++failures;
+            together.arrive_and_wait();
+        }
+    };
+    for (std::size_t i = 0; i < written.size(); ++i)
+        CL_OK(clEnqueueWriteBuffer(cl.queues[i % cl.count()], buffer, CL_FALSE, 0, MiB, data.data(),
+                                   0, nullptr, written[i].out()));
+    for (const queue_handle &queue : cl.queues) CL_OK(clFlush(queue));
+    const auto process = static_cast<unsigned>(getpid());
+    std::thread other(ask, process);
+    ask(process + 1);
+    other.join();
+    CHECK(failures == 0);
 }
 
 TEST_CASE("several threads wait for one event and call clFinish for one queue") {

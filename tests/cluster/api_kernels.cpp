@@ -1,5 +1,11 @@
 #include <array>
+#include <atomic>
+#include <barrier>
+#include <chrono>
 #include <future>
+#include <random>
+#include <string>
+#include <thread>
 
 #include <unistd.h>
 
@@ -481,6 +487,35 @@ TEST_CASE("all kernels of a program are created at once") {
         CHECK(values<int>(cl.queues.front(), out, 1) == std::vector<int>{77});
     }
     CL_FAILS(CL_INVALID_PROGRAM, clCreateKernelsInProgram(nullptr, 0, nullptr, &count));
+}
+
+TEST_CASE("threads may create the same kernel at the same time") {
+    const setup cl;
+    constexpr int kernels_of_program = 100;
+    std::string source;
+    for (int i = 0; i < kernels_of_program; ++i)
+        source += "kernel void k" + std::to_string(i) + "(global int *out) { out[0] = 1; }\n";
+    const program_handle program = cl.program(source);
+    std::barrier together(2);
+    std::atomic<int> failures = 0;
+    // In each process, the threads call at other moments.
+    const auto create = [&](unsigned seed) {
+        std::mt19937 random(seed);
+        for (int i = 0; i < kernels_of_program; ++i) {
+            cl_int code = CL_SUCCESS;
+            together.arrive_and_wait();
+            std::this_thread::sleep_for(std::chrono::microseconds(random() % 500));
+            const kernel_handle kernel(
+                clCreateKernel(program, ("k" + std::to_string(i)).c_str(), &code));
+            if (code != CL_SUCCESS) ++failures;
+            together.arrive_and_wait();
+        }
+    };
+    const auto process = static_cast<unsigned>(getpid());
+    std::thread other(create, process);
+    create(process + 1);
+    other.join();
+    CHECK(failures == 0);
 }
 
 TEST_CASE("a clone copies its kernel's arguments, and changes only its own") {

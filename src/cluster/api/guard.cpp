@@ -51,13 +51,26 @@ bool concerns_others(const CallArguments &arguments) {
     return false;
 }
 
+/// If all processes make this call, waits until the call before it is decided.
+void wait_for_decisions(const CallArguments &arguments) {
+    if (!call_is_undecided || in_callback() || !is_compared(arguments)) return;
+    World::get().calls().look_for_overlap();
+    while (call_is_undecided) {
+        const Unlocked unlocked;
+        call_is_undecided.wait(true);
+    }
+}
+
 /// Records a call for the comparison with other processes' calls or, in a central host, for the
 /// processes that follow it.
 void note(const CallArguments &arguments) {
     const Call &call = arguments.call;
     if (call.comparison == Comparison::never && !calls_are_followed) return;
     World &world = World::get();
-    if (!host_mode().orders_calls()) return record(arguments);
+    if (!host_mode().orders_calls()) {
+        wait_for_decisions(arguments);
+        return record(arguments);
+    }
     if (world.has_ended() || !call.is_followed() || !concerns_others(arguments)) return;
     record(arguments);
     // Never freed: threads may make calls while the program ends.

@@ -108,9 +108,14 @@ public:
     }
 
     // The current status, the same in all processes. A user event that is not yet set in all
-    // processes is open.
+    // processes is open. If another thread is finding out the final status, waits for it: only in
+    // some processes that thread may already have it.
     cl_int status(EventObject &event) const override {
         if (in_callback()) return event.visible_status();
+        if (!event.agreed && event.agreeing != nullptr) {
+            const Unlocked unlocked;
+            return event.agreeing->wait();
+        }
         if (event.agreed) return *event.agreed;
         if (event.is_user()) {
             const cl_int latest = -Exchange().least(-event.status_here());
@@ -121,11 +126,14 @@ public:
             event.is_joint()
                 ? status_of_parts(event)
                 : told_by_owner(event, is_mine(event) ? event.status_here() : CL_COMPLETE);
+        if (status > CL_COMPLETE) return status;
+        event.agreeing = std::make_shared<Ending>();
         if (status == CL_COMPLETE) {
             const Unlocked unlocked;
             wait_for_promise(event, status);
         }
-        if (status <= CL_COMPLETE) event.agreed = status;
+        event.agreeing->set(status);
+        event.agreed = status;
         return status;
     }
 

@@ -98,16 +98,25 @@ public:
     }
 };
 
-/// The same in the middle of a call's decisions: keeps the lock if `calls_are_followed`.
+/// Whether a call has released the lock in the middle of its decisions. Changed under the lock.
+inline std::atomic<bool> call_is_undecided = false;
+
+/// The same in the middle of a call's decisions: keeps the lock if `calls_are_followed`. Meanwhile,
+/// other calls that all processes make wait, because decisions depend on the order of calls.
 class UnlockedWithin {
 public:
     UnlockedWithin() {
-        if (!keeps_) api_mutex().unlock();
+        if (keeps_) return;
+        call_is_undecided = true;
+        api_mutex().unlock();
     }
     UnlockedWithin(const UnlockedWithin &) = delete;
     UnlockedWithin &operator=(const UnlockedWithin &) = delete;
     ~UnlockedWithin() {
-        if (!keeps_) api_mutex().lock();
+        if (keeps_) return;
+        api_mutex().lock();
+        call_is_undecided = false;
+        call_is_undecided.notify_all();
     }
 
 private:

@@ -39,7 +39,7 @@ public:
             const std::lock_guard lock(api_mutex());
             return work(before);
         };
-        const Unlocked unlocked;
+        const UnlockedWithin unlocked;
         return agreement_.in_turn(call_, some, begin, locked);
     }
 
