@@ -165,6 +165,7 @@ struct Options : CommonOptions {
     int rounds = 7;
     double budget = 0.01;  ///< seconds per timed loop
     bool exportable = false;
+    double busy_ms = 0;  ///< how long a kernel of another queue runs during each timed loop
 
     /// Small messages get more rounds: other programs disturb them most, and they take little time.
     [[nodiscard]] int rounds_of(size_t size) const {
@@ -234,14 +235,65 @@ private:
     std::vector<uint64_t> words_;
 };
 
+/// A kernel of another queue that occupies the device like a program that computes meanwhile.
+class OtherKernel {
+public:
+    OtherKernel(const Device &device, double ms)
+        : queue_(device.queue()), buffer_(device.buffer(items * sizeof(cl_int))) {
+        const char *source =
+            "kernel void spin(global int *a, int n) { int x = a[get_global_id(0)];"
+            " for (int i = 0; i < n; ++i) x = (x * 3 + i) ^ (x >> 3); a[get_global_id(0)] = x; }";
+        cl_int status = CL_SUCCESS;
+        program_ = clCreateProgramWithSource(device.context, 1, &source, nullptr, &status);
+        check(status, "clCreateProgramWithSource");
+        check(clBuildProgram(program_, 1, &device.id, "", nullptr, nullptr), "clBuildProgram");
+        kernel_ = clCreateKernel(program_, "spin", &status);
+        check(status, "clCreateKernel");
+        check(clSetKernelArg(kernel_, 0, sizeof buffer_, &buffer_), "clSetKernelArg");
+        double seconds = 0;
+        for (iterations_ = 16; seconds < 1e-3; iterations_ *= 2) {
+            const double begin = now();
+            start();
+            finish();
+            seconds = now() - begin;
+        }
+        iterations_ = static_cast<cl_int>(iterations_ / 2 * ms * 1e-3 / seconds);
+    }
+    OtherKernel(const OtherKernel &) = delete;
+    OtherKernel &operator=(const OtherKernel &) = delete;
+    ~OtherKernel() {
+        clReleaseKernel(kernel_);
+        clReleaseProgram(program_);
+        clReleaseMemObject(buffer_);
+        clReleaseCommandQueue(queue_);
+    }
+    void start() const {
+        check(clSetKernelArg(kernel_, 1, sizeof iterations_, &iterations_), "clSetKernelArg");
+        check(clEnqueueNDRangeKernel(queue_, kernel_, 1, nullptr, &items, nullptr, 0, nullptr,
+                                     nullptr),
+              "clEnqueueNDRangeKernel");
+        check(clFlush(queue_), "clFlush");
+    }
+    void finish() const { check(clFinish(queue_), "clFinish"); }
+
+private:
+    static constexpr size_t items = size_t{1} << 20;
+    cl_command_queue queue_;
+    cl_mem buffer_;
+    cl_program program_ = nullptr;
+    cl_kernel kernel_ = nullptr;
+    cl_int iterations_ = 0;
+};
+
 // ---- Measuring --------------------------------------------------------------------------------
 
 /// Returns the number of ping-pongs that fill the budget, the same in both processes.
-int calibrate(const Method &method, const End &end, int rank, double budget) {
+int calibrate(const Method &method, const End &end, int rank, const Options &options) {
     // The first ping-pongs also page in the memory and build kernels.
     double seconds = ping_pong(method, end, rank, 1);
     for (int i = 0; i < 3; ++i) seconds = std::min(seconds, ping_pong(method, end, rank, 1));
-    int count = std::clamp(static_cast<int>(budget / seconds), 1, 5000);
+    const int most = options.busy_ms > 0 ? 4 : 5000;
+    int count = std::clamp(static_cast<int>(options.budget / seconds), 1, most);
     MPI_Bcast(&count, 1, MPI_INT, 0, MPI_COMM_WORLD);
     return count;
 }
@@ -304,8 +356,10 @@ Row measure(const Options &options, const Device &device, int rank, size_t size)
     std::vector<int> counts;
     for (const Method *method : options.methods) {
         if (rank == 0) Contents(end, method->memory, true).write(0);
-        counts.push_back(calibrate(*method, end, rank, options.budget));
+        counts.push_back(calibrate(*method, end, rank, options));
     }
+    std::optional<OtherKernel> other;
+    if (options.busy_ms > 0) other.emplace(device, options.busy_ms);
     row.path = path_taken(end, rank, *options.methods.front());
 
     std::vector<bool> wrong(options.methods.size(), false);
@@ -320,7 +374,9 @@ Row measure(const Options &options, const Device &device, int rank, size_t size)
             Contents(end, method.memory, false).write(~seed);
             if (rank == 0) Contents(end, method.memory, true).write(seed);
 
+            if (other) other->start();
             const double seconds = ping_pong(method, end, rank, counts[m]);
+            if (other) other->finish();
             row.seconds[m].push_back(seconds / counts[m] / 2);
 
             int bad = Contents(end, method.memory, false).equals(seed) ? 0 : 1;
@@ -431,6 +487,8 @@ void print_all(const Options &options, const std::vector<Row> &rows, Report &rep
         "MiB\n"
         "  --budget MS        time of a timed loop (10)\n"
         "  --exportable       create the buffers with clCreateBufferExportable\n"
+        "  --busy MS          a kernel in another queue runs for MS during each loop, of at most 4 "
+        "ping-pongs\n"
         "  --list             print the OpenCL platforms and devices; fails without a device of "
         "this kind\n"
         "{}",
@@ -452,10 +510,10 @@ std::vector<const Method *> choose_methods(std::string_view names, bool gpu) {
 }
 
 Options parse(int argc, char **argv) {
-    const std::vector<option> own{{"methods", 1, nullptr, 'm'},   {"min", 1, nullptr, 'i'},
-                                  {"max", 1, nullptr, 'a'},       {"rounds", 1, nullptr, 'r'},
-                                  {"budget", 1, nullptr, 'b'},    {"list", 0, nullptr, 'L'},
-                                  {"exportable", 0, nullptr, 'e'}};
+    const std::vector<option> own{{"methods", 1, nullptr, 'm'},    {"min", 1, nullptr, 'i'},
+                                  {"max", 1, nullptr, 'a'},        {"rounds", 1, nullptr, 'r'},
+                                  {"budget", 1, nullptr, 'b'},     {"list", 0, nullptr, 'L'},
+                                  {"exportable", 0, nullptr, 'e'}, {"busy", 1, nullptr, 'u'}};
     Options options;
     std::string names;
     bool list = false;
@@ -467,6 +525,7 @@ Options parse(int argc, char **argv) {
             case 'r': options.rounds = std::max(1, std::atoi(optarg)); break;
             case 'b': options.budget = std::atof(optarg) / 1e3; break;
             case 'e': options.exportable = true; break;
+            case 'u': options.busy_ms = std::atof(optarg); break;
             case 'L': list = true; break;
         }
     });

@@ -21,6 +21,8 @@ std::shared_ptr<DeviceResources> resources_of(QueueInfo &queue, std::span<const 
     queue.placeholder = resources->placeholder();
     queue.is_cpu = resources->is_cpu();
     queue.addresses_persist = resources->addresses_persist();
+    queue.start_source = resources->start_source();
+    queue.start_target = resources->start_target();
     return resources;
 }
 

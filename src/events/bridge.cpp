@@ -53,8 +53,28 @@ Event enqueue_marker(const QueueInfo &info, std::span<const cl_event> wait_list)
     return event;
 }
 
+// Only events of kernels and copies fail so rarely that a read may wait for them: if a read fails,
+// NVIDIA's driver fails later commands of the queue, too.
+bool may_fail(cl_event event) {
+    switch (query<cl_command_type>(event, CL_EVENT_COMMAND_TYPE).value_or(CL_COMMAND_USER)) {
+        case CL_COMMAND_USER:
+        case CL_COMMAND_MARKER:
+        case CL_COMMAND_BARRIER: return true;
+        default: return false;
+    }
+}
+
 // Enqueues an internal command that waits for what any command with this wait list would wait for.
 Event enqueue_stand_in(const QueueInfo &info, std::span<const cl_event> wait_list) {
+    if (info.start_source != nullptr &&
+        std::none_of(wait_list.begin(), wait_list.end(), may_fail)) {
+        Event event;
+        check(clEnqueueReadBuffer(info.queue, info.start_source, CL_FALSE, 0, sizeof(cl_uint),
+                                  info.start_target.get(), static_cast<cl_uint>(wait_list.size()),
+                                  wait_list.empty() ? nullptr : wait_list.data(), event.out()),
+              "clEnqueueReadBuffer");
+        return event;
+    }
     if (info.in_order || (info.placeholder == nullptr && !wait_list.empty()))
         return enqueue_marker(info, wait_list);
     Event event;
@@ -161,6 +181,7 @@ Start begin(const QueueInfo &info, std::span<const cl_event> wait_list, std::spa
             const EnqueueFirst &first = {}) {
     let_failures_settle(info);
     Start start;
+    start.target = info.start_target;
     if (!wait_list.empty()) {
         std::vector<Event> events;
         for (const cl_event event : wait_list) events.push_back(Event::share(event));

@@ -29,6 +29,10 @@ struct QueueInfo {
     bool is_cpu = false;
     /// See HostAddresses::persist().
     bool addresses_persist = false;
+    /// If markers report their ends late, a buffer that a start command reads to `start_target`
+    /// instead. Otherwise null.
+    cl_mem start_source = nullptr;
+    std::shared_ptr<std::byte> start_target = nullptr;
 };
 
 /// A range of a buffer that must be in host memory while a command runs.
@@ -53,6 +57,7 @@ struct Start {
     /// Null, or not zero when the command may start, even if the gate is not complete.
     const std::atomic<std::uint32_t> *running = nullptr;
     WaitList wait_list;
+    std::shared_ptr<std::byte> target = nullptr;  ///< memory to which one of `events` reads
     /// An event of the wait list failed while the command was enqueued. The gate may then never
     /// complete.
     bool failed = false;
@@ -98,7 +103,8 @@ std::vector<Event> enqueue_unmap(const QueueInfo &info, cl_event after,
 /// Represents one command in the user's queue. Its start event shows when the command may start.
 /// The user's event ends when complete() is called.
 ///
-/// On an in-order queue, the start event is a marker with the wait list. The user's event is a
+/// On an in-order queue, the start event is a marker with the wait list, or on NVIDIA a small read,
+/// because the driver reports the end of a marker late. The user's event is a
 /// barrier that waits for an internal user event, so the queue stays in order. On an out-of-order
 /// queue, both are markers, so no other command waits. PoCL's markers wait for all earlier
 /// commands, even with a wait list, so migrations of a placeholder replace them there.

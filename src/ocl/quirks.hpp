@@ -31,19 +31,25 @@ struct Quirks {
     /// A buffer on PoCL's CPU devices keeps one host address. Reproducer: map it twice.
     /// Decision 25.
     bool keeps_addresses = false;
+    /// While a kernel of another queue of the context runs that was enqueued earlier, NVIDIA's
+    /// driver (580) does not report the ends of kernels, markers and barriers. It reports those of
+    /// reads. Reproducer: docs/dev/drivers.md.
+    bool reports_markers_late = false;
 };
-
-inline Quirks quirks_of(cl_device_id device) {
-    const bool pocl = is_pocl(device);
-    return {.uses_ended_events = pocl,
-            .loses_commands_behind_failures = pocl,
-            .markers_wait_for_all = pocl,
-            .frees_sub_devices_early = pocl,
-            .keeps_addresses = pocl && is_cpu(device)};
-}
 
 /// CL_DEVICE_VENDOR_ID of NVIDIA's GPUs.
 inline constexpr cl_uint nvidia = 0x10de;
+
+inline Quirks quirks_of(cl_device_id device) {
+    const bool pocl = is_pocl(device);
+    return {
+        .uses_ended_events = pocl,
+        .loses_commands_behind_failures = pocl,
+        .markers_wait_for_all = pocl,
+        .frees_sub_devices_early = pocl,
+        .keeps_addresses = pocl && is_cpu(device),
+        .reports_markers_late = query<cl_uint>(device, CL_DEVICE_VENDOR_ID).value_or(0) == nvidia};
+}
 
 /// Whether the driver of a vendor (CL_DEVICE_VENDOR_ID) accepts more than it reports. NVIDIA's
 /// driver reports a work-group size of 256 for every kernel but runs 1,024, and accepts sub-buffers

@@ -170,6 +170,10 @@ DeviceResources::DeviceResources(cl_context context, cl_device_id device)
       addresses_persist_(HostAddresses::persist(context)),
       advice_(find_advice(device)) {
     if (!host_memory_) own_memory_used = true;
+    if (!quirks_of(device).reports_markers_late) return;
+    start_source_ =
+        create("clCreateBuffer", clCreateBuffer, context, CL_MEM_READ_WRITE, 64U, nullptr);
+    start_target_ = staging_->lease(sizeof(cl_uint));
 }
 
 bool DeviceResources::some_have_own_memory() { return own_memory_used; }

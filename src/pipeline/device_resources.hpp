@@ -46,6 +46,8 @@ public:
     RectKernels &rect_kernels();
     /// See QueueInfo.
     [[nodiscard]] cl_mem placeholder() const { return placeholder_.get(); }
+    [[nodiscard]] cl_mem start_source() const { return start_source_.get(); }
+    [[nodiscard]] const std::shared_ptr<std::byte> &start_target() const { return start_target_; }
     /// Returns true if the device's memory is host memory, so that mapping copies nothing.
     [[nodiscard]] bool host_memory() const { return host_memory_; }
     /// Returns true if this process has used a device with its own memory.
@@ -76,6 +78,8 @@ private:
     Queue write_queue_;
     Mem placeholder_;
     std::shared_ptr<StagingPool> staging_;
+    Mem start_source_;
+    std::shared_ptr<std::byte> start_target_;
     std::shared_ptr<ScratchPool> scratch_;
     std::once_flag rect_kernels_once_;
     std::unique_ptr<RectKernels> rect_kernels_;

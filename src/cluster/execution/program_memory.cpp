@@ -218,7 +218,9 @@ cl_int ProgramMemory::copy_in_blocks(Enqueued &command, const NativeRange &range
                          queue.in_order(),
                          resources->placeholder(),
                          resources->is_cpu(),
-                         false};
+                         false,
+                         resources->start_source(),
+                         resources->start_target()};
     auto bridge =
         std::make_unique<Bridge>(info, std::span(waits.events, waits.count), std::span<Mapping>());
     const auto times = std::make_shared<Times>();

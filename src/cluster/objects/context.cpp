@@ -72,7 +72,9 @@ const QueueInfo &Space::transfer_queue() {
              properties == 0,
              resources()->placeholder(),
              resources()->is_cpu(),
-             resources()->addresses_persist()};
+             resources()->addresses_persist(),
+             resources()->start_source(),
+             resources()->start_target()};
     return info_;
 }
 
