@@ -29,8 +29,6 @@ public:
 
     /// Only the progress thread uses `poller`, which may be null.
     ProgressThread(std::unique_ptr<Poller> poller, double stall_seconds);
-    ProgressThread(const ProgressThread &) = delete;
-    ProgressThread &operator=(const ProgressThread &) = delete;
     /// Calls stop().
     ~ProgressThread();
 

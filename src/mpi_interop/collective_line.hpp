@@ -51,8 +51,6 @@ public:
 
     /// Begins the exchange of the tags. Collective over `comm`, but does not wait. Throws an Error.
     CollectiveLine(MPI_Comm comm, CollectiveRoutes routes);
-    CollectiveLine(const CollectiveLine &) = delete;
-    CollectiveLine &operator=(const CollectiveLine &) = delete;
     ~CollectiveLine();
 
     /// Returns a result when the tags are known, and nothing while other processes are missing.

@@ -31,8 +31,6 @@ public:
           host_ranks_(std::move(host_ranks)),
           links_(std::move(links)),
           routes_(std::move(routes)) {}
-    Communicator(const Communicator &) = delete;
-    Communicator &operator=(const Communicator &) = delete;
     ~Communicator();
 
     /// Returns a copy that uses other communicators for blocks and collectives.
@@ -101,8 +99,6 @@ class Communicators {
 public:
     /// Duplicates MPI_COMM_WORLD for blocks and for collectives. Collective. Throws an Error.
     Communicators();
-    Communicators(const Communicators &) = delete;
-    Communicators &operator=(const Communicators &) = delete;
     /// Must run before MPI_Finalize.
     ~Communicators();
 

@@ -49,8 +49,6 @@ class DeviceCollectives {
 public:
     /// Takes an arena. `world_ranks` are the members.
     DeviceCollectives(std::shared_ptr<DeviceLinks> links, std::vector<int> world_ranks, int rank);
-    DeviceCollectives(const DeviceCollectives &) = delete;
-    DeviceCollectives &operator=(const DeviceCollectives &) = delete;
     ~DeviceCollectives();
 
     static constexpr int most_members = CollectiveWork::most_members;

@@ -60,12 +60,6 @@ public:
 /// The receives that one thread probes for, counted by communicator, source and tag. Guarded by the
 /// mutex of the message order.
 class Watches {
-public:
-    Watches() = default;
-    Watches(const Watches &) = delete;
-    Watches &operator=(const Watches &) = delete;
-
-private:
     friend class MessageOrder;
     using Sender = std::pair<const Communicator *, int>;
     using Tags = std::map<int, std::size_t>;

@@ -225,8 +225,6 @@ public:
                 patience.count());
         });
     }
-    MeetingWatch(const MeetingWatch &) = delete;
-    MeetingWatch &operator=(const MeetingWatch &) = delete;
     ~MeetingWatch() {
         {
             const std::lock_guard lock(mutex_);

@@ -28,8 +28,6 @@ template <typename T>
 class Handle {
 public:
     Handle() = default;
-    Handle(const Handle &) = delete;
-    Handle &operator=(const Handle &) = delete;
     Handle(Handle &&other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
     Handle &operator=(Handle &&other) noexcept {
         std::swap(handle_, other.handle_);

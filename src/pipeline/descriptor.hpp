@@ -16,8 +16,6 @@ public:
         std::swap(fd_, other.fd_);
         return *this;
     }
-    Descriptor(const Descriptor &) = delete;
-    Descriptor &operator=(const Descriptor &) = delete;
     ~Descriptor() {
         if (fd_ >= 0) close(fd_);
     }

@@ -19,8 +19,6 @@ namespace cldist {
 class DeviceResources {
 public:
     DeviceResources(cl_context context, cl_device_id device);
-    DeviceResources(const DeviceResources &) = delete;
-    DeviceResources &operator=(const DeviceResources &) = delete;
     ~DeviceResources();
 
     /// Returns the resources of (context, device) for a command that uses `buffers`. They are

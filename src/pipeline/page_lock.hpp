@@ -16,8 +16,6 @@ public:
     PageLock(cl_context context, cl_command_queue queue, std::byte *memory, std::size_t size);
     PageLock(PageLock &&other) noexcept = default;
     PageLock &operator=(PageLock &&other) noexcept;
-    PageLock(const PageLock &) = delete;
-    PageLock &operator=(const PageLock &) = delete;
     ~PageLock();
 
 private:

@@ -44,8 +44,6 @@ public:
     static std::shared_ptr<Ring> open(const Descriptor &descriptor, std::uint32_t id);
 
     Ring(std::byte *memory, std::uint32_t id);
-    Ring(const Ring &) = delete;
-    Ring &operator=(const Ring &) = delete;
     ~Ring();
 
     [[nodiscard]] std::uint32_t id() const { return id_; }

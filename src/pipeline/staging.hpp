@@ -29,8 +29,6 @@ public:
 
     /// Page-locks memory through `queue`. Keeps at most `keep` unused bytes.
     StagingPool(cl_context context, cl_command_queue queue, std::size_t keep);
-    StagingPool(const StagingPool &) = delete;
-    StagingPool &operator=(const StagingPool &) = delete;
     ~StagingPool();
 
     /// Returns at least `size` bytes. Throws an Error (CL_OUT_OF_HOST_MEMORY, …).

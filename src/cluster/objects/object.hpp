@@ -101,8 +101,6 @@ public:
         ++count.made;
         count.most = std::max(count.most, ++count.living);
     }
-    Object(const Object &) = delete;
-    Object &operator=(const Object &) = delete;
 
     /// Null if the handle is null or not an object of this kind.
     static Derived *from(Handle handle) {
