@@ -8,7 +8,6 @@
 #include "api/run_command.hpp"
 #include "api/starting.hpp"
 #include "base/wakeup.hpp"
-#include "events/failure.hpp"
 #include "pipeline/file_operation.hpp"
 
 namespace cldist {
@@ -85,7 +84,6 @@ cl_int run_file_command(const char *call, const FileCommand &command,
     int system_error = errno;  // errno is unchanged unless the command sets it
     const cl_int code = at_boundary(call, [&] {
         FileCall checked(command, make_access);
-        Command::failure_policy = &failure_policy;
         // The progress thread's stall reports also cover blocking commands.
         file_progress_thread();
         Status status = run_command(checked);

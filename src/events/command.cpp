@@ -4,10 +4,9 @@
 #include <utility>
 
 #include "base/clock.hpp"
+#include "events/failure.hpp"
 
 namespace cldist {
-
-std::atomic<FailurePolicy> Command::failure_policy = nullptr;
 
 Command::Command(Operations operations, std::unique_ptr<Bridge> bridge, cl_device_id device)
     : operations_(std::move(operations)),
@@ -118,12 +117,11 @@ void Command::end(const Status &status) {
     if (std::exchange(ended_, true)) return;
     status_ = status;
     if (bridge_ == nullptr || !bridge_->has_user_visible_event()) return;
-    if (const FailurePolicy policy = failure_policy;
-        !status.ok() && policy != nullptr && device_ != nullptr) {
+    if (!status.ok() && device_ != nullptr) {
         std::string account = status.message;
         for (const auto &operation : operations_)
             account += "\n  " + describe(*operation->record(), now_ns());
-        policy(device_, account);
+        failure_policy(device_, account);
     }
     if (!status.ok() && before_failure) before_failure();
     bridge_->complete(status.code);

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <atomic>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -10,17 +9,12 @@
 
 namespace cldist {
 
-/// Decides whether a failed command ends the job, because the platform of `device` would not
-/// survive a negative event status (CLDIST_ON_ERROR). `account` describes the failure. Returns if
-/// the job continues.
-using FailurePolicy = void (*)(cl_device_id device, const std::string &account);
-
 /// An enqueued command: one operation, or the two operations of a Sendrecv. The operations start
 /// together. The command ends when all have ended, and its status is the first error.
 class Command {
 public:
     /// A blocking command without user-visible event has no bridge. Without `device`,
-    /// failure_policy does not apply.
+    /// failure_policy() does not apply.
     Command(Operations operations, std::unique_ptr<Bridge> bridge, cl_device_id device);
     Command(const Command &) = delete;
     Command &operator=(const Command &) = delete;
@@ -51,9 +45,6 @@ public:
     // Used by the progress thread.
     bool starts_later = false;             ///< the command was enqueued with start_when_ready()
     std::function<void()> before_failure;  ///< called before the event fails; may be empty
-
-    /// Set before the first command and never changed.
-    static std::atomic<FailurePolicy> failure_policy;
 
 private:
     void end(const Status &status);

@@ -24,7 +24,6 @@
 #include "base/mpi_values.hpp"
 #include "base/setting_complaints.hpp"
 #include "base/trace.hpp"
-#include "events/failure.hpp"
 #include "mpi_interop/mpi_status.hpp"
 #include "mpi_interop/own_yields.hpp"
 #include "mpi_interop/probed_messages.hpp"
@@ -257,7 +256,6 @@ Runtime::Runtime()
       max_tag_(max_tag_of(communicators_.world())),
       channels_(Inquiries::largest_channel(max_tag_)),
       inquiries_(communicators_, config().stall_seconds) {
-    Command::failure_policy = &failure_policy;
     auto driver = std::make_unique<MessageDriver>(&inquiries_);
     driver_ = driver.get();
     progress_thread_ = std::make_unique<ProgressThread>(std::move(driver), config().stall_seconds);

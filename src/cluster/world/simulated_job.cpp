@@ -9,7 +9,6 @@
 
 #include "base/clock.hpp"
 #include "base/log.hpp"
-#include "events/failure.hpp"
 #include "pipeline/file_operation.hpp"
 
 namespace cldist::cluster {
@@ -79,9 +78,7 @@ Times times_now() {
 
 }  // namespace
 
-NoTransport::NoTransport() : progress_thread_(file_progress_thread()) {
-    Command::failure_policy = &failure_policy;
-}
+NoTransport::NoTransport() : progress_thread_(file_progress_thread()) {}
 
 std::unique_ptr<Operation> NoTransport::transfer(DeviceRange range, Direction direction,
                                                  const Message &message, const Link &) {
