@@ -1,6 +1,6 @@
 #include "api/arguments.hpp"
 
-#include "base/status_text.hpp"
+#include "base/error_code.hpp"
 #include "ocl/query.hpp"
 
 namespace cldist {

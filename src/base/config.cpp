@@ -17,7 +17,6 @@
 #include <fmt/ranges.h>
 
 #include "base/log.hpp"
-#include "base/setting_complaints.hpp"
 
 namespace cldist {
 namespace {

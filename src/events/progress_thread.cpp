@@ -12,9 +12,9 @@
 #include <fmt/format.h>
 
 #include "base/clock.hpp"
+#include "base/error_code.hpp"
 #include "base/forks.hpp"
 #include "base/log.hpp"
-#include "base/status_text.hpp"
 #include "ocl/query.hpp"
 #include "ocl/quirks.hpp"
 

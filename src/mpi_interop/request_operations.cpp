@@ -10,7 +10,6 @@
 #include "base/clock.hpp"
 #include "base/error_code.hpp"
 #include "base/log.hpp"
-#include "base/status_text.hpp"
 #include "mpi_interop/mpi_status.hpp"
 #include "ocl/query.hpp"
 

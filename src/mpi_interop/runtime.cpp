@@ -18,11 +18,11 @@
 #include <fmt/ranges.h>
 
 #include "base/backoff.hpp"
+#include "base/config.hpp"
 #include "base/forks.hpp"
 #include "base/job.hpp"
 #include "base/log.hpp"
 #include "base/mpi_values.hpp"
-#include "base/setting_complaints.hpp"
 #include "base/trace.hpp"
 #include "mpi_interop/mpi_status.hpp"
 #include "mpi_interop/own_yields.hpp"

@@ -1,4 +1,4 @@
-#include "base/status_text.hpp"
+#include "base/error_code.hpp"
 
 #include <set>
 

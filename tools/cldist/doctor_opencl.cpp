@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "base/status_text.hpp"
+#include "base/error_code.hpp"
 #include "cluster/world/device_choice.hpp"
 #include "ocl/query.hpp"
 #include "pipeline/exported_memory.hpp"

@@ -1,7 +1,7 @@
 // Events, and commands that only wait.
 #include <algorithm>
 
-#include "base/status_text.hpp"
+#include "base/error_code.hpp"
 #include "cluster/api/answers.hpp"
 #include "cluster/api/checks.hpp"
 #include "cluster/api/enqueueing.hpp"

@@ -4,7 +4,7 @@
 #include <charconv>
 #include <utility>
 
-#include "base/status_text.hpp"
+#include "base/error_code.hpp"
 
 namespace cldist::cluster {
 
