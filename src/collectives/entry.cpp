@@ -279,67 +279,10 @@ Combination with_kernel(std::size_t element, cl_kernel kernel) {
     return {element, kernel};
 }
 
-/// The arguments of calls with as many sources as destinations.
-struct ManyToMany {
-    const cl_command_queue *queues;
-    cl_uint n;
-    const cl_mem *sources;
-    const cl_mem *destinations;
-    const size_t *source_offsets;
-    const size_t *destination_offsets;
-    size_t bytes;
-};
-void run(Kind kind, const ManyToMany &a, const Events &events,
+void run(Kind kind, std::size_t n, std::span<const cl_command_queue> queues, const Buffers &sources,
+         const Buffers &destinations, std::size_t bytes, const Events &events,
          const Combination &combination = {}) {
-    run({kind,
-         a.n,
-         {a.queues, a.n},
-         {a.sources, a.source_offsets, a.n},
-         {a.destinations, a.destination_offsets, a.n},
-         a.bytes,
-         events,
-         combination});
-}
-
-/// The arguments of calls with one destination.
-struct ManyToOne {
-    cl_command_queue queue;
-    cl_uint n;
-    const cl_mem *sources;
-    cl_mem destination;
-    const size_t *source_offsets;
-    size_t destination_offset;
-    size_t bytes;
-};
-void run(Kind kind, const ManyToOne &a, const Events &events, const Combination &combination = {}) {
-    run({kind,
-         a.n,
-         {&a.queue, 1},
-         {a.sources, a.source_offsets, a.n},
-         {&a.destination, &a.destination_offset, 1},
-         a.bytes,
-         events,
-         combination});
-}
-
-/// The arguments of calls with one source.
-struct OneToMany {
-    const cl_command_queue *queues;
-    cl_mem source;
-    cl_uint n;
-    const cl_mem *destinations;
-    size_t source_offset;
-    const size_t *destination_offsets;
-    size_t bytes;
-};
-void run(Kind kind, const OneToMany &a, const Events &events) {
-    run({kind,
-         a.n,
-         {a.queues, a.n},
-         {&a.source, &a.source_offset, 1},
-         {a.destinations, a.destination_offsets, a.n},
-         a.bytes,
-         events});
+    run({kind, n, queues, sources, destinations, bytes, events, combination});
 }
 
 /// A copy of one block. `size` is at least 1.
@@ -380,32 +323,24 @@ void refuse_overlaps(std::span<const Block> blocks) {
 }
 
 /// An all-to-all with a size for each block.
-void run_uneven(const ManyToMany &a, const size_t *sizes, const Events &events) {
-    const std::size_t n = a.n;
-    Call call{Kind::all_to_all,
-              n,
-              {a.queues, n},
-              {a.sources, nullptr, n},
-              {a.destinations, nullptr, n},
-              0,
-              events};
+void run_uneven(Call call, const size_t *sizes) {
     check_lists(call);
-    if (sizes == nullptr || a.source_offsets == nullptr || a.destination_offsets == nullptr)
+    if (sizes == nullptr || call.sources.offsets == nullptr || call.destinations.offsets == nullptr)
         throw Error(CL_INVALID_VALUE, "a list of sizes or offsets is NULL");
     check_objects(call);
-    check_events(events);
+    check_events(call.events);
     std::vector<Block> blocks;
     std::size_t all = 0;
     // In each step, each destination reads from a different source.
-    for (std::size_t step = 0; step < n; ++step)
-        for (std::size_t j = 0; j < n; ++j) {
-            const std::size_t i = (j + step) % n;
-            const std::size_t at = i * n + j;
+    for (std::size_t step = 0; step < call.n; ++step)
+        for (std::size_t j = 0; j < call.n; ++j) {
+            const std::size_t i = (j + step) % call.n;
+            const std::size_t at = i * call.n + j;
             if (sizes[at] == 0) continue;
             Memory to = call.destinations.at(j);
             Memory from = call.sources.at(i);
-            to.offset = a.destination_offsets[at];
-            from.offset = a.source_offsets[at];
+            to.offset = call.destinations.offsets[at];
+            from.offset = call.sources.offsets[at];
             blocks.push_back({j, to, i, from, sizes[at]});
             all += sizes[at];
         }
@@ -415,11 +350,11 @@ void run_uneven(const ManyToMany &a, const size_t *sizes, const Events &events) 
     }
     refuse_overlaps(blocks);
     const bool on_cluster = !places_of(call.queues, CL_DEVICE_RANK_DIST).empty();
-    Runner runner(call.queues, events.waits(), on_cluster, !on_cluster && all <= small,
-                  events.event != nullptr);
+    Runner runner(call.queues, call.events.waits(), on_cluster, !on_cluster && all <= small,
+                  call.events.event != nullptr);
     for (const Block &block : blocks)
         runner.copy(block.queue, block.to, block.from_queue, block.from, block.size);
-    give(events, runner.end());
+    give(call.events, runner.end());
 }
 
 }  // namespace
@@ -432,10 +367,9 @@ cl_int clEnqueueBroadcastBuffer(const cl_command_queue *cmd_queue_list, cl_mem s
                                 size_t bytes_to_copy, cl_uint num_events_in_wait_list,
                                 const cl_event *event_wait_list, cl_event *event) {
     return at_boundary("clEnqueueBroadcastBuffer", [&] {
-        run(Kind::broadcast,
-            OneToMany{cmd_queue_list, src_buffer, num_dst_buffers, dst_buffer_list, src_offset,
-                      dst_offset_list, bytes_to_copy},
-            Events{num_events_in_wait_list, event_wait_list, event});
+        run(Kind::broadcast, num_dst_buffers, {cmd_queue_list, num_dst_buffers},
+            {&src_buffer, &src_offset, 1}, {dst_buffer_list, dst_offset_list, num_dst_buffers},
+            bytes_to_copy, {num_events_in_wait_list, event_wait_list, event});
     });
 }
 
@@ -445,10 +379,9 @@ cl_int clEnqueueScatterBuffer(const cl_command_queue *cmd_queue_list, cl_mem src
                               size_t bytes_to_copy, cl_uint num_events_in_wait_list,
                               const cl_event *event_wait_list, cl_event *event) {
     return at_boundary("clEnqueueScatterBuffer", [&] {
-        run(Kind::scatter,
-            OneToMany{cmd_queue_list, src_buffer, num_dst_buffers, dst_buffer_list, src_offset,
-                      dst_offset_list, bytes_to_copy},
-            Events{num_events_in_wait_list, event_wait_list, event});
+        run(Kind::scatter, num_dst_buffers, {cmd_queue_list, num_dst_buffers},
+            {&src_buffer, &src_offset, 1}, {dst_buffer_list, dst_offset_list, num_dst_buffers},
+            bytes_to_copy, {num_events_in_wait_list, event_wait_list, event});
     });
 }
 
@@ -458,10 +391,9 @@ cl_int clEnqueueGatherBuffer(cl_command_queue cmd_queue, cl_uint num_src_buffers
                              cl_uint num_events_in_wait_list, const cl_event *event_wait_list,
                              cl_event *event) {
     return at_boundary("clEnqueueGatherBuffer", [&] {
-        run(Kind::gather,
-            ManyToOne{cmd_queue, num_src_buffers, src_buffer_list, dst_buffer, src_offset_list,
-                      dst_offset, bytes_to_copy},
-            Events{num_events_in_wait_list, event_wait_list, event});
+        run(Kind::gather, num_src_buffers, {&cmd_queue, 1},
+            {src_buffer_list, src_offset_list, num_src_buffers}, {&dst_buffer, &dst_offset, 1},
+            bytes_to_copy, {num_events_in_wait_list, event_wait_list, event});
     });
 }
 
@@ -471,10 +403,10 @@ cl_int clEnqueueAllGatherBuffer(const cl_command_queue *cmd_queue_list, cl_uint 
                                 size_t bytes_to_copy, cl_uint num_events_in_wait_list,
                                 const cl_event *event_wait_list, cl_event *event) {
     return at_boundary("clEnqueueAllGatherBuffer", [&] {
-        run(Kind::all_gather,
-            ManyToMany{cmd_queue_list, num_buffers, src_buffer_list, dst_buffer_list,
-                       src_offset_list, dst_offset_list, bytes_to_copy},
-            Events{num_events_in_wait_list, event_wait_list, event});
+        run(Kind::all_gather, num_buffers, {cmd_queue_list, num_buffers},
+            {src_buffer_list, src_offset_list, num_buffers},
+            {dst_buffer_list, dst_offset_list, num_buffers}, bytes_to_copy,
+            {num_events_in_wait_list, event_wait_list, event});
     });
 }
 
@@ -484,10 +416,10 @@ cl_int clEnqueueAlltoAllBuffer(const cl_command_queue *cmd_queue_list, cl_uint n
                                size_t bytes_to_copy, cl_uint num_events_in_wait_list,
                                const cl_event *event_wait_list, cl_event *event) {
     return at_boundary("clEnqueueAlltoAllBuffer", [&] {
-        run(Kind::all_to_all,
-            ManyToMany{cmd_queue_list, num_buffers, src_buffer_list, dst_buffer_list,
-                       src_offset_list, dst_offset_list, bytes_to_copy},
-            Events{num_events_in_wait_list, event_wait_list, event});
+        run(Kind::all_to_all, num_buffers, {cmd_queue_list, num_buffers},
+            {src_buffer_list, src_offset_list, num_buffers},
+            {dst_buffer_list, dst_offset_list, num_buffers}, bytes_to_copy,
+            {num_events_in_wait_list, event_wait_list, event});
     });
 }
 
@@ -497,79 +429,55 @@ cl_int clEnqueueAlltoAllVBuffer(const cl_command_queue *cmd_queue_list, cl_uint 
                                 const size_t *bytes_to_copy_list, cl_uint num_events_in_wait_list,
                                 const cl_event *event_wait_list, cl_event *event) {
     return at_boundary("clEnqueueAlltoAllVBuffer", [&] {
-        run_uneven(ManyToMany{cmd_queue_list, num_buffers, src_buffer_list, dst_buffer_list,
-                              src_offset_list, dst_offset_list, 0},
-                   bytes_to_copy_list, Events{num_events_in_wait_list, event_wait_list, event});
+        run_uneven({Kind::all_to_all,
+                    num_buffers,
+                    {cmd_queue_list, num_buffers},
+                    {src_buffer_list, src_offset_list, num_buffers},
+                    {dst_buffer_list, dst_offset_list, num_buffers},
+                    0,
+                    {num_events_in_wait_list, event_wait_list, event}},
+                   bytes_to_copy_list);
     });
 }
 
-cl_int clEnqueueReduceBuffer(cl_command_queue cmd_queue, cl_uint num_src_buffers,
-                             const cl_mem *src_buffer_list, cl_mem dst_buffer,
-                             const size_t *src_offset_list, size_t dst_offset, size_t bytes_to_copy,
-                             cl_channel_type datatype, cl_uint num_events_in_wait_list,
-                             const cl_event *event_wait_list, cl_event *event) {
-    return at_boundary("clEnqueueReduceBuffer", [&] {
-        run(Kind::reduce,
-            ManyToOne{cmd_queue, num_src_buffers, src_buffer_list, dst_buffer, src_offset_list,
-                      dst_offset, bytes_to_copy},
-            Events{num_events_in_wait_list, event_wait_list, event},
-            of_datatype(datatype, CL_REDUCTION_SUM));
-    });
-}
+// Each reduction has three functions. `FORM` defines one of them.
+#define CLDIST_REDUCTIONS(FORM, name, kind)                                               \
+    FORM(name, kind, of_datatype(datatype, CL_REDUCTION_SUM), cl_channel_type datatype)   \
+    FORM(name##WithOp, kind, of_datatype(datatype, op), cl_channel_type datatype,         \
+         cl_reduction_op op)                                                              \
+    FORM(name##WithKernel, kind, with_kernel(element_size, combine), size_t element_size, \
+         cl_kernel combine)
 
-cl_int clEnqueueReduceBufferWithOp(cl_command_queue cmd_queue, cl_uint num_src_buffers,
-                                   const cl_mem *src_buffer_list, cl_mem dst_buffer,
-                                   const size_t *src_offset_list, size_t dst_offset,
-                                   size_t bytes_to_copy, cl_channel_type datatype,
-                                   cl_reduction_op op, cl_uint num_events_in_wait_list,
-                                   const cl_event *event_wait_list, cl_event *event) {
-    return at_boundary("clEnqueueReduceBufferWithOp", [&] {
-        run(Kind::reduce,
-            ManyToOne{cmd_queue, num_src_buffers, src_buffer_list, dst_buffer, src_offset_list,
-                      dst_offset, bytes_to_copy},
-            Events{num_events_in_wait_list, event_wait_list, event}, of_datatype(datatype, op));
-    });
-}
-
-cl_int clEnqueueReduceBufferWithKernel(cl_command_queue cmd_queue, cl_uint num_src_buffers,
-                                       const cl_mem *src_buffer_list, cl_mem dst_buffer,
-                                       const size_t *src_offset_list, size_t dst_offset,
-                                       size_t bytes_to_copy, size_t element_size, cl_kernel combine,
-                                       cl_uint num_events_in_wait_list,
-                                       const cl_event *event_wait_list, cl_event *event) {
-    return at_boundary("clEnqueueReduceBufferWithKernel", [&] {
-        run(Kind::reduce,
-            ManyToOne{cmd_queue, num_src_buffers, src_buffer_list, dst_buffer, src_offset_list,
-                      dst_offset, bytes_to_copy},
-            Events{num_events_in_wait_list, event_wait_list, event},
-            with_kernel(element_size, combine));
-    });
-}
-
-// Reductions with as many sources as destinations.
-#define CLDIST_REDUCTION(name, kind, combination, ...)                                    \
-    cl_int name(const cl_command_queue *cmd_queue_list, cl_uint num_buffers,              \
-                const cl_mem *src_buffer_list, const cl_mem *dst_buffer_list,             \
-                const size_t *src_offset_list, const size_t *dst_offset_list,             \
-                size_t bytes_to_copy, __VA_ARGS__, cl_uint num_events_in_wait_list,       \
-                const cl_event *event_wait_list, cl_event *event) {                       \
-        return at_boundary(#name, [&] {                                                   \
-            run(kind,                                                                     \
-                ManyToMany{cmd_queue_list, num_buffers, src_buffer_list, dst_buffer_list, \
-                           src_offset_list, dst_offset_list, bytes_to_copy},              \
-                Events{num_events_in_wait_list, event_wait_list, event}, combination);    \
-        });                                                                               \
+#define CLDIST_MANY_TO_ONE(name, kind, combination, ...)                                         \
+    cl_int name(cl_command_queue cmd_queue, cl_uint num_src_buffers,                             \
+                const cl_mem *src_buffer_list, cl_mem dst_buffer, const size_t *src_offset_list, \
+                size_t dst_offset, size_t bytes_to_copy, __VA_ARGS__,                            \
+                cl_uint num_events_in_wait_list, const cl_event *event_wait_list,                \
+                cl_event *event) {                                                               \
+        return at_boundary(#name, [&] {                                                          \
+            run(kind, num_src_buffers, {&cmd_queue, 1},                                          \
+                {src_buffer_list, src_offset_list, num_src_buffers},                             \
+                {&dst_buffer, &dst_offset, 1}, bytes_to_copy,                                    \
+                {num_events_in_wait_list, event_wait_list, event}, combination);                 \
+        });                                                                                      \
     }
-#define CLDIST_REDUCTIONS(name, kind)                                                         \
-    CLDIST_REDUCTION(name, kind, of_datatype(datatype, CL_REDUCTION_SUM),                     \
-                     cl_channel_type datatype)                                                \
-    CLDIST_REDUCTION(name##WithOp, kind, of_datatype(datatype, op), cl_channel_type datatype, \
-                     cl_reduction_op op)                                                      \
-    CLDIST_REDUCTION(name##WithKernel, kind, with_kernel(element_size, combine),              \
-                     size_t element_size, cl_kernel combine)
+#define CLDIST_MANY_TO_MANY(name, kind, combination, ...)                           \
+    cl_int name(const cl_command_queue *cmd_queue_list, cl_uint num_buffers,        \
+                const cl_mem *src_buffer_list, const cl_mem *dst_buffer_list,       \
+                const size_t *src_offset_list, const size_t *dst_offset_list,       \
+                size_t bytes_to_copy, __VA_ARGS__, cl_uint num_events_in_wait_list, \
+                const cl_event *event_wait_list, cl_event *event) {                 \
+        return at_boundary(#name, [&] {                                             \
+            run(kind, num_buffers, {cmd_queue_list, num_buffers},                   \
+                {src_buffer_list, src_offset_list, num_buffers},                    \
+                {dst_buffer_list, dst_offset_list, num_buffers}, bytes_to_copy,     \
+                {num_events_in_wait_list, event_wait_list, event}, combination);    \
+        });                                                                         \
+    }
 
-CLDIST_REDUCTIONS(clEnqueueAllReduceBuffer, Kind::all_reduce)
-CLDIST_REDUCTIONS(clEnqueueReduceScatterBuffer, Kind::reduce_scatter)
-CLDIST_REDUCTIONS(clEnqueueScanBuffer, Kind::scan)
+CLDIST_REDUCTIONS(CLDIST_MANY_TO_ONE, clEnqueueReduceBuffer, Kind::reduce)
+CLDIST_REDUCTIONS(CLDIST_MANY_TO_MANY, clEnqueueAllReduceBuffer, Kind::all_reduce)
+CLDIST_REDUCTIONS(CLDIST_MANY_TO_MANY, clEnqueueReduceScatterBuffer, Kind::reduce_scatter)
+CLDIST_REDUCTIONS(CLDIST_MANY_TO_MANY, clEnqueueScanBuffer, Kind::scan)
 
 }  // extern "C"
