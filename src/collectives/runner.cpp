@@ -220,14 +220,9 @@ cl_event Runner::enqueue_combine(std::size_t queue, cl_kernel combine, bool is_o
         if (a_aside) enqueue_copy(queue, a = aside(context, size), to, size);
         if (b_aside) enqueue_copy(queue, b = aside(context, size), from, size);
     }
-    const cl_ulong first_a = a.offset / element;
-    const cl_ulong first_b = b.offset / element;
-    const cl_ulong count = size / element;
-    check(clSetKernelArg(combine, 0, sizeof(cl_mem), &a.buffer), "clSetKernelArg");
-    check(clSetKernelArg(combine, 1, sizeof first_a, &first_a), "clSetKernelArg");
-    check(clSetKernelArg(combine, 2, sizeof(cl_mem), &b.buffer), "clSetKernelArg");
-    check(clSetKernelArg(combine, 3, sizeof first_b, &first_b), "clSetKernelArg");
-    check(clSetKernelArg(combine, 4, sizeof count, &count), "clSetKernelArg");
+    check(set_arguments(combine, a.buffer, cl_ulong{a.offset / element}, b.buffer,
+                        cl_ulong{b.offset / element}, cl_ulong{size / element}),
+          "clSetKernelArg");
     const bool in_chunks = is_operator && lane_of(queue).is_cpu;
     const std::size_t one = 1;
     const std::size_t items = in_chunks

@@ -31,6 +31,16 @@ template <typename Object, typename... Parameters, typename... Arguments>
     return object;
 }
 
+/// Sets the first arguments of a kernel. Returns the first failure.
+template <typename... Values>
+[[nodiscard]] cl_int set_arguments(cl_kernel kernel, const Values &...values) {
+    cl_uint index = 0;
+    cl_int code = CL_SUCCESS;
+    static_cast<void>(
+        (((code = clSetKernelArg(kernel, index++, sizeof values, &values)) == CL_SUCCESS) && ...));
+    return code;
+}
+
 // Typed queries per object type. query() returns the value of `param`, or nothing if the query
 // fails. query_list() returns a list of values, which is empty if the query fails.
 #define CLDIST_QUERY(Object, function)                                                       \

@@ -222,19 +222,8 @@ cl_int CollectiveKernels::enqueue(cl_command_queue queue, cl_kernel kernel,
     const std::size_t local = is_cpu(device_) ? 1 : collective_group_size;
     const std::size_t global = work.groups * local;
     const std::lock_guard lock(mutex_);
-    cl_uint position = 0;
-    cl_int code = CL_SUCCESS;
-    const auto pass = [&](std::size_t size, const void *value) {
-        if (code == CL_SUCCESS) code = clSetKernelArg(kernel, position++, size, value);
-    };
-    const cl_uint is_held = held ? 1 : 0;
-    pass(sizeof slots, &slots);
-    pass(sizeof shared, &shared);
-    pass(sizeof index, &index);
-    pass(sizeof is_held, &is_held);
-    pass(sizeof in, &in);
-    pass(sizeof out, &out);
-    pass(argument_size(work), &work);
+    cl_int code = set_arguments(kernel, slots, shared, index, cl_uint{held ? 1U : 0U}, in, out);
+    if (code == CL_SUCCESS) code = clSetKernelArg(kernel, 6, argument_size(work), &work);
     if (code != CL_SUCCESS) return code;
     return clEnqueueNDRangeKernel(queue, kernel, 1, nullptr, &global, &local,
                                   static_cast<cl_uint>(wait_list.size()),

@@ -95,21 +95,12 @@ cl_int RectKernels::enqueue(Way way, cl_command_queue queue, const RectCopy &cop
     const RectRegion &r = copy.region;
     const std::size_t row = copy.offset / r.width;
     const std::lock_guard lock(mutex_);
-    cl_uint position = 0;
-    cl_int code = CL_SUCCESS;
-    const auto pass = [&](const auto &value) {
-        if (code == CL_SUCCESS)
-            code = clSetKernelArg(kernel_.get(), position++, sizeof value, &value);
-    };
-    pass(cl_uint{pack ? 1U : 0U});
-    pass(copy.buffer);
-    pass(cl_ulong{copy.first + row / r.rows * r.slice_pitch});
-    pass(cl_ulong4{{r.width, r.rows, r.row_pitch, r.slice_pitch}});
-    pass(cl_uint2{
-        {static_cast<cl_uint>(copy.offset % r.width), static_cast<cl_uint>(row % r.rows)}});
-    pass(copy.packed);
-    pass(cl_ulong{copy.packed_offset});
-    pass(cl_ulong{copy.size});
+    const cl_int code = set_arguments(
+        kernel_.get(), cl_uint{pack ? 1U : 0U}, copy.buffer,
+        cl_ulong{copy.first + row / r.rows * r.slice_pitch},
+        cl_ulong4{{r.width, r.rows, r.row_pitch, r.slice_pitch}},
+        cl_uint2{{static_cast<cl_uint>(copy.offset % r.width), static_cast<cl_uint>(row % r.rows)}},
+        copy.packed, cl_ulong{copy.packed_offset}, cl_ulong{copy.size});
     if (code != CL_SUCCESS) return code;
     const std::size_t global =
         group_ * std::clamp<std::size_t>(copy.size / bytes_per_group, 1, most_groups_);

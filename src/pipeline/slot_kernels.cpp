@@ -224,10 +224,7 @@ KernelAddress SlotKernels::address_of(TransferSlots &slots, cl_mem buffer) {
     address.slots_ = &slots;
     address.index_ = *index;
     const std::lock_guard lock(mutex_);
-    const cl_mem to = slots.buffer();
-    check(clSetKernelArg(address_.get(), 0, sizeof to, &to), "clSetKernelArg");
-    check(clSetKernelArg(address_.get(), 1, sizeof *index, &*index), "clSetKernelArg");
-    check(clSetKernelArg(address_.get(), 2, sizeof buffer, &buffer), "clSetKernelArg");
+    check(set_arguments(address_.get(), slots.buffer(), *index, buffer), "clSetKernelArg");
     const std::size_t one = 1;
     check(clEnqueueNDRangeKernel(queue(), address_.get(), 1, nullptr, &one, nullptr, 0, nullptr,
                                  address.found_.out()),

@@ -81,9 +81,7 @@ cl_int PieceKernels::enqueue(bool gather, cl_command_queue queue, cl_mem buffer,
                                   numbers.size() * sizeof(cl_ulong), numbers.data(), &code));
     if (code != CL_SUCCESS) return code;
     const cl_kernel kernel = (gather ? gather_ : scatter_)[by_words ? 1 : 0].get();
-    cl_uint index = 0;
-    for (const cl_mem memory : {buffer, packed, table.get()})
-        if (code == CL_SUCCESS) code = clSetKernelArg(kernel, index++, sizeof memory, &memory);
+    code = set_arguments(kernel, buffer, packed, table.get());
     if (code != CL_SUCCESS) return code;
     const std::size_t global = pieces.size() * group_;
     return clEnqueueNDRangeKernel(queue, kernel, 1, nullptr, &global, &group_,
