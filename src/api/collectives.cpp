@@ -23,12 +23,6 @@ struct Elements {
     const std::size_t *displacements = nullptr;  ///< elements
 };
 
-bool predefined(MPI_Datatype type) {
-    int integers = 0, addresses = 0, types = 0, combiner = MPI_COMBINER_DUP;
-    PMPI_Type_get_envelope(type, &integers, &addresses, &types, &combiner);
-    return combiner == MPI_COMBINER_NAMED;
-}
-
 /// Returns the bytes from one element to the next. Throws an Error if collectives refuse the type.
 std::size_t element_of(MPI_Datatype type) {
     if (type == MPI_DATATYPE_NULL)
@@ -42,7 +36,7 @@ std::size_t element_of(MPI_Datatype type) {
         throw Error(CL_INVALID_MPI_DATATYPE,
                     "the datatype is empty; expected a datatype of at least one byte");
     const bool whole = begin == 0 && true_begin == 0 && extent == size && true_extent == size;
-    if (!whole && !predefined(type))
+    if (!whole && !is_predefined(type))
         throw Error(CL_INVALID_MPI_DATATYPE,
                     fmt::format("the datatype has {} bytes in an extent of {} from {} on; expected "
                                 "a datatype without gaps",
@@ -52,7 +46,7 @@ std::size_t element_of(MPI_Datatype type) {
 
 std::size_t element_of_reduction(MPI_Datatype type, MPI_Op op) {
     const std::size_t element = element_of(type);
-    if (!predefined(type))
+    if (!is_predefined(type))
         throw Error(CL_INVALID_MPI_DATATYPE, "the datatype of a reduction is not predefined");
     if (find_operator(op) == nullptr)
         throw Error(CL_INVALID_MPI_OP, "the operator is not a predefined reduction operator");

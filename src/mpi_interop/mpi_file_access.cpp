@@ -40,15 +40,6 @@ struct FileView {
     MPI_Offset etype_end;    ///< bytes in the file from the start of an etype to its end
 };
 
-void free_type(MPI_Datatype type) {
-    int integers = 0;
-    int addresses = 0;
-    int types = 0;
-    int combiner = MPI_COMBINER_NAMED;
-    PMPI_Type_get_envelope(type, &integers, &addresses, &types, &combiner);
-    if (combiner != MPI_COMBINER_NAMED) PMPI_Type_free(&type);
-}
-
 FileView ask_view(MPI_File file) {
     MPI_Offset displacement = 0;
     MPI_Datatype etype = MPI_DATATYPE_NULL;
@@ -61,8 +52,8 @@ FileView ask_view(MPI_File file) {
     MPI_Aint extent = 0;
     PMPI_Type_size(etype, &size);
     PMPI_Type_get_true_extent(etype, &begin, &extent);
-    free_type(etype);
-    free_type(filetype);
+    for (MPI_Datatype type : {etype, filetype})
+        if (!is_predefined(type)) PMPI_Type_free(&type);
     // Data moves as bytes, which MPI does not convert to another representation.
     if (std::string_view(representation.data()) != "native")
         throw Error(CL_INVALID_OPERATION,

@@ -38,6 +38,13 @@ inline MPI_Comm duplicate(MPI_Comm comm) {
     return copy;
 }
 
+/// Returns true for a datatype that MPI defines.
+inline bool is_predefined(MPI_Datatype type) {
+    int integers = 0, addresses = 0, types = 0, combiner = MPI_COMBINER_NAMED;
+    PMPI_Type_get_envelope(type, &integers, &addresses, &types, &combiner);
+    return combiner == MPI_COMBINER_NAMED;
+}
+
 /// The largest message tag.
 inline int max_tag_of(MPI_Comm comm) {
     void *value = nullptr;
