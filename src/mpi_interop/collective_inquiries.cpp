@@ -26,8 +26,6 @@ struct Head {
     std::uint32_t members;  ///< hash of the members; used if `context` is unknown
 };
 
-int tag_of(MPI_Comm comm) { return max_tag_of(comm); }
-
 std::uint32_t hash_of(const std::vector<int> &ranks) {
     std::uint32_t hash = 2166136261U;
     for (const int rank : ranks) hash = (hash ^ static_cast<std::uint32_t>(rank)) * 16777619U;
@@ -35,22 +33,8 @@ std::uint32_t hash_of(const std::vector<int> &ranks) {
 }
 
 void send(const Head &head, const std::string &text, int rank, MPI_Comm comm) {
-    struct Sent {
-        std::vector<char> data;
-        MPI_Request request = MPI_REQUEST_NULL;
-    };
-    // Never destroyed, because MPI may still read unsent messages. Only the progress thread sends.
-    static auto &sent = *new std::list<Sent>;
-    sent.remove_if([](Sent &s) {
-        int done = 0;
-        return PMPI_Test(&s.request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS || done != 0;
-    });
-    Sent &next = sent.emplace_back();
-    next.data.resize(sizeof head + text.size());
-    std::memcpy(next.data.data(), &head, sizeof head);
-    text.copy(next.data.data() + sizeof head, text.size());
-    PMPI_Isend(next.data.data(), static_cast<int>(next.data.size()), MPI_BYTE, rank, tag_of(comm),
-               comm, &next.request);
+    send_inquiry(std::string(reinterpret_cast<const char *>(&head), sizeof head) + text, rank,
+                 max_tag_of(comm), comm);
 }
 
 /// Describes this process's pending commands.
@@ -79,6 +63,35 @@ std::string ranks_text(const std::vector<int> &ranks) {
 }
 
 }  // namespace
+
+void send_inquiry(std::string data, int rank, int tag, MPI_Comm comm) {
+    struct Sent {
+        std::string data;
+        MPI_Request request = MPI_REQUEST_NULL;
+    };
+    // Never destroyed, because MPI may still read unsent messages. Only the progress thread sends.
+    static auto &sent = *new std::list<Sent>;
+    sent.remove_if([](Sent &s) {
+        int done = 0;
+        return PMPI_Test(&s.request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS || done != 0;
+    });
+    Sent &next = sent.emplace_back(Sent{std::move(data)});
+    PMPI_Isend(next.data.data(), static_cast<int>(next.data.size()), MPI_BYTE, rank, tag, comm,
+               &next.request);
+}
+
+std::optional<InquiryMessage> receive_inquiry(int tag, MPI_Comm comm) {
+    const OwnYields own_yields;
+    int found = 0;
+    MPI_Status status;
+    if (PMPI_Iprobe(MPI_ANY_SOURCE, tag, comm, &found, &status) != MPI_SUCCESS || found == 0)
+        return {};
+    InquiryMessage message{status.MPI_SOURCE, std::string(bytes_of(status), '\0')};
+    if (PMPI_Recv(message.data.data(), static_cast<int>(message.data.size()), MPI_BYTE,
+                  message.source, tag, comm, MPI_STATUS_IGNORE) != MPI_SUCCESS)
+        return {};
+    return message;
+}
 
 struct CollectiveInquiries::Question {
     struct Answer {
@@ -136,20 +149,8 @@ void CollectiveInquiries::ask(const std::shared_ptr<CollectiveLine> &line, std::
 }
 
 void CollectiveInquiries::serve(MPI_Comm comm) {
-    for (;;) {
-        int found = 0;
-        MPI_Status status;
-        std::vector<char> data;
-        {
-            const OwnYields own_yields;
-            if (PMPI_Iprobe(MPI_ANY_SOURCE, tag_of(comm), comm, &found, &status) != MPI_SUCCESS ||
-                found == 0)
-                return;
-            data.resize(bytes_of(status));
-            if (PMPI_Recv(data.data(), static_cast<int>(data.size()), MPI_BYTE, status.MPI_SOURCE,
-                          tag_of(comm), comm, MPI_STATUS_IGNORE) != MPI_SUCCESS)
-                return;
-        }
+    while (const auto message = receive_inquiry(max_tag_of(comm), comm)) {
+        const std::string &data = message->data;
         Head head{};
         if (data.size() < sizeof head) continue;
         std::memcpy(&head, data.data(), sizeof head);
@@ -166,17 +167,16 @@ void CollectiveInquiries::serve(MPI_Comm comm) {
                 text = text_of(*line);
                 break;
             }
-            send(answer, text, status.MPI_SOURCE, comm);
+            send(answer, text, message->source, comm);
             continue;
         }
         for (Question &question : questions_) {
             if (question.number != head.question || question.line->comm() != comm) continue;
             const std::vector<int> &ranks = question.line->ranks();
             const auto from =
-                std::find(ranks.begin(), ranks.end(), status.MPI_SOURCE) - ranks.begin();
-            question.answers[static_cast<int>(from)] = {
-                head.kind == Head::Kind::pending,
-                std::string(data.begin() + sizeof head, data.end())};
+                std::find(ranks.begin(), ranks.end(), message->source) - ranks.begin();
+            question.answers[static_cast<int>(from)] = {head.kind == Head::Kind::pending,
+                                                        data.substr(sizeof head)};
         }
     }
 }

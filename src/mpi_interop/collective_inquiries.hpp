@@ -3,11 +3,22 @@
 #include <cstdint>
 #include <list>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "mpi_interop/communicator.hpp"
 
 namespace cldist {
+
+/// A message between the inquiries of two processes.
+struct InquiryMessage {
+    int source;
+    std::string data;
+};
+/// Does not wait until the message has arrived.
+void send_inquiry(std::string data, int rank, int tag, MPI_Comm comm);
+/// Returns nothing if no message has arrived.
+std::optional<InquiryMessage> receive_inquiry(int tag, MPI_Comm comm);
 
 /// Finds the processes that a collective command waits for. If a command makes no progress for
 /// `stall_seconds`, its process asks the other processes of the communicator for their pending

@@ -1,7 +1,6 @@
 #include "mpi_interop/inquiries.hpp"
 
 #include <algorithm>
-#include <list>
 #include <memory>
 #include <string>
 #include <utility>
@@ -12,7 +11,6 @@
 #include "base/log.hpp"
 #include "mpi_interop/message_order.hpp"
 #include "mpi_interop/mpi_status.hpp"
-#include "mpi_interop/own_yields.hpp"
 #include "mpi_interop/wire.hpp"
 
 namespace cldist {
@@ -172,23 +170,12 @@ void Inquiries::ask_about_stalled() {
 }
 
 void Inquiries::ask(const Record &record, const Communicator &comm, std::uint64_t now) const {
-    struct Sent {
-        Inquiry inquiry;
-        MPI_Request request;
-    };
-    // Never destroyed, because MPI may still read unsent messages.
-    static auto &sent = *new std::list<Sent>;
-    sent.remove_if([](Sent &s) {
-        int done = 0;
-        return PMPI_Test(&s.request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS || done != 0;
-    });
     const Record::State state = record.state();
-    Sent &next = sent.emplace_back(
-        Sent{{state.size, (now - record.created_ns) / 1'000'000'000, state.tag,
-              static_cast<std::int32_t>(record.direction), comm.wire() == Wire::plain ? 1 : 0},
-             MPI_REQUEST_NULL});
-    PMPI_Isend(&next.inquiry, sizeof next.inquiry, MPI_BYTE, comm.block_rank(state.peer), tag(),
-               comm.block_comm(), &next.request);
+    const Inquiry inquiry{state.size, (now - record.created_ns) / 1'000'000'000, state.tag,
+                          static_cast<std::int32_t>(record.direction),
+                          comm.wire() == Wire::plain ? 1 : 0};
+    send_inquiry(std::string(reinterpret_cast<const char *>(&inquiry), sizeof inquiry),
+                 comm.block_rank(state.peer), tag(), comm.block_comm());
 }
 
 std::vector<Inquiries::Address> Inquiries::addresses_of(MPI_Comm block_comm, int source) const {
@@ -202,23 +189,13 @@ std::vector<Inquiries::Address> Inquiries::addresses_of(MPI_Comm block_comm, int
 }
 
 void Inquiries::answer(MPI_Comm block_comm) const {
-    for (;;) {
-        int asked = 0;
-        MPI_Status status;
+    while (const auto message = receive_inquiry(tag(), block_comm)) {
         Inquiry inquiry{};
-        {
-            const OwnYields own_yields;
-            if (PMPI_Iprobe(MPI_ANY_SOURCE, tag(), block_comm, &asked, &status) != MPI_SUCCESS ||
-                asked == 0)
-                return;
-            if (PMPI_Recv(&inquiry, sizeof inquiry, MPI_BYTE, status.MPI_SOURCE, tag(), block_comm,
-                          MPI_STATUS_IGNORE) != MPI_SUCCESS)
-                return;
-        }
-        const std::vector<Address> addresses = addresses_of(block_comm, status.MPI_SOURCE);
+        message->data.copy(reinterpret_cast<char *>(&inquiry), sizeof inquiry);
+        const std::vector<Address> addresses = addresses_of(block_comm, message->source);
         const std::vector<Mine> mine = pending_with(addresses);
         const std::string asker = block_comm == communicators_.world()
-                                      ? fmt::format("rank {} of MPI_COMM_WORLD", status.MPI_SOURCE)
+                                      ? fmt::format("rank {} of MPI_COMM_WORLD", message->source)
                                       : std::string("a process of another job");
         if (inquiry.direction == static_cast<int>(Direction::recv)) {
             if (const auto causes = causes_of_unsent(inquiry, mine); !causes.empty())
