@@ -1,7 +1,6 @@
 #include "splitting/description.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <stdexcept>
 #include <utility>
 
@@ -31,16 +30,6 @@ std::string_view take_word(std::string_view &line) {
     const auto word = line.substr(0, end);
     line.remove_prefix(std::min(end + 1, line.size()));
     return word;
-}
-
-unsigned take_number(std::string_view &line) {
-    const auto word = take_word(line);
-    unsigned number = 0;
-    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
-    if (error != std::errc() || end != word.data() + word.size()) {
-        throw std::invalid_argument("expected a number, got \"" + std::string(word) + "\"");
-    }
-    return number;
 }
 
 // ---- The model

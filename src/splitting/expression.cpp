@@ -153,6 +153,7 @@ std::string text_of(const Expression &expression) {
     return text + ")";
 }
 
+unsigned take_number(std::string_view &text) { return number<unsigned>(text); }
 Operand parse_expression(std::string_view &text) { return parse(text, 0); }
 
 std::string readable(const Expression &expression, const std::vector<std::string> &arguments) {

@@ -78,7 +78,9 @@ bool has(const Expression &expression, Kind kind);
 
 /// The text form for parse_expression(), for example "(add 64 (global_id 64 0) (constant 64 1))".
 std::string text_of(const Expression &expression);
-/// Removes an expression from the start of `text`. Throws std::invalid_argument if there is none.
+/// Remove a number or an expression from the start of `text`. Throw std::invalid_argument if there
+/// is none.
+unsigned take_number(std::string_view &text);
 Operand parse_expression(std::string_view &text);
 
 /// For users, for example "4*(get_global_id(0) + n)". Immediates have the names in `arguments`.
