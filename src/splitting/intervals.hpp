@@ -50,6 +50,11 @@ private:
     std::vector<Interval> ranges_;
 };
 
+[[nodiscard]] inline Intervals without(Intervals all, const Intervals &some) {
+    all.subtract(some);
+    return all;
+}
+
 /// The same bytes with fewer steps if that is simple. The smallest stride is first. An empty box
 /// has no steps.
 Box normalised(const Box &box);

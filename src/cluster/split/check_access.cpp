@@ -26,12 +26,6 @@ std::byte filling(Fill fill, bool is_written, std::size_t copy, std::size_t at) 
     return static_cast<std::byte>((is_written ? 0xa0U : 0x30U) | ((mixed(at) + copy) & 0xfU));
 }
 
-Intervals without(const Intervals &all, const Intervals &some) {
-    Intervals rest = all;
-    rest.subtract(some);
-    return rest;
-}
-
 /// Runs a part on copies of its buffers.
 class Trial {
 public:

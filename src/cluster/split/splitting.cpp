@@ -239,14 +239,10 @@ std::string Splitting::plan(const KernelObject &kernel, SplitLaunch &split,
                 written[buffer].push_back({interval.begin, interval.end, split.parts.size()});
             Intervals both = read;
             both.intersect(write);
-            Intervals read_alone = read;
-            read_alone.subtract(write);
-            Intervals written_alone = write;
-            written_alone.subtract(read);
             const std::size_t first = part.accesses.size();
-            add_accesses(part.accesses, buffer, read_alone, AccessMode::read);
+            add_accesses(part.accesses, buffer, without(read, write), AccessMode::read);
             add_accesses(part.accesses, buffer, both, AccessMode::read_write);
-            add_accesses(part.accesses, buffer, written_alone, AccessMode::write);
+            add_accesses(part.accesses, buffer, without(write, read), AccessMode::write);
             std::sort(part.accesses.begin() + static_cast<std::ptrdiff_t>(first),
                       part.accesses.end(),
                       [](const Access &a, const Access &b) { return a.begin < b.begin; });
