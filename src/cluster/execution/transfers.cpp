@@ -251,13 +251,6 @@ std::vector<Event> copy_pieces(Space &space, const QueueInfo &info, cl_mem buffe
     return enqueue_start(info, together, {}).events;
 }
 
-std::size_t bytes_of(const Transfer &transfer) {
-    if (transfer.pieces.empty()) return transfer.end - transfer.begin;
-    std::size_t size = 0;
-    for (const Piece &piece : transfer.pieces) size += piece.end - piece.begin;
-    return size;
-}
-
 }  // namespace
 
 // Enqueues the copies between an object and host memory, where the pieces of a buffer, or the bytes
@@ -300,7 +293,7 @@ Event Transfers::copy_packed(const Transfer &transfer, MemObject &object, Space 
 void Transfers::start_packed_message(const Transfer &transfer, MemObject &object) {
     const bool sends = transfer.kind == Transfer::Kind::send;
     Space &space = *object.context->space(sends ? transfer.source : transfer.target);
-    const std::size_t size = bytes_of(transfer);
+    const std::size_t size = bytes_moved_by(transfer).bytes();
     const std::shared_ptr<const QueueInfo> queue = space.queue_of_transfer();
     const std::shared_ptr<std::byte[]> memory = memory_for_copies(space, size);
     std::vector<cl_event> waits = waits_of(transfer, object, space);
@@ -379,7 +372,8 @@ void Transfers::start_two_commands(const Transfer &transfer, MemObject &object, 
 void Transfers::start_staged_copy(const Transfer &transfer, MemObject &object) {
     Space &source = *object.context->space(transfer.source);
     Space &target = *object.context->space(transfer.target);
-    const std::shared_ptr<std::byte[]> memory = memory_for_copies(source, bytes_of(transfer));
+    const std::shared_ptr<std::byte[]> memory =
+        memory_for_copies(source, bytes_moved_by(transfer).bytes());
     const auto copy = [&](Space &space, bool reads, std::span<const cl_event> waits) {
         return copy_packed(transfer, object, space, space.queue_of_transfer(), memory, reads,
                            waits);
