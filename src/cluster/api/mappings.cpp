@@ -209,7 +209,7 @@ void enqueue_unmap_mem_object(cl_command_queue queue_handle, cl_mem memory_handl
             return clEnqueueUnmapMemObject(queue.native.get(), native, pointer, w.count, w.events,
                                            w.event);
         if (enqueued.brought != nullptr)
-            return write_back(queue, object, native, mapped, enqueued.brought.get(), w);
+            return write_back(queue, object, native, mapped, enqueued.brought.get(), {}, w);
         if (enqueued.staging != nullptr || enqueued.in_blocks) {
             const cl_int code =
                 executor().memory().write(enqueued, {native, object.origin + mapped.begin, size},

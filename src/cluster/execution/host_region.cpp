@@ -95,11 +95,13 @@ HostRegion written_region(const MemObject &object, const Mapped &mapped) {
 }
 
 cl_int write_back(const QueueObject &queue, const MemObject &object, cl_mem native,
-                  const Mapped &mapped, const std::byte *bytes, const Waits &waits) {
+                  const Mapped &mapped, const void *bytes, const Pitches &pitches,
+                  const Waits &waits) {
     if (object.is_image())
         return clEnqueueWriteImage(queue.native.get(), native, CL_FALSE, mapped.origin.data(),
-                                   mapped.region.data(), 0, 0, bytes, waits.count, waits.events,
-                                   waits.event);
+                                   mapped.region.data(), pitches.row,
+                                   pitches.native_slice(object.type), bytes, waits.count,
+                                   waits.events, waits.event);
     return clEnqueueWriteBuffer(queue.native.get(), native, CL_FALSE, object.origin + mapped.begin,
                                 mapped.end - mapped.begin, bytes, waits.count, waits.events,
                                 waits.event);
@@ -111,18 +113,10 @@ cl_int unmap(const QueueObject &queue, const MemObject &object, cl_mem native, c
     const bool keeps = mapped.own != nullptr || mapped.is_native;
     Event own;
     cl_event *const event = waits.event != nullptr || !keeps ? waits.event : own.out();
-    cl_int code = CL_SUCCESS;
-    if (!mapped.is_written())
-        code = enqueue_marker_behind(queue, {waits.count, waits.events, event});
-    else if (object.is_image())
-        code = clEnqueueWriteImage(queue.native.get(), native, CL_FALSE, mapped.origin.data(),
-                                   mapped.region.data(), mapped.pitches.row,
-                                   mapped.pitches.native_slice(object.type), mapped.memory,
-                                   waits.count, waits.events, event);
-    else
-        code = clEnqueueWriteBuffer(queue.native.get(), native, CL_FALSE,
-                                    object.origin + mapped.begin, mapped.end - mapped.begin,
-                                    mapped.memory, waits.count, waits.events, event);
+    const Waits all{waits.count, waits.events, event};
+    const cl_int code = mapped.is_written() ? write_back(queue, object, native, mapped,
+                                                         mapped.memory, mapped.pitches, all)
+                                            : enqueue_marker_behind(queue, all);
     if (code != CL_SUCCESS || !keeps) return code;
     if (mapped.own != nullptr && mapped.is_page_locked)
         copies.keep_until(Event::share(*event), mapped.own);

@@ -33,9 +33,10 @@ std::size_t bytes_beyond(const Mapped &mapped);
 Result into_mapping(Result result, const MemObject &object, const Mapped &mapped);
 /// Returns the program's memory of a mapping.
 HostRegion written_region(const MemObject &object, const Mapped &mapped);
-/// Enqueues a write of a mapping's bytes, which are at `bytes` without gaps, to the object.
+/// Enqueues a write of a mapping's bytes, which are at `bytes`, to the object.
 cl_int write_back(const QueueObject &queue, const MemObject &object, cl_mem native,
-                  const Mapped &mapped, const std::byte *bytes, const Waits &waits);
+                  const Mapped &mapped, const void *bytes, const Pitches &pitches,
+                  const Waits &waits);
 /// Enqueues the end of a mapping that is not a native one of the queue's device: a write of its
 /// bytes to the object if it is mapped for writing, or a marker. Keeps the memory until then.
 cl_int unmap(const QueueObject &queue, const MemObject &object, cl_mem native, const Mapped &mapped,
