@@ -1,7 +1,6 @@
 #include "cluster/execution/operations.hpp"
 
 #include <utility>
-#include <vector>
 
 #include "ocl/query.hpp"
 #include "ocl/quirks.hpp"
@@ -15,9 +14,7 @@ void flush_producer(cl_event event) {
 
 std::unique_ptr<Command> command_of(std::unique_ptr<Operation> operation,
                                     std::unique_ptr<Bridge> bridge, cl_device_id device) {
-    std::vector<std::unique_ptr<Operation>> operations;
-    operations.push_back(std::move(operation));
-    return std::make_unique<Command>(std::move(operations), std::move(bridge), device);
+    return std::make_unique<Command>(only(std::move(operation)), std::move(bridge), device);
 }
 
 cldist::Start start_behind(const QueueInfo &queue, std::span<const cl_event> waits) {
