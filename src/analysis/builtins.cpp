@@ -69,7 +69,7 @@ llvm::Value *lowered(llvm::CallInst &call) {
     for (const llvm::Use &operand : call.args())
         if (!operand->getType()->isIntOrIntVectorTy()) return nullptr;
     const bool with_sign = is_signed(parameters);
-    if (starts_with(name, "convert_") && name.find("_sat") == std::string::npos &&
+    if (name.starts_with("convert_") && name.find("_sat") == std::string::npos &&
         call.arg_size() == 1)
         return builder.CreateIntCast(call.getArgOperand(0), type, with_sign);
     const auto *const vector = llvm::dyn_cast<llvm::FixedVectorType>(type);
@@ -137,7 +137,7 @@ void gather_work_item_calls(llvm::Function &function) {
         auto *call = llvm::dyn_cast<llvm::CallInst>(&instruction);
         if (call == nullptr || call->getCalledFunction() == nullptr) continue;
         const std::string name = demangled(call->getCalledFunction()->getName().str()).first;
-        if (!starts_with(name, "get_") || call->arg_size() > 1 || !call->getType()->isIntegerTy())
+        if (!name.starts_with("get_") || call->arg_size() > 1 || !call->getType()->isIntegerTy())
             continue;
         const llvm::Value *dimension = call->arg_size() == 0 ? nullptr : call->getArgOperand(0);
         if (dimension != nullptr && !llvm::isa<llvm::ConstantInt>(dimension)) continue;

@@ -108,9 +108,9 @@ private:
             if (types != nullptr && index < types->getNumOperands()) {
                 const std::string type =
                     llvm::cast<llvm::MDString>(types->getOperand(index))->getString().str();
-                if (starts_with(type, "sampler")) described.buffer = false;
+                if (type.starts_with("sampler")) described.buffer = false;
                 for (const char *kind : {"image", "queue_t", "clk_event_t", "reserve_id_t"}) {
-                    if (starts_with(type, kind))
+                    if (type.starts_with(kind))
                         refuse(described.name + " is of type " + type, nullptr,
                                "use a buffer instead");
                 }
@@ -175,14 +175,14 @@ private:
             return refuse("it calls printf, and cldist cannot keep the order of the output", &call,
                           "remove printf");
         if (parameters.empty()) return refuse("it calls " + name + ", which is unknown", &call);
-        if (starts_with(name, "atomic_") || starts_with(name, "atom_")) {
+        if (name.starts_with("atomic_") || name.starts_with("atom_")) {
             for (llvm::Value *operand : call.args()) {
                 if (operand->getType()->isPointerTy()) atomic(call, operand);
             }
             return;
         }
         if (name == "prefetch" || name == "wait_group_events") return;
-        if (starts_with(name, "vload") || starts_with(name, "vstore"))
+        if (name.starts_with("vload") || name.starts_with("vstore"))
             return vector_access(call, name);
         if (name == "async_work_group_copy") {
             const std::uint64_t size = pointee_size(parameters);
@@ -209,8 +209,8 @@ private:
     }
 
     void vector_access(llvm::CallBase &call, const std::string &name) {
-        const bool written = starts_with(name, "vstore");
-        const bool aligned = starts_with(name, "vloada") || starts_with(name, "vstorea");
+        const bool written = name.starts_with("vstore");
+        const bool aligned = name.starts_with("vloada") || name.starts_with("vstorea");
         const bool half = name.find("_half") != std::string::npos;
         const unsigned first = written ? 1 : 0;
         if (call.arg_size() < first + 2) return refuse("it calls " + name, &call);

@@ -8,9 +8,7 @@
 #include <exception>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <memory>
-#include <sstream>
 #include <stdexcept>
 #include <string>
 
@@ -52,11 +50,6 @@ private:
     std::filesystem::path path_;
 };
 
-std::string contents(const std::string &name) {
-    std::ifstream file(name, std::ios::binary);
-    return {std::istreambuf_iterator<char>(file), {}};
-}
-
 /// Writes the program's LLVM IR to `output`.
 void compile(const std::string &source, const std::string &options, const Folder &folder,
              const std::string &output) {
@@ -67,25 +60,11 @@ void compile(const std::string &source, const std::string &options, const Folder
     const std::string script = "clang=$(command -v clang-" + std::to_string(LLVM_VERSION_MAJOR) +
                                " || command -v clang) || exit 127; messages=$1; shift; exec "
                                "\"$clang\" \"$@\" 2>\"$messages\"";
-    std::vector<std::string> command{"/bin/sh",
-                                     "-c",
-                                     script,
-                                     "sh",
-                                     messages,
-                                     "-w",
-                                     "-x",
-                                     "cl",
-                                     "-target",
-                                     "spir64",
-                                     "-O1",
-                                     "-Xclang",
-                                     "-disable-llvm-passes",
-                                     "-emit-llvm",
-                                     "-c",
-                                     "-gline-tables-only",
-                                     "-fno-discard-value-names",
-                                     "-Xclang",
-                                     "-finclude-default-header"};
+    std::vector<std::string> command{"/bin/sh", "-c", script, "sh", messages};
+    for (const char *option : {"-w", "-x", "cl", "-target", "spir64", "-O1", "-Xclang",
+                               "-disable-llvm-passes", "-emit-llvm", "-c", "-gline-tables-only",
+                               "-fno-discard-value-names", "-Xclang", "-finclude-default-header"})
+        command.emplace_back(option);
     for (std::string &option : splitting::options_of(options)) {
         if (option == "-cl-opt-disable" || option == "-O0" || option == "-g" || option == "-Werror")
             continue;
@@ -99,7 +78,7 @@ void compile(const std::string &source, const std::string &options, const Folder
         throw std::runtime_error("clang is not in PATH; install it (Debian's package clang)");
     if (end.timed_out) throw std::runtime_error("clang did not end within a minute");
     // Reports the first error, because later errors are usually consequences.
-    std::istringstream said(contents(messages));
+    std::ifstream said(messages);
     for (std::string line; std::getline(said, line);) {
         if (line.find("error: ") == std::string::npos) continue;
         const auto at = line.rfind("program.cl:");

@@ -53,13 +53,9 @@ std::uint64_t pointee_size(const std::string &parameters) {
     }
 }
 
-bool starts_with(const std::string &text, const char *beginning) {
-    return text.rfind(beginning, 0) == 0;
-}
-
 bool is_signed(const std::string &parameters) {
     // A vector type follows "Dv4_".
-    const std::size_t at = starts_with(parameters, "Dv") ? parameters.find('_') + 1 : 0;
+    const std::size_t at = parameters.starts_with("Dv") ? parameters.find('_') + 1 : 0;
     return at < parameters.size() &&
            std::string_view("csil").find(parameters[at]) != std::string_view::npos;
 }

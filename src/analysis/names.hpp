@@ -17,6 +17,4 @@ std::uint64_t pointee_size(const std::string &parameters);
 /// Returns true if the first parameter is a signed number or a vector of signed numbers.
 bool is_signed(const std::string &parameters);
 
-bool starts_with(const std::string &text, const char *beginning);
-
 }  // namespace cldist::analysis

@@ -39,7 +39,7 @@ void Reach::rounds(const llvm::Loop &loop, Reached &reached) {
         const llvm::SCEV *at_entry = evolution_.getSCEVAtScope(count, loop.getParentLoop());
         const Operand most = values_.expression(at_entry, loop.getHeader(), loop.getParentLoop());
         reached.conditions.push_back(
-            node(Kind::ule, 64, {values_.counter(loop), node(Kind::zext, 64, {most})}));
+            node(Kind::ule, 64, {values_.counter(&loop), node(Kind::zext, 64, {most})}));
     };
     values_.limit_growing(loop, reached.conditions);
     const llvm::SCEV *count = evolution_.getBackedgeTakenCount(&loop);
@@ -89,7 +89,7 @@ void Reach::stops(const llvm::Loop &loop, const llvm::BasicBlock &exit, Reached 
     };
     reached.conditions.push_back(
         node(Kind::stops, width,
-             {values_.counter(loop), at_entry(series->getStart()),
+             {values_.counter(&loop), at_entry(series->getStart()),
               at_entry(series->getStepRecurrence(evolution_)), at_entry(limit)},
              predicate == llvm::ICmpInst::ICMP_SLT ? 1 : 0));
 }

@@ -124,10 +124,8 @@ Operand Values::unknown(unsigned width, const std::string &reason) {
     return leaf(Kind::unknown, width);
 }
 
-Operand Values::counter(const llvm::Loop &loop) {
-    return leaf(
-        Kind::counter, 64,
-        counters_.try_emplace(&loop, static_cast<unsigned>(counters_.size())).first->second);
+Operand Values::counter(const void *of) {
+    return leaf(Kind::counter, 64, counters_.try_emplace(of, counters_.size()).first->second);
 }
 
 Operand Values::value(llvm::Value *what, const llvm::BasicBlock *block, const llvm::Loop *scope,
@@ -189,10 +187,10 @@ Operand Values::expression(const llvm::SCEV *what, const llvm::BasicBlock *block
                 return unknown(width, "an index changes by different steps in a loop");
             // If LLVM guarantees that the value does not wrap around, only values that fit occur.
             const Kind kind = series->hasNoSignedWrap() ? Kind::sum : Kind::add;
-            return node(kind, width,
-                        {part(series->getStart()),
-                         node(Kind::mul, 0,
-                              {part(series->getStepRecurrence(evolution_)), counter(*loop)})});
+            return node(
+                kind, width,
+                {part(series->getStart()),
+                 node(Kind::mul, 0, {part(series->getStepRecurrence(evolution_)), counter(loop)})});
         }
         case llvm::scUnknown:
             return computed(llvm::cast<llvm::SCEVUnknown>(what)->getValue(), width, block, scope,
@@ -397,10 +395,9 @@ Operand Values::repeated(llvm::PHINode &phi, unsigned width, const llvm::BasicBl
     }
     const bool inside = scope != nullptr && loop.contains(scope);
     if (!inside || !is_positive) return unknown(width, why);
-    const unsigned number =
-        counters_.try_emplace(&phi, static_cast<unsigned>(counters_.size())).first->second;
-    growing_.insert(number);
-    return node(Kind::add, width, {start, leaf(Kind::counter, 64, number)});
+    const Operand rounds = counter(&phi);
+    growing_.insert(rounds->value);
+    return node(Kind::add, width, {start, rounds});
 }
 
 /// If the loop continues only while a growing value is below an end, the value is always below the
@@ -442,12 +439,11 @@ void Values::limit_growing(const llvm::Loop &loop, std::vector<Operand> &conditi
         const auto at_entry = [&](llvm::Value *what) {
             return expression(evolution_.getSCEVAtScope(what, outside), loop.getHeader(), outside);
         };
-        const unsigned number =
-            counters_.try_emplace(&phi, static_cast<unsigned>(counters_.size())).first->second;
-        growing_.insert(number);
+        const Operand rounds = counter(&phi);
+        growing_.insert(rounds->value);
         conditions.push_back(
             node(Kind::stops, bits,
-                 {leaf(Kind::counter, 64, number), at_entry(steps->start), constant(1),
+                 {rounds, at_entry(steps->start), constant(1),
                   node(Kind::mul, 0,
                        {node(Kind::sum, 64, {at_entry(end), constant(is_last ? 1 : 0)}),
                         constant(steps->factor)})},

@@ -47,7 +47,7 @@ public:
     /// The condition if the comparison holds, or if it does not hold. Null if it is unknown.
     splitting::Operand comparison(llvm::ICmpInst &compare, bool holds,
                                   const llvm::BasicBlock *block);
-    splitting::Operand counter(const llvm::Loop &loop);
+    splitting::Operand counter(const void *of);  ///< `of`: see counters_
 
     /// Adds conditions for values that grow by a factor in each round of the loop.
     void limit_growing(const llvm::Loop &loop, std::vector<splitting::Operand> &conditions);
@@ -83,7 +83,7 @@ private:
     llvm::LoopInfo &loops_;
     const llvm::DataLayout &layout_;
     // The numbers of counters, by loop, or by PHI node for a value that grows by a factor.
-    std::map<const void *, unsigned> counters_;
+    std::map<const void *, std::int64_t> counters_;
     std::set<std::int64_t> growing_;  // numbers in counters_ that belong to such values
     std::string reason_;
     std::size_t converted_ = 0;  // values since begin_work()
