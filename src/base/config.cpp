@@ -283,18 +283,9 @@ struct Settings {
             environment.emplace_back(*entry);
         config = read_config(environment, complaints.lines);
         set_log_level(config.log);
-        complaints.logged = is_first_of_job();
+        complaints.logged = launched_rank() == 0;
         if (!complaints.logged) return;
         for (const std::string &line : complaints.lines) log_warning("{}", line);
-    }
-
-    // Returns true for rank 0, or if the launcher's environment contains no rank.
-    static bool is_first_of_job() {
-        for (const char *const name :
-             {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"})
-            if (const char *const rank = std::getenv(name); rank != nullptr)
-                return std::string_view(rank) == "0";
-        return true;
     }
 
     Config config;
@@ -309,6 +300,12 @@ const Settings &settings() {
 }  // namespace
 
 const Config &config() { return settings().config; }
+
+int launched_rank() {
+    for (const char *name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"})
+        if (const char *const rank = std::getenv(name)) return std::atoi(rank);
+    return 0;
+}
 
 const SettingComplaints &setting_complaints() { return settings().complaints; }
 

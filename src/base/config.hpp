@@ -79,6 +79,9 @@ struct SettingText {
 /// The settings of this process. The first call reads them and logs complaints.
 const Config &config();
 
+/// The rank in the launcher's environment; 0 if there is none.
+[[nodiscard]] int launched_rank();
+
 /// The errors in the settings of this process, and whether config() has logged them. It does not if
 /// the launcher's environment contains a rank other than 0.
 struct SettingComplaints {

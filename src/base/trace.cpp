@@ -88,12 +88,6 @@ std::string thread_name(int lane, std::string_view name) {
 
 std::atomic<bool> given_up{false};
 
-int launched_rank() {
-    for (const char *name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"})
-        if (const char *const rank = std::getenv(name)) return std::atoi(rank);
-    return 0;
-}
-
 // The trace file is a JSON object. Each write appends events to its array and writes the rest of
 // the object again.
 class File {
