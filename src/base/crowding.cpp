@@ -5,8 +5,9 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <ctime>
 #include <utility>
+
+#include "base/clock.hpp"
 
 namespace cldist {
 namespace {
@@ -21,10 +22,7 @@ std::vector<pid_t> &processes_of_job() {
 
 std::uint64_t used_by(pid_t process) {
     clockid_t clock{};
-    timespec time{};
-    if (clock_getcpuclockid(process, &clock) != 0 || clock_gettime(clock, &time) != 0) return 0;
-    return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000 +
-           static_cast<std::uint64_t>(time.tv_nsec);
+    return clock_getcpuclockid(process, &clock) == 0 ? now_ns(clock) : 0;
 }
 
 std::atomic<bool> fits_on_cores{true};
