@@ -33,11 +33,7 @@ struct Devices {
 
 // Finds the platforms to search. clGetDeviceIDs would dereference an invalid handle.
 std::vector<cl_platform_id> platforms_asked_for(cl_platform_id platform) {
-    cl_uint count = 0;
-    // A loader without platforms returns an error.
-    if (clGetPlatformIDs(0, nullptr, &count) != CL_SUCCESS) count = 0;
-    std::vector<cl_platform_id> all(count);
-    if (count != 0) check(clGetPlatformIDs(count, all.data(), nullptr), "clGetPlatformIDs");
+    std::vector<cl_platform_id> all = all_platforms();
     if (platform == nullptr) return all;
     if (std::find(all.begin(), all.end(), platform) == all.end())
         throw Error(CL_INVALID_PLATFORM,

@@ -87,6 +87,15 @@ template <typename Object>
     return CL_COMPLETE;
 }
 
+/// All platforms. A loader without platforms returns an error.
+[[nodiscard]] inline std::vector<cl_platform_id> all_platforms() {
+    cl_uint count = 0;
+    if (clGetPlatformIDs(0, nullptr, &count) != CL_SUCCESS) return {};
+    std::vector<cl_platform_id> platforms(count);
+    if (count != 0) check(clGetPlatformIDs(count, platforms.data(), nullptr), "clGetPlatformIDs");
+    return platforms;
+}
+
 /// The devices of a context. Empty if the query fails.
 [[nodiscard]] inline std::vector<cl_device_id> devices_of(cl_context context) {
     return query_list<cl_device_id>(context, CL_CONTEXT_DEVICES);

@@ -14,11 +14,8 @@ using namespace cldist;
 
 std::vector<cl_device_id> all_devices() {
     cl_uint count = 0;
-    clGetPlatformIDs(0, nullptr, &count);
-    std::vector<cl_platform_id> platforms(count);
-    clGetPlatformIDs(count, platforms.data(), nullptr);
     std::vector<cl_device_id> devices;
-    for (cl_platform_id platform : platforms) {
+    for (cl_platform_id platform : all_platforms()) {
         if (clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 0, nullptr, &count) != CL_SUCCESS)
             continue;
         const std::size_t before = devices.size();

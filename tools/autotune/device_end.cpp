@@ -13,7 +13,6 @@
 #include "cluster/world/device_choice.hpp"
 #include "measure.hpp"
 #include "ocl/query.hpp"
-#include "probes.hpp"
 
 namespace cldist::tool {
 namespace {

@@ -22,6 +22,7 @@
 #include "base/child_process.hpp"
 #include "cluster/world/device_choice.hpp"
 #include "cluster_devices.hpp"
+#include "ocl/query.hpp"
 #include "probe/failed_event.hpp"
 
 namespace cldist::tool {
@@ -217,14 +218,6 @@ Json answer_to(const std::string &question, DevicePlace place) {
 }
 
 }  // namespace
-
-std::vector<cl_platform_id> all_platforms() {
-    cl_uint count = 0;
-    if (clGetPlatformIDs(0, nullptr, &count) != CL_SUCCESS) return {};
-    std::vector<cl_platform_id> platforms(count);
-    if (count != 0) clGetPlatformIDs(count, platforms.data(), nullptr);
-    return platforms;
-}
 
 const char *type_text(cl_device_type type) {
     if ((type & CL_DEVICE_TYPE_GPU) != 0) return "GPU";

@@ -15,7 +15,6 @@ struct DevicePlace {
     std::size_t device = 0;
 };
 
-[[nodiscard]] std::vector<cl_platform_id> all_platforms();
 /// The word for a type of device, such as "GPU".
 [[nodiscard]] const char *type_text(cl_device_type type);
 
