@@ -36,7 +36,7 @@ DatasetAccess::~DatasetAccess() {
             });
 }
 
-void DatasetAccess::release() {
+void DatasetAccess::end() {
     if (objects_.file.valid()) release_objects(objects_, name_);
 }
 

@@ -20,9 +20,8 @@ public:
     [[nodiscard]] std::string name() const override { return name_; }
     /// After a command has ended, HDF5's threads do not use the program's objects any more.
     [[nodiscard]] bool ends_always() const override { return true; }
-    void end() override { release(); }
     /// Releases the objects. May wait for HDF5. No function may be called afterwards.
-    void release();
+    void end() override;
 
 protected:
     [[nodiscard]] const DatasetObjects &objects() const { return objects_; }

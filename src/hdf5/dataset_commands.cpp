@@ -37,7 +37,7 @@ cl_int run(const char *call, const CommandArguments &command, cl_mem buffer, std
             return access = make_dataset_access(hdf5, std::move(transfer));
         });
     // No other code releases the access, and the caller may want to close the file.
-    if (code != CL_SUCCESS && access != nullptr) access->release();
+    if (code != CL_SUCCESS && access != nullptr) access->end();
     return code;
 }
 

@@ -73,7 +73,7 @@ Status DirectAccess::begin() {
     const LibraryUse hdf5;
     if (H5Fflush(objects().file.get(), H5F_SCOPE_LOCAL) >= 0) return {};
     Status failed = hdf5.failure("flushing the file before reading");
-    release();  // end() is not called after a failed begin()
+    end();  // the caller does not call it after a failed begin()
     return failed;
 }
 
