@@ -42,10 +42,7 @@ std::vector<cl_platform_id> platforms_asked_for(cl_platform_id platform) {
 }
 
 void check_type(cl_device_type type) {
-    constexpr cl_device_type known = CL_DEVICE_TYPE_DEFAULT | CL_DEVICE_TYPE_CPU |
-                                     CL_DEVICE_TYPE_GPU | CL_DEVICE_TYPE_ACCELERATOR |
-                                     CL_DEVICE_TYPE_CUSTOM;
-    if (type != CL_DEVICE_TYPE_ALL && (type == 0 || (type & ~known) != 0))
+    if (!is_device_type(type))
         throw Error(CL_INVALID_DEVICE_TYPE,
                     fmt::format("the device type 0x{:x} is neither CL_DEVICE_TYPE_ALL nor a "
                                 "combination of the other types",

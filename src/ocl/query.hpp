@@ -87,6 +87,14 @@ template <typename Object>
     return CL_COMPLETE;
 }
 
+/// Returns true for CL_DEVICE_TYPE_ALL and for combinations of the other types.
+[[nodiscard]] inline bool is_device_type(cl_device_type type) {
+    constexpr cl_device_type all = CL_DEVICE_TYPE_DEFAULT | CL_DEVICE_TYPE_CPU |
+                                   CL_DEVICE_TYPE_GPU | CL_DEVICE_TYPE_ACCELERATOR |
+                                   CL_DEVICE_TYPE_CUSTOM;
+    return type == CL_DEVICE_TYPE_ALL || (type != 0 && (type & ~all) == 0);
+}
+
 /// All platforms. A loader without platforms returns an error.
 [[nodiscard]] inline std::vector<cl_platform_id> all_platforms() {
     cl_uint count = 0;

@@ -13,6 +13,7 @@
 #include "cluster/api/handles.hpp"
 #include "cluster/api/record.hpp"
 #include "cluster/world/exchange.hpp"
+#include "ocl/query.hpp"
 
 namespace cldist::cluster {
 namespace {
@@ -24,27 +25,16 @@ void check_platform(cl_platform_id platform) {
             "the platform is not the cluster platform");
 }
 
-bool is_type(cl_device_type type) {
-    constexpr cl_device_type all = CL_DEVICE_TYPE_DEFAULT | CL_DEVICE_TYPE_CPU |
-                                   CL_DEVICE_TYPE_GPU | CL_DEVICE_TYPE_ACCELERATOR |
-                                   CL_DEVICE_TYPE_CUSTOM;
-    return type == CL_DEVICE_TYPE_ALL || (type != 0 && (type & ~all) == 0);
-}
-
 // Whether this thread is initialising the platform. Then MPI starts, and hwloc may query devices.
 thread_local bool joining = false;
 
 World &join() {
     if (joining) throw Error(CL_DEVICE_NOT_FOUND, "the cluster platform is still initialising");
     joining = true;
-    try {
-        World &world = World::get();
-        joining = false;
-        return world;
-    } catch (...) {
-        joining = false;
-        throw;
-    }
+    const struct Joined {
+        ~Joined() { joining = false; }
+    } at_return;
+    return World::get();
 }
 
 void give_device_info(const DeviceObject &device, cl_device_info param, const Answer &answer) {
@@ -150,7 +140,8 @@ cl_int CL_API_CALL get_platform_info(cl_platform_id platform, cl_platform_info p
 void get_device_ids(cl_platform_id platform, cl_device_type type, cl_uint num_entries,
                     cl_device_id *devices, cl_uint *num_devices) {
     check_platform(platform);
-    require(is_type(type), CL_INVALID_DEVICE_TYPE, "device_type {:#x} is not a device type", type);
+    require(is_device_type(type), CL_INVALID_DEVICE_TYPE, "device_type {:#x} is not a device type",
+            type);
     require(num_entries > 0 || devices == nullptr, CL_INVALID_VALUE,
             "num_entries is 0 and devices is not NULL");
     require(devices != nullptr || num_devices != nullptr, CL_INVALID_VALUE,
