@@ -9,7 +9,6 @@
 #include "cluster/api/checks.hpp"
 #include "cluster/api/entry_points.hpp"
 #include "cluster/api/handles.hpp"
-#include "cluster/api/kernel_limits.hpp"
 #include "cluster/api/kernel_splitting.hpp"
 #include "cluster/api/program_infos.hpp"
 #include "cluster/api/record.hpp"
@@ -199,8 +198,7 @@ OnDevice limits_on_device(const KernelObject &kernel, const DeviceObject &device
 
 cl_kernel create_kernel(cl_program program, const char *name, cl_int *) {
     ProgramObject &object = program_of(program);
-    require(!object.executables.empty(), CL_INVALID_PROGRAM_EXECUTABLE,
-            "the program has not been built; call clBuildProgram first");
+    require_built(object);
     require(name != nullptr, CL_INVALID_VALUE, "kernel_name is NULL");
     return make_kernel(Exchange(), object, name)->handle();
 }
@@ -209,8 +207,7 @@ void create_kernels_in_program(cl_program program, cl_uint num_kernels, cl_kerne
                                cl_uint *num_kernels_ret) {
     const Exchange exchange;
     const Ref<ProgramObject> held(&program_of(program));
-    require(!held->executables.empty(), CL_INVALID_PROGRAM_EXECUTABLE,
-            "the program has not been built; call clBuildProgram first");
+    require_built(*held);
     const Blob told = info_of(exchange, *held, CL_PROGRAM_KERNEL_NAMES);
     std::istringstream names(std::string(reinterpret_cast<const char *>(told.data()),
                                          told.empty() ? 0 : told.size() - 1));

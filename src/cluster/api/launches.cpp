@@ -13,7 +13,7 @@
 #include "cluster/api/enqueueing.hpp"
 #include "cluster/api/entry_points.hpp"
 #include "cluster/api/handles.hpp"
-#include "cluster/api/kernel_limits.hpp"
+#include "cluster/api/program_infos.hpp"
 #include "cluster/split/check_access.hpp"
 #include "cluster/split/splitting.hpp"
 #include "cluster/world/exchange.hpp"

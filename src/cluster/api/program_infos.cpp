@@ -110,12 +110,12 @@ const Blob &build_info_of(const Exchange &exchange, const ProgramObject &program
     return program.answers.build_infos[key] = std::move(told);
 }
 
+}  // namespace
+
 void require_built(const ProgramObject &program) {
     require(!program.executables.empty(), CL_INVALID_PROGRAM_EXECUTABLE,
             "the program has not been built; call clBuildProgram first");
 }
-
-}  // namespace
 
 const Blob &info_of(const Exchange &exchange, const ProgramObject &program, cl_program_info param) {
     if (const auto known = program.answers.infos.find(param); known != program.answers.infos.end())

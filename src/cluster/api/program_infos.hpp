@@ -1,4 +1,4 @@
-/// Properties of programs, from their source and from native programs.
+/// Properties of programs and kernels, from their source and from native programs.
 #pragma once
 
 #include <string>
@@ -8,6 +8,11 @@
 #include "cluster/world/exchange.hpp"
 
 namespace cldist::cluster {
+
+/// Throws an Error if the device does not belong to the kernel's program.
+OnDevice limits_on_device(const KernelObject &kernel, const DeviceObject &device);
+
+void require_built(const ProgramObject &program);
 
 /// Returns a property of the native program of the first device with a build. Collective.
 const Blob &info_of(const Exchange &exchange, const ProgramObject &program, cl_program_info param);
