@@ -50,6 +50,14 @@ std::shared_ptr<Ring> keep(std::shared_ptr<Ring> ring) {
     return ring;
 }
 
+std::vector<std::shared_ptr<Ring>> all_rings() {
+    std::vector<std::shared_ptr<Ring>> all;
+    const std::lock_guard lock(rings().mutex);
+    for (const auto &weak : rings().all)
+        if (auto ring = weak.lock()) all.push_back(std::move(ring));
+    return all;
+}
+
 }  // namespace
 
 std::shared_ptr<Ring> Ring::create(Descriptor &descriptor) {
@@ -130,13 +138,7 @@ void Ring::release_memory() {
 }
 
 void Ring::forget(cl_context context) {
-    std::vector<std::shared_ptr<Ring>> all;
-    {
-        const std::lock_guard lock(rings().mutex);
-        for (const auto &weak : rings().all)
-            if (auto ring = weak.lock()) all.push_back(std::move(ring));
-    }
-    for (const auto &ring : all) {
+    for (const auto &ring : all_rings()) {
         const std::lock_guard lock(ring->mutex_);
         ring->locks_.erase(context);
         if (ring->landing_context_ == context) ring->landing_.reset();
@@ -145,21 +147,13 @@ void Ring::forget(cl_context context) {
 
 void Ring::release_idle(double idle_seconds) {
     const std::uint64_t now = now_ns();
-    std::vector<std::shared_ptr<Ring>> idle;
-    {
-        const std::lock_guard lock(rings().mutex);
-        for (const auto &weak : rings().all) {
-            std::shared_ptr<Ring> ring = weak.lock();
-            if (ring == nullptr || ring->closed()) continue;
-            const bool unused =
-                static_cast<double>(now - ring->last_used_ns_) * 1e-9 >= idle_seconds;
-            State expected = State::idle;
-            if ((ring->made_here_ ? unused : ring->control().retired != 0) &&
-                ring->state_.compare_exchange_strong(expected, State::closed))
-                idle.push_back(std::move(ring));
-        }
-    }
-    for (const auto &ring : idle) {
+    for (const auto &ring : all_rings()) {
+        if (ring->closed()) continue;
+        const bool unused = static_cast<double>(now - ring->last_used_ns_) * 1e-9 >= idle_seconds;
+        State expected = State::idle;
+        if (!(ring->made_here_ ? unused : ring->control().retired != 0) ||
+            !ring->state_.compare_exchange_strong(expected, State::closed))
+            continue;
         if (ring->made_here_) ring->control().retired = 1;
         ring->release_memory();
     }
