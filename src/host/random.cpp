@@ -16,23 +16,12 @@ namespace {
 
 // ChaCha20 (RFC 8439), but with a counter of 64 bits and a nonce of two words.
 void make_block(const Session &session, Thread &thread, std::uint64_t number) {
-    const auto &seed = session.seed();
-    const std::array<std::uint32_t, 16> begin{0x61707865,
-                                              0x3320646e,
-                                              0x79622d32,
-                                              0x6b206574,
-                                              seed[0],
-                                              seed[1],
-                                              seed[2],
-                                              seed[3],
-                                              seed[4],
-                                              seed[5],
-                                              seed[6],
-                                              seed[7],
-                                              static_cast<std::uint32_t>(number),
-                                              static_cast<std::uint32_t>(number >> 32U),
-                                              thread.id,
-                                              session.identity_of_first().number};
+    std::array<std::uint32_t, 16> begin{0x61707865, 0x3320646e, 0x79622d32, 0x6b206574};
+    std::ranges::copy(session.seed(), begin.begin() + 4);
+    begin[12] = static_cast<std::uint32_t>(number);
+    begin[13] = static_cast<std::uint32_t>(number >> 32U);
+    begin[14] = thread.id;
+    begin[15] = session.identity_of_first().number;
     std::array<std::uint32_t, 16> x = begin;
     const auto quarter = [&](std::size_t a, std::size_t b, std::size_t c, std::size_t d) {
         x[a] += x[b], x[d] = std::rotl(x[d] ^ x[a], 16);
