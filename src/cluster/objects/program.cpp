@@ -1,7 +1,7 @@
 #include "cluster/objects/program.hpp"
 
 #include <algorithm>
-#include <array>
+#include <map>
 #include <optional>
 #include <string_view>
 #include <tuple>
@@ -36,28 +36,19 @@ void ArgumentInfo::classify() {
         kind = ArgumentKind::memory;
     else if (type == "sampler_t")
         kind = ArgumentKind::sampler;
-    constexpr std::array<std::pair<std::string_view, std::size_t>, 11> scalars = {{{"char", 1},
-                                                                                   {"uchar", 1},
-                                                                                   {"short", 2},
-                                                                                   {"ushort", 2},
-                                                                                   {"half", 2},
-                                                                                   {"int", 4},
-                                                                                   {"uint", 4},
-                                                                                   {"float", 4},
-                                                                                   {"long", 8},
-                                                                                   {"ulong", 8},
-                                                                                   {"double", 8}}};
+    static const std::map<std::string_view, std::size_t> sizes{
+        {"char", 1}, {"uchar", 1}, {"short", 2}, {"ushort", 2}, {"half", 2},  {"int", 4},
+        {"uint", 4}, {"float", 4}, {"long", 8},  {"ulong", 8},  {"double", 8}};
     const std::string full = type.starts_with("unsigned ") ? "u" + type.substr(9) : type;
     const std::size_t digits = full.find_first_of("0123456789");
-    for (const auto &[scalar, bytes] : scalars) {
-        if (full.substr(0, digits) != scalar) continue;
-        is_scalar = digits == std::string::npos;
-        const std::string width = is_scalar ? "1" : full.substr(digits);
-        if (width == "3")
-            size = 4 * bytes;
-        else if (is_scalar || width == "2" || width == "4" || width == "8" || width == "16")
-            size = std::stoul(width) * bytes;
-    }
+    const auto scalar = sizes.find(full.substr(0, digits));
+    if (scalar == sizes.end()) return;
+    is_scalar = digits == std::string::npos;
+    const std::string width = is_scalar ? "1" : full.substr(digits);
+    if (width == "3")
+        size = 4 * scalar->second;
+    else if (is_scalar || width == "2" || width == "4" || width == "8" || width == "16")
+        size = std::stoul(width) * scalar->second;
 }
 
 ProgramObject::~ProgramObject() {
