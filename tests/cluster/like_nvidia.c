@@ -10,7 +10,9 @@
  *   memory in the call. A read or write of at least 16 MiB of pageable memory blocks.
  * - A buffer must be migrated to a device before kernels use overlapping sub-buffers of it. If not,
  *   NVIDIA's driver loses bytes. This driver aborts.
- * - A kernel must not be released while its command waits for a user event. This driver aborts. */
+ * - A kernel must not be released while its command waits for a user event. This driver aborts.
+ * - If CLDIST_TEST_LATE_ENDS is set, the devices are GPUs, and a marker is not complete while an
+ * older kernel of another queue runs. */
 #define _GNU_SOURCE
 #include "test_driver.h"
 
@@ -23,6 +25,8 @@
 #include <unistd.h>
 
 static cl_icd_dispatch native;
+
+static int ends_are_late(void) { return getenv("CLDIST_TEST_LATE_ENDS") != NULL; }
 
 static int asks(const char *options) {
     return options != NULL && strstr(options, "-cl-kernel-arg-info") != NULL;
@@ -49,6 +53,9 @@ static cl_int CL_API_CALL get_device_info(cl_device_id device, cl_device_info pa
     const cl_uint vendor = 0x10de;
     if (code == CL_SUCCESS && param == CL_DEVICE_VENDOR_ID && value != NULL)
         memcpy(value, &vendor, sizeof vendor);
+    const cl_device_type gpu = CL_DEVICE_TYPE_GPU;
+    if (code == CL_SUCCESS && param == CL_DEVICE_TYPE && value != NULL && ends_are_late())
+        memcpy(value, &gpu, sizeof gpu);
     const cl_bool no = CL_FALSE;
     if (code == CL_SUCCESS && param == CL_DEVICE_HOST_UNIFIED_MEMORY && value != NULL)
         memcpy(value, &no, sizeof no);
@@ -335,6 +342,67 @@ static cl_int CL_API_CALL release_kernel(cl_kernel kernel) {
     return native.clReleaseKernel(kernel);
 }
 
+/* The last kernels and markers, in the order of the calls. */
+enum { most_noted = 256 };
+static struct noted {
+    cl_event event;
+    cl_command_queue queue;
+} noted[most_noted];
+static size_t noted_count;
+static pthread_mutex_t noted_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+static void note(cl_command_queue queue, cl_event event) {
+    native.clRetainEvent(event);
+    pthread_mutex_lock(&noted_mutex);
+    struct noted *const place = &noted[noted_count++ % most_noted];
+    const cl_event before = place->event;
+    place->event = event;
+    place->queue = queue;
+    pthread_mutex_unlock(&noted_mutex);
+    if (before != NULL) native.clReleaseEvent(before);
+}
+
+static int runs_kernel(cl_event event) {
+    cl_command_type type = 0;
+    cl_int status = CL_COMPLETE;
+    native.clGetEventInfo(event, CL_EVENT_COMMAND_TYPE, sizeof type, &type, NULL);
+    native.clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status, NULL);
+    return type == CL_COMMAND_NDRANGE_KERNEL && status == CL_RUNNING;
+}
+
+static int is_late(cl_event marker) {
+    int late = 0;
+    pthread_mutex_lock(&noted_mutex);
+    const size_t first = noted_count > most_noted ? noted_count - most_noted : 0;
+    size_t at = first;
+    while (at < noted_count && noted[at % most_noted].event != marker) ++at;
+    for (size_t i = first; i < at && at < noted_count; ++i)
+        if (noted[i % most_noted].queue != noted[at % most_noted].queue &&
+            runs_kernel(noted[i % most_noted].event))
+            late = 1;
+    pthread_mutex_unlock(&noted_mutex);
+    return late;
+}
+
+static cl_int CL_API_CALL enqueue_marker(cl_command_queue queue, cl_uint count,
+                                         const cl_event *list, cl_event *event) {
+    const cl_int code = native.clEnqueueMarkerWithWaitList(queue, count, list, event);
+    if (code == CL_SUCCESS && event != NULL) note(queue, *event);
+    return code;
+}
+
+static cl_int CL_API_CALL get_event_info(cl_event event, cl_event_info param, size_t size,
+                                         void *value, size_t *size_ret) {
+    const cl_int code = native.clGetEventInfo(event, param, size, value, size_ret);
+    if (code != CL_SUCCESS || param != CL_EVENT_COMMAND_EXECUTION_STATUS || value == NULL)
+        return code;
+    const cl_int submitted = CL_SUBMITTED;
+    cl_int status = 0;
+    memcpy(&status, value, sizeof status);
+    if (status == CL_COMPLETE && is_late(event)) memcpy(value, &submitted, sizeof submitted);
+    return code;
+}
+
 static cl_int CL_API_CALL enqueue_kernel(cl_command_queue queue, cl_kernel kernel,
                                          cl_uint dimensions, const size_t *offset,
                                          const size_t *global, const size_t *local, cl_uint count,
@@ -349,8 +417,16 @@ static cl_int CL_API_CALL enqueue_kernel(cl_command_queue queue, cl_kernel kerne
     }
     pthread_mutex_unlock(&parts_mutex);
     note_waiting(kernel, count, list);
-    return native.clEnqueueNDRangeKernel(queue, kernel, dimensions, offset, global, local, count,
-                                         list, event);
+    cl_event ended = NULL;
+    const cl_int code = native.clEnqueueNDRangeKernel(queue, kernel, dimensions, offset, global,
+                                                      local, count, list, &ended);
+    if (code != CL_SUCCESS) return code;
+    if (ends_are_late()) note(queue, ended);
+    if (event != NULL)
+        *event = ended;
+    else
+        native.clReleaseEvent(ended);
+    return code;
 }
 
 static cl_platform_id begin(cl_platform_id other) {
@@ -361,6 +437,10 @@ static cl_platform_id begin(cl_platform_id other) {
         return NULL;
     native = *table;
     table->clGetDeviceInfo = get_device_info;
+    if (ends_are_late()) {
+        table->clGetEventInfo = get_event_info;
+        table->clEnqueueMarkerWithWaitList = enqueue_marker;
+    }
     table->clGetEventProfilingInfo = get_event_profiling_info;
     table->clCreateBuffer = create_buffer;
     table->clCreateSubBuffer = create_sub_buffer;

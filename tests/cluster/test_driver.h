@@ -40,9 +40,19 @@ static cl_int CL_API_CALL get_platform_ids(cl_uint count, cl_platform_id *platfo
     return CL_SUCCESS;
 }
 
+typedef cl_int(CL_API_CALL *info_function)(cl_platform_id, cl_platform_info, size_t, void *,
+                                           size_t *);
+
+static cl_int CL_API_CALL get_platform_info(cl_platform_id platform, cl_platform_info param,
+                                            size_t size, void *value, size_t *size_ret) {
+    return platform->dispatch->clGetPlatformInfo(platform, param, size, value, size_ret);
+}
+
 CL_API_ENTRY void *CL_API_CALL clGetExtensionFunctionAddress(const char *name) {
-    const platforms_function function = get_platform_ids;
+    const platforms_function platforms = get_platform_ids;
+    const info_function info = get_platform_info; /* for ocl-icd */
     void *address = NULL;
-    if (strcmp(name, "clIcdGetPlatformIDsKHR") == 0) memcpy(&address, &function, sizeof address);
+    if (strcmp(name, "clIcdGetPlatformIDsKHR") == 0) memcpy(&address, &platforms, sizeof address);
+    if (strcmp(name, "clGetPlatformInfo") == 0) memcpy(&address, &info, sizeof address);
     return address;
 }
