@@ -17,7 +17,7 @@ cldist=$(find "$folder" -path '*/bin/cldist')
 
 # netlab starts mpirun. Each rank starts `cldist run --rank`, as `cldist run` does.
 output=$(env -u LD_LIBRARY_PATH "XDG_CACHE_HOME=$folder" timeout 100 "$netlab" run -n 2 --timeout 90 -- \
-    "$cldist" run --rank --look --devices cpu -- "$program" --devices 2 2>&1)
+    "$cldist" run --rank --check-devices --devices cpu -- "$program" --devices 2 2>&1)
 status=$?
 echo "$output"
 rm -rf "$folder"

@@ -69,7 +69,7 @@ TEST_CASE("mpirun starts cldist, which starts the program with all its arguments
                                                                         "c",
                                                                         "run",
                                                                         "--rank",
-                                                                        "--look",
+                                                                        "--check-devices",
                                                                         "--no-terminal",
                                                                         "--all-output",
                                                                         "--no-bind",
@@ -82,8 +82,8 @@ TEST_CASE("mpirun starts cldist, which starts the program with all its arguments
     options.no_terminal = false;
     CHECK(mpirun_command(options, false, "m", "c", environment) ==
           Texts{"m", "-f", "hosts", "-hosts", "a:2,b", "--tag-output", "c", "run", "--rank",
-                "--look", "--all-output", "--no-bind", "--devices", "gpu", "--", "prog", "-n",
-                "5"});
+                "--check-devices", "--all-output", "--no-bind", "--devices", "gpu", "--", "prog",
+                "-n", "5"});
 }
 
 TEST_CASE(

@@ -283,7 +283,7 @@ CLI::App *add_run(CLI::App &app, RunOptions &options, bool &rank) {
         ->check(check_named);
     // Options for the ranks that mpirun starts.
     run->add_flag("--rank", rank)->group("");
-    run->add_flag("--look", options.look)->group("");
+    run->add_flag("--check-devices", options.check_devices)->group("");
     run->add_flag("--no-terminal", options.no_terminal)->group("");
     return run;
 }

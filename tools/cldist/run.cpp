@@ -436,7 +436,7 @@ int run_rank(const RunOptions &options) {
     environment.erase("CLDIST_HOST_PRESENCE");
     std::optional<HostPresence> presence(std::in_place, place.local_rank == 0 ? hub : "",
                                          place.rank, ranks_of(environment), host_name());
-    if (options.look && place.local_rank == 0) {
+    if (options.check_devices && place.local_rank == 0) {
         const std::string where = fmt::format("rank {} (host {}): ", place.rank, host_name());
         if (const int status = check_cluster(where, place, options.devices); status != 0)
             return abort_job(environment, status);

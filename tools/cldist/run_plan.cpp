@@ -118,7 +118,7 @@ std::vector<std::string> mpirun_command(const RunOptions &options, bool open_mpi
             if (name.starts_with("CLDIST_")) add({"-x", name});
     command.insert(command.end(), options.mpirun_options.begin(), options.mpirun_options.end());
     add({self, "run", "--rank"});
-    if (on_other_hosts(options, environment)) add({"--look"});
+    if (on_other_hosts(options, environment)) add({"--check-devices"});
     if (options.no_terminal) add({"--no-terminal"});
     if (options.all_output) add({"--all-output"});
     if (options.no_bind) add({"--no-bind"});

@@ -34,8 +34,8 @@ struct RunOptions {
     std::string view;       ///< the value of CLDIST_VIEW, or empty
     bool all_output = false;
     bool no_bind = false;
-    bool no_terminal = false;  ///< for a rank: the job's standard output is not a terminal
-    bool look = false;         ///< for a rank: check the host for the requested devices
+    bool no_terminal = false;    ///< for a rank: the job's standard output is not a terminal
+    bool check_devices = false;  ///< for a rank: check the host for the requested devices
     std::vector<std::string> mpirun_options;
     std::vector<std::string> program;  ///< with its arguments
 };
