@@ -32,7 +32,9 @@ std::vector<bool> failed_calls(const Program &program) {
     return failed;
 }
 
-Place place_of(const Call &call) { return call.queue != unordered ? Place::in_order : call.place; }
+Ordering ordering_of(const Call &call) {
+    return call.queue != unordered ? Ordering::in_order : call.ordering;
+}
 
 /// For each call, the calls that have ended when it ends, by OpenCL's rules: its wait list, earlier
 /// commands of its in-order queue, commands before a marker or barrier without wait list, commands
@@ -41,7 +43,7 @@ std::vector<std::set<std::size_t>> ended_with(const Program &program) {
     std::vector<std::set<std::size_t>> all(program.calls.size());
     for (std::size_t k = 0; k < program.calls.size(); ++k) {
         const Call &call = program.calls[k];
-        const Place place = place_of(call);
+        const Ordering ordering = ordering_of(call);
         const auto take = [&](std::size_t other) {
             all[k].insert(all[other].begin(), all[other].end());
         };
@@ -51,9 +53,10 @@ std::vector<std::set<std::size_t>> ended_with(const Program &program) {
             if (earlier.queue != call.queue ||
                 (call.queue == unordered && earlier.device != call.device))
                 continue;
-            const bool barrier =
-                earlier.place == Place::barrier || earlier.place == Place::barrier_behind_all;
-            const bool waits_for_all = place != Place::unordered && place != Place::barrier;
+            const bool barrier = earlier.ordering == Ordering::barrier ||
+                                 earlier.ordering == Ordering::barrier_behind_all;
+            const bool waits_for_all =
+                ordering != Ordering::unordered && ordering != Ordering::barrier;
             if (waits_for_all || (call.queue == unordered && barrier)) take(j);
         }
         all[k].insert(k);
@@ -129,8 +132,8 @@ std::string describe(const Program &program) {
         if (call.blocking) text += ", blocking";
         if (call.fails) text += ", fails";
         if (call.late) text += ", behind a user event";
-        if (call.queue == unordered && call.place != Place::unordered)
-            text += ", place " + std::to_string(static_cast<int>(call.place));
+        if (call.queue == unordered && call.ordering != Ordering::unordered)
+            text += ", ordering " + std::to_string(static_cast<int>(call.ordering));
         for (const Process process : call.finishes)
             text += ", process " + std::to_string(process) + " calls clFinish before";
     }
@@ -616,9 +619,10 @@ Graph::Graph(const Program &program) : program_(program), failed_(failed_calls(p
         if (call.result_to_all) told_all[k] = true;
         std::vector<Results> of_waits;
         for (const std::size_t wait : call.waits) of_waits.push_back(promises[wait]);
-        promises[k] = promise_of_next(
-            queue_promises[{call.queue, call.queue == unordered ? call.device : 0}], place_of(call),
-            call.result_to_all ? Results{k} : Results{}, std::span<const Results>(of_waits), join);
+        promises[k] =
+            promise_of_next(queue_promises[{call.queue, call.queue == unordered ? call.device : 0}],
+                            ordering_of(call), call.result_to_all ? Results{k} : Results{},
+                            std::span<const Results>(of_waits), join);
         if (call.blocking) {
             for (Process p = 0; p < processes; ++p)
                 follow(p, schedules[p].tell_all(events[p][k]), k);

@@ -32,8 +32,9 @@ struct Call {
     std::vector<Process> finishes = {};  ///< processes that call clFinish before this call
     /// It may fail at any time. Calls that wait for it fail, too, and leave their output unchanged.
     bool fails = false;
-    Place place = Place::unordered;  ///< its order among the out-of-order commands of its device
-    bool late = false;               ///< it waits for a user event that is set after all calls
+    Ordering ordering =
+        Ordering::unordered;  ///< its order among the out-of-order commands of its device
+    bool late = false;        ///< it waits for a user event that is set after all calls
     /// If set, the call is no command but attaches this buffer to `device`, or detaches it.
     std::optional<BufferId> attach = {};
     std::optional<BufferId> detach = {};

@@ -196,13 +196,13 @@ Program random_program(std::mt19937_64 &random) {
         call.blocking = random() % 6 == 0;
         call.fails = random() % 10 == 0 && !has_user_events;
         call.late = random() % 6 == 0 && has_user_events;
-        constexpr std::array places = {Place::behind_all, Place::barrier,
-                                       Place::barrier_behind_all};
+        constexpr std::array orderings = {Ordering::behind_all, Ordering::barrier,
+                                          Ordering::barrier_behind_all};
         if (random() % 8 == 0) {
             // A marker or a barrier.
-            call.place = places[random() % places.size()];
+            call.ordering = orderings[random() % orderings.size()];
             call.accesses.clear();
-            if (call.place != Place::barrier) call.waits.clear();
+            if (call.ordering != Ordering::barrier) call.waits.clear();
         }
         for (Process p = 0; p < processes; ++p) {
             if (random() % 12 == 0 && !has_user_events) call.finishes.push_back(p);

@@ -97,7 +97,7 @@ void read_parts(QueueObject &queue, MemObject &buffer, Piece range, std::byte *t
 /// may fail is executed by one device, which first gets the old bytes.
 bool writes_in_all(const QueueObject &queue, std::span<EventObject *const> waits) {
     if (!queue.is_aggregate()) return false;
-    return !user_events_before(queue, queue.place_of(CL_COMMAND_WRITE_BUFFER, !waits.empty()),
+    return !user_events_before(queue, queue.ordering_of(CL_COMMAND_WRITE_BUFFER, !waits.empty()),
                                waits)
                 .any();
 }

@@ -35,7 +35,7 @@ struct Followed<call, body> {
             const CallArguments arguments = take_call(call, reader, memory);
             record(arguments);
             try {
-                keep_back(arguments);
+                throttle(arguments);
                 std::apply(body, typed_arguments<Arguments...>(arguments));
             } catch (...) {
                 static_cast<void>(code_of_exception(call.function));

@@ -102,7 +102,7 @@ cl_int code_of_exception(std::string_view function) noexcept {
     }
 }
 
-void keep_back(const CallArguments &arguments) {
+void throttle(const CallArguments &arguments) {
     if (!arguments.call.enqueues()) return;
     QueueObject *const queue = QueueObject::from(arguments.as<cl_command_queue>(0));
     if (queue == nullptr) return;
@@ -123,7 +123,7 @@ void record(const CallArguments &arguments) {
 }
 
 void begin_call(const CallArguments &arguments, bool recorded_aside) {
-    keep_back(arguments);
+    throttle(arguments);
     if (recorded_aside)
         World::get().executor().note_aside();
     else

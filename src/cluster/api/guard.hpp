@@ -34,12 +34,12 @@ inline void check_not_forked() {
 /// Called under the lock before a command is enqueued: leaves the lock until the program is not too
 /// far ahead of the device (Throttle::markers_to_wait_for). After its first decision a command must
 /// not leave the lock: another thread's command would then be decided without the rest of it.
-void keep_back(const CallArguments &arguments);
+void throttle(const CallArguments &arguments);
 
 /// Records a call for the comparison with other processes' calls, if there are any. Under the lock.
 void record(const CallArguments &arguments);
 
-/// Called under the lock at the start of a call of the program: keep_back(), then records the call
+/// Called under the lock at the start of a call of the program: throttle(), then records the call
 /// for other processes unless record_aside() has recorded it.
 void begin_call(const CallArguments &arguments, bool recorded_aside = false);
 

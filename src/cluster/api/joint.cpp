@@ -38,15 +38,15 @@ Ref<EventObject> Joint::end(bool told_all) {
                  .is_part = true},
                 [lane](Enqueued &, const Waits &w) { return enqueue_marker_behind(*lane, w); });
     }
-    const Place place = queue_.place_of(type_, !wait_list_.empty());
-    const OpenUserEvents user_events = user_events_before(queue_, place, wait_list_);
-    note_user_events(queue_, place, user_events);
+    const Ordering ordering = queue_.ordering_of(type_, !wait_list_.empty());
+    const OpenUserEvents user_events = user_events_before(queue_, ordering, wait_list_);
+    note_user_events(queue_, ordering, user_events);
     // Parts promise what their command promises. A process without devices has no parts.
     Promise promise;
     if (parts_.empty()) {
         std::vector<Promise> waits;
         for (const EventObject *const waited : wait_list_) waits.push_back(waited->promise);
-        promise = promise_of_next(queue_.promises, place, {}, std::span<const Promise>(waits),
+        promise = promise_of_next(queue_.promises, ordering, {}, std::span<const Promise>(waits),
                                   join_promises);
     }
     if (!event_wanted_) return {};

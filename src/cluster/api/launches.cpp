@@ -239,7 +239,7 @@ void enqueue_parts(Enqueued &&whole, KernelObject &kernel, const splitting::Laun
         if (part != split.parts.end() && part->lane == lane->lane) own.push_back({lane, &*part});
     }
     const OpenUserEvents behind = user_events_before(
-        queue, queue.place_of(whole.type, !whole.wait_list.empty()), whole.wait_list);
+        queue, queue.ordering_of(whole.type, !whole.wait_list.empty()), whole.wait_list);
     // The trial waits for the bytes that the parts read. There is none while user events are open,
     // because the call might wait for an event that the program sets later.
     if (config().check_access == Switch::on && queue.context->open_user_events == 0 &&

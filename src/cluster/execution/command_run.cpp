@@ -81,7 +81,7 @@ const Promise &CommandRun::before() {
         std::vector<Promise> promised{{command_.behind, {}, {}}};
         for (const EventObject *const event : command_.program_wait_list())
             if (is_open(event->promise)) promised.push_back(event->promise);
-        before_ = promised_before(command_.queue.promised(), command_.place(),
+        before_ = promised_before(command_.queue.promised(), command_.ordering(),
                                   std::span<const Promise>(promised), join_promises);
     }
     return *before_;
@@ -93,7 +93,7 @@ Promise CommandRun::promise(const Promise &own) {
     if (adds_nothing() && is_nothing(own) && is_nothing(queue.all) && is_nothing(queue.before))
         return {};
     Promise promised = join_promises(before(), own);
-    note_promise(queue, command_.place(), promised, join_promises);
+    note_promise(queue, command_.ordering(), promised, join_promises);
     return promised;
 }
 
@@ -131,10 +131,10 @@ void CommandRun::decide() {
     for (EventObject *const event : command.wait_list)
         if (!event->is_user() && event->agreed != CL_COMPLETE)
             scheduled.push_back(&event->scheduled);
-    const Place place = command.place();
-    user_events_ = user_events_before(command.queue, place, command.program_wait_list());
+    const Ordering ordering = command.ordering();
+    user_events_ = user_events_before(command.queue, ordering, command.program_wait_list());
     const bool fails_with_others = user_events_.any();
-    if (command.queue.whole == nullptr) note_user_events(command.queue, place, user_events_);
+    if (command.queue.whole == nullptr) note_user_events(command.queue, ordering, user_events_);
     // If the command fails, the old bytes must remain, so its device needs them. This does not
     // apply to mapped memory, whose bytes the program has already replaced.
     const bool keeps_what_it_overwrites =
@@ -175,7 +175,7 @@ void CommandRun::look_for_missing_bytes(bool keeps_what_it_overwrites) {
     const MemObject *last = nullptr;
     for (const Access &access : command_.accesses) {
         MemObject &object = executor_.objects()[access.buffer];
-        if (std::exchange(last, &object) != &object) object.arrivals.look();
+        if (std::exchange(last, &object) != &object) object.arrivals.update();
         if ((access.mode != AccessMode::write || keeps_what_it_overwrites) &&
             object.arrivals.lacks(memory, {access.begin, access.end}))
             fails_ = true;

@@ -73,7 +73,9 @@ struct Enqueued {
     [[nodiscard]] std::span<EventObject *const> program_wait_list() const {
         return whole_wait_list.empty() ? wait_list : whole_wait_list;
     }
-    [[nodiscard]] Place place() const { return queue.place_of(type, !program_wait_list().empty()); }
+    [[nodiscard]] Ordering ordering() const {
+        return queue.ordering_of(type, !program_wait_list().empty());
+    }
 };
 
 /// A range of a native buffer, in bytes.

@@ -73,7 +73,7 @@ std::vector<cl_event> Transfers::waits_of(const Transfer &transfer, MemObject &o
                                           Space &space) {
     std::vector<cl_event> waits;
     steps_.add_waits(transfer.after, space, waits);
-    object.arrivals.look();
+    object.arrivals.update();
     for (const splitting::Interval &bytes : bytes_moved_by(transfer))
         if (object.arrivals.lacks(transfer.source, bytes))
             throw Error(CL_OUT_OF_RESOURCES, "an earlier transfer to their device failed");

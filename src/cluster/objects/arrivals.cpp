@@ -8,7 +8,7 @@
 namespace cldist::cluster {
 
 void Arrivals::expect(MemoryId memory, const splitting::Intervals &bytes, Event event) {
-    look();
+    update();
     if (!lacking_.empty()) lacking_[memory].subtract(bytes);
     // If an earlier transfer of the same bytes fails, this one fails, too: it waits for that one.
     for (Arrival &arrival : open_)
@@ -21,7 +21,7 @@ void Arrivals::overwrite(MemoryId memory, const splitting::Interval &bytes) {
     if (!lacking_.empty()) lacking_[memory].subtract({bytes});
 }
 
-void Arrivals::look() {
+void Arrivals::update() {
     std::erase_if(open_, [this](const Arrival &arrival) {
         const cl_int status = execution_status(arrival.event.get());
         if (status < 0) lose(arrival.memory, arrival.bytes);

@@ -22,7 +22,7 @@ public:
     void overwrite(MemoryId memory, const splitting::Interval &bytes);
 
     /// Finds transfers that have ended or failed. Call it before lacks().
-    void look();
+    void update();
     [[nodiscard]] bool lacks(MemoryId memory, const splitting::Interval &bytes) const;
 
 private:

@@ -103,7 +103,7 @@ constexpr auto join = [](const OpenUserEvents &a, const OpenUserEvents &b) {
 
 }  // namespace
 
-OpenUserEvents user_events_before(const QueueObject &queue, Place place,
+OpenUserEvents user_events_before(const QueueObject &queue, Ordering ordering,
                                   std::span<EventObject *const> wait_list) {
     const QueuePromises<OpenUserEvents> &before =
         queue.whole != nullptr ? queue.whole->user_events : queue.user_events;
@@ -111,14 +111,15 @@ OpenUserEvents user_events_before(const QueueObject &queue, Place place,
     for (const EventObject *const event : wait_list)
         if (event->may_fail()) events.add(event->user_events);
     if (!before.all.any()) return events;
-    return promised_before(before, place, std::span<const OpenUserEvents>(&events, 1), join);
+    return promised_before(before, ordering, std::span<const OpenUserEvents>(&events, 1), join);
 }
 
-void note_user_events(QueueObject &queue, Place place, const OpenUserEvents &events) {
+void note_user_events(QueueObject &queue, Ordering ordering, const OpenUserEvents &events) {
     const bool any = events.any();
     if (!any && !queue.behind_user_events.load(std::memory_order_relaxed)) return;
     if (any) {
-        promise_of_next(queue.user_events, place, events, std::span<const OpenUserEvents>(), join);
+        promise_of_next(queue.user_events, ordering, events, std::span<const OpenUserEvents>(),
+                        join);
         ++queue.user_events_noted;
     }
     const OpenUserEvents &of_next =

@@ -191,9 +191,9 @@ public:
 };
 
 /// The user events that the queue's next command will wait for. The same in all processes.
-OpenUserEvents user_events_before(const QueueObject &queue, Place place,
+OpenUserEvents user_events_before(const QueueObject &queue, Ordering ordering,
                                   std::span<EventObject *const> wait_list);
 /// Records that this command has been enqueued and waits for `events`. Not for lanes.
-void note_user_events(QueueObject &queue, Place place, const OpenUserEvents &events);
+void note_user_events(QueueObject &queue, Ordering ordering, const OpenUserEvents &events);
 
 }  // namespace cldist::cluster

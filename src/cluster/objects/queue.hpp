@@ -86,11 +86,12 @@ public:
     }
 
     /// How the queue orders its next command.
-    [[nodiscard]] Place place_of(cl_command_type type, bool has_wait_list) const {
-        if (in_order()) return Place::in_order;
+    [[nodiscard]] Ordering ordering_of(cl_command_type type, bool has_wait_list) const {
+        if (in_order()) return Ordering::in_order;
         if (type == CL_COMMAND_BARRIER)
-            return has_wait_list ? Place::barrier : Place::barrier_behind_all;
-        return type == CL_COMMAND_MARKER && !has_wait_list ? Place::behind_all : Place::unordered;
+            return has_wait_list ? Ordering::barrier : Ordering::barrier_behind_all;
+        return type == CL_COMMAND_MARKER && !has_wait_list ? Ordering::behind_all
+                                                           : Ordering::unordered;
     }
 
     /// Out-of-order and with a barrier: later commands wait for more than their wait lists.

@@ -17,7 +17,7 @@ struct QueuePromises {
 };
 
 /// How a queue orders a command after its earlier commands.
-enum class Place {
+enum class Ordering {
     in_order,
     unordered,           ///< on an out-of-order queue: not at all
     behind_all,          ///< on an out-of-order queue: a marker without wait list
@@ -25,35 +25,35 @@ enum class Place {
     barrier_behind_all,  ///< on an out-of-order queue: a barrier without wait list
 };
 
-constexpr bool is_behind_all(Place place) {
-    return place != Place::unordered && place != Place::barrier;
+constexpr bool is_behind_all(Ordering ordering) {
+    return ordering != Ordering::unordered && ordering != Ordering::barrier;
 }
 
 /// Returns the promises that the next command of a queue inherits. `waits` contains those of the
 /// events in its wait list; `join(a, b)` returns the union of two sets.
 template <typename Results, typename Join>
-Results promised_before(const QueuePromises<Results> &queue, Place place,
+Results promised_before(const QueuePromises<Results> &queue, Ordering ordering,
                         std::span<const Results> waits, Join &&join) {
-    Results promised = is_behind_all(place) ? queue.all : queue.before;
+    Results promised = is_behind_all(ordering) ? queue.all : queue.before;
     for (const Results &results : waits) promised = join(promised, results);
     return promised;
 }
 /// Records that the next command of a queue promises `promised`: its own result and
 /// promised_before().
 template <typename Results, typename Join>
-void note_promise(QueuePromises<Results> &queue, Place place, const Results &promised,
+void note_promise(QueuePromises<Results> &queue, Ordering ordering, const Results &promised,
                   Join &&join) {
-    queue.all = is_behind_all(place) ? promised : join(queue.all, promised);
-    if (place == Place::barrier || place == Place::barrier_behind_all)
+    queue.all = is_behind_all(ordering) ? promised : join(queue.all, promised);
+    if (ordering == Ordering::barrier || ordering == Ordering::barrier_behind_all)
         queue.before = join(queue.before, promised);
 }
 
 /// Computes, records and returns the promises of the next command of a queue. `own` is its result.
 template <typename Results, typename Join>
-Results promise_of_next(QueuePromises<Results> &queue, Place place, Results own,
+Results promise_of_next(QueuePromises<Results> &queue, Ordering ordering, Results own,
                         std::span<const Results> waits, Join &&join) {
-    Results promised = join(promised_before(queue, place, waits, join), own);
-    note_promise(queue, place, promised, join);
+    Results promised = join(promised_before(queue, ordering, waits, join), own);
+    note_promise(queue, ordering, promised, join);
     return promised;
 }
 
