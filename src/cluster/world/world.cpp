@@ -379,7 +379,8 @@ World::Found World::find_devices(Job &job) {
             found.attaches = attaches;
             wanted.by = by;
             wanted.weights.resize(weights.size() / sizeof(double));
-            std::memcpy(wanted.weights.data(), weights.data(), weights.size());
+            if (!weights.empty())
+                std::memcpy(wanted.weights.data(), weights.data(), weights.size());
         }
         const Blob devices_there = told.get_bytes();
         Unpacker theirs(devices_there);
