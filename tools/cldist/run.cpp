@@ -60,8 +60,6 @@ constexpr int job_failed = 1;
 // Rank 0's exit status if the job starts again. With any other status, the announcement was only
 // output of the program.
 constexpr int starts_again = 211;
-// Names a file for a copy of the announcement.
-constexpr const char *announcement_file = "CLDIST_HOST_NEW_START";
 
 int say_not_started(const std::string &program, int error) {
     std::error_code ignored;
@@ -280,10 +278,6 @@ std::optional<int> run_once(const RunOptions &options, Environment environment, 
             environment["CLDIST_HOST_CHANNEL"] = channel->path();
         }
     }
-    // While mpirun ends the ranks, it may drop rank 0's announcement.
-    const RankReport new_start;
-    if (start == Start::first && !on_other_hosts(options, environment))
-        environment[announcement_file] = new_start.path();
     Program mpirun;
     mpirun.arguments = mpirun_command(options, open_mpi, CLDIST_MPIRUN,
                                       fs::read_symlink("/proc/self/exe").string(), environment);
@@ -310,10 +304,8 @@ std::optional<int> run_once(const RunOptions &options, Environment environment, 
     const ProgramEnd end = run_program(mpirun);
     if (end.error != 0) return say_not_started(CLDIST_MPIRUN, end.error);
     if (end.cut_off) return 128 + SIGPIPE;
-    const std::string dropped = error_output.announces_new_start() ? "" : new_start.text();
-    std::fputs(dropped.c_str(), stderr);
-    if (!dropped.empty() || (start == Start::first && error_output.announces_new_start() &&
-                             exit_status(end.wait_status) == starts_again)) {
+    if (start == Start::first && error_output.announces_new_start() &&
+        exit_status(end.wait_status) == starts_again) {
         if (end.stopped_by == 0 && !end.interrupted) return std::nullopt;
         return 128 + (end.stopped_by != 0 ? end.stopped_by : SIGINT);
     }
@@ -506,13 +498,10 @@ int run_rank(const RunOptions &options) {
     const std::string reported = report.text();
     if (reported.starts_with(new_start_announcement)) {
         // Rank 0 prints the announcement and ends the job. The other ranks wait to be stopped.
-        if (place.rank == 0) {
-            if (const auto file = environment.find(announcement_file); file != environment.end())
-                std::ofstream(file->second) << reported;
+        if (place.rank == 0)
             std::fputs(reported.c_str(), stderr);
-        } else {
+        else
             wait_for_stop();
-        }
         return abort_job(environment, starts_again);
     }
     if (!reported.empty()) std::fprintf(stderr, "cldist run: %s", reported.c_str());

@@ -45,9 +45,8 @@ private:
     Word *word_ = nullptr;
 };
 
-/// Memory into which another process of this host writes: a rank's program, why it ends the job or
-/// that the job starts again; the process that has started rank 0, that the job starts again. This
-/// process prints the text, because the other one's standard error may be redirected or dropped.
+/// Memory into which the rank's program writes why it ends the job, or that the job starts again.
+/// This process prints the text, because the program's standard error may be redirected.
 class RankReport {
 public:
     RankReport();
