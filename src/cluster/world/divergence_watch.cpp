@@ -180,8 +180,11 @@ void DivergenceWatch::confirm() {
     }
 }
 
+// Receives nothing after the decision of a new start: the sender may end before all of its message
+// has arrived.
 bool DivergenceWatch::receive() {
     for (bool something = false;; something = true) {
+        if (stopping_since_) return something;
         int there = 0;
         MPI_Status status;
         check_mpi(PMPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm_, &there, &status), "MPI_Iprobe");
