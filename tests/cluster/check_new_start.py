@@ -133,8 +133,9 @@ def ends():
 
 
 def turns():
-    done = run("turns", ranks=3)
-    expect(done.returncode == 0 and done.stdout == "correct\n" and not done.stderr, "threads in a fixed order")
+    for step in "turns", "detached":
+        done = run(step, ranks=3)
+        expect(done.returncode == 0 and done.stdout == "correct\n" and not done.stderr, "threads in a fixed order")
 
 
 def turns_by_rank():

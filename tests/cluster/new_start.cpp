@@ -15,6 +15,7 @@
 
 #include <array>
 #include <barrier>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -176,6 +177,27 @@ void use_in_turns() {
     print(all);
 }
 
+// Each thread starts after the one before has made its calls. In some processes that thread has not
+// ended, so the new one has another id.
+void use_detached() {
+    const std::vector<cl_device_id> devices = all_devices();
+    const Context context(devices);
+    for (int i = 0; i < 30; ++i) {
+        std::promise<void> called;
+        std::future<void> wait = called.get_future();
+        std::thread([&context, called = std::move(called)]() mutable {
+            clReleaseMemObject(
+                clCreateBuffer(context.value, CL_MEM_READ_WRITE, 64, nullptr, nullptr));
+            called.set_value();
+            if (rank_of_process() % 2 != 0)
+                std::this_thread::sleep_for(std::chrono::milliseconds(2));
+        }).detach();
+        wait.wait();
+        if (rank_of_process() % 2 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    print(use(context.value, devices.back(), 64));
+}
+
 // Two threads make equal calls one after another, in another order in each process. With `differ`,
 // their contents differ; a thread that gets the other one's results ends the program.
 void take_turns_by_rank(bool differ) {
@@ -255,6 +277,7 @@ const std::map<std::string, std::function<void()>> steps = {
     {"trust", [] { trust_results(false); }},
     {"trust-callbacks", [] { trust_results(true); }},
     {"turns", use_in_turns},
+    {"detached", use_detached},
     {"turns-by-rank", [] { take_turns_by_rank(true); }},
     {"turns-by-rank-alike", [] { take_turns_by_rank(false); }},
     {"differ", differ},

@@ -46,8 +46,7 @@ std::string differing_arguments(std::string_view a, std::string_view b) {
 
 void CallLog::record(const Call &call, std::span<const std::uint64_t> values) {
     const std::uint64_t number = count_.load(std::memory_order_relaxed) + 1;
-    if (const auto last = std::exchange(thread_, std::this_thread::get_id()); last != thread_)
-        note_change(number);
+    note_thread(number);
     Recorded &place = calls_[number % ring];
     for (std::size_t i = 0; i < values.size(); ++i)
         place.values[i].store(values[i], std::memory_order_release);
@@ -74,12 +73,17 @@ bool CallLog::in_ring(std::uint64_t number, std::uint64_t size) const {
     return number >= 1 && number <= count && number + size > count + 1;
 }
 
-void CallLog::note_change(std::uint64_t number) {
-    const auto ask_for_id = ask_for_thread.load(std::memory_order_relaxed);
-    if (ask_for_id != nullptr) {
+void CallLog::note_thread(std::uint64_t number) {
+    const auto ask = ask_for_thread.load(std::memory_order_relaxed);
+    const std::uint32_t asked = ask != nullptr ? ask() : 0;
+    const bool is_new = std::exchange(asked_thread_, asked) != asked;
+    // A new thread may have the id of a thread that has ended.
+    const auto id = std::this_thread::get_id();
+    if (std::exchange(thread_, id) == id && !is_new) return;
+    if (ask != nullptr && (is_new || number == 1)) {
         const std::lock_guard lock(changes_mutex_);
         const std::uint64_t before = changes_.empty() ? 0 : changes_.back().hash;
-        changes_.push_back({number, mixed(before + weighted(number, 0) + ask_for_id())});
+        changes_.push_back({number, mixed(before + weighted(number, 0) + asked)});
         if (changes_.size() > thread_changes) changes_.pop_front();
     }
     if (number == 1) return;

@@ -122,7 +122,7 @@ private:
     static std::uint64_t weighted(std::uint64_t value, std::size_t i) {
         return (value ^ value >> 32) * factors[i];
     }
-    void note_change(std::uint64_t number);
+    void note_thread(std::uint64_t number);
     void keep_checkpoint(std::uint64_t number);
     [[nodiscard]] bool in_ring(std::uint64_t number, std::uint64_t size = ring) const;
 
@@ -141,7 +141,8 @@ private:
     std::atomic<std::uint64_t> asides_of_one_thread_{0};
     const std::thread::id counting_thread_ = std::this_thread::get_id();  // creates the World
     bool counts_asides_ = false;
-    std::thread::id thread_;  // of the last call
+    std::thread::id thread_;          // of the last call
+    std::uint32_t asked_thread_ = 0;  // its number
     mutable std::mutex changes_mutex_;
     std::deque<CallHash> changes_;  // the hash of the threads after each change
     std::atomic<std::uint64_t> changed_at_{0};
