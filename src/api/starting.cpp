@@ -18,11 +18,7 @@ std::shared_ptr<DeviceResources> resources_of(QueueInfo &queue, std::span<const 
                    [](cl_mem buffer) { return whole_of(buffer).first; });
     std::shared_ptr<DeviceResources> resources =
         DeviceResources::of(queue.context, queue.device, std::span(whole).first(buffers.size()));
-    queue.placeholder = resources->placeholder();
-    queue.is_cpu = resources->is_cpu();
-    queue.addresses_persist = resources->addresses_persist();
-    queue.start_source = resources->start_source();
-    queue.start_target = resources->start_target();
+    resources->describe(queue);
     return resources;
 }
 

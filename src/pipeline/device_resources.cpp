@@ -9,6 +9,7 @@
 
 #include "base/clock.hpp"
 #include "base/config.hpp"
+#include "events/bridge.hpp"
 #include "events/host_addresses.hpp"
 #include "ocl/query.hpp"
 #include "ocl/quirks.hpp"
@@ -174,6 +175,14 @@ DeviceResources::DeviceResources(cl_context context, cl_device_id device)
     start_source_ =
         create("clCreateBuffer", clCreateBuffer, context, CL_MEM_READ_WRITE, 64U, nullptr);
     start_target_ = staging_->lease(sizeof(cl_uint));
+}
+
+void DeviceResources::describe(QueueInfo &queue) const {
+    queue.placeholder = placeholder_.get();
+    queue.is_cpu = is_cpu_;
+    queue.addresses_persist = addresses_persist_;
+    queue.start_source = start_source_.get();
+    queue.start_target = start_target_;
 }
 
 bool DeviceResources::some_have_own_memory() { return own_memory_used; }

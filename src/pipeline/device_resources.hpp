@@ -14,6 +14,8 @@
 
 namespace cldist {
 
+struct QueueInfo;
+
 /// The library's resources on one device of one context: page-locked memory, and a private queue
 /// per direction, so that staging copies overlap with the kernels in the user's queues.
 class DeviceResources {
@@ -42,10 +44,8 @@ public:
     [[nodiscard]] ScratchPool &scratch() const { return *scratch_; }
     /// Builds the kernels at the first call, which compiles them.
     RectKernels &rect_kernels();
-    /// See QueueInfo.
-    [[nodiscard]] cl_mem placeholder() const { return placeholder_.get(); }
-    [[nodiscard]] cl_mem start_source() const { return start_source_.get(); }
-    [[nodiscard]] const std::shared_ptr<std::byte> &start_target() const { return start_target_; }
+    /// Sets the members of QueueInfo that are equal for all queues of the device.
+    void describe(QueueInfo &queue) const;
     /// Returns true if the device's memory is host memory, so that mapping copies nothing.
     [[nodiscard]] bool host_memory() const { return host_memory_; }
     /// Returns true if this process has used a device with its own memory.
@@ -53,8 +53,6 @@ public:
 
     /// Returns true for a CPU device, which sees the host's writes without an unmapping.
     [[nodiscard]] bool is_cpu() const { return is_cpu_; }
-    /// See HostAddresses::persist().
-    [[nodiscard]] bool addresses_persist() const { return addresses_persist_; }
     /// The advice of the device's profile for a route. Null if there is none.
     [[nodiscard]] const Advice *advice(Route route) const {
         const auto &advice = advice_.at(static_cast<std::size_t>(route));

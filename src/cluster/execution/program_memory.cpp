@@ -212,15 +212,9 @@ cl_int ProgramMemory::copy_in_blocks(Enqueued &command, const NativeRange &range
                                      Direction direction, const Waits &waits) {
     QueueObject &queue = command.queue;
     const std::shared_ptr<DeviceResources> &resources = queue.resources();
-    const QueueInfo info{queue.native.get(),
-                         queue.space->context.get(),
-                         queue.device->native,
-                         queue.in_order(),
-                         resources->placeholder(),
-                         resources->is_cpu(),
-                         false,
-                         resources->start_source(),
-                         resources->start_target()};
+    QueueInfo info{queue.native.get(), queue.space->context.get(), queue.device->native,
+                   queue.in_order()};
+    resources->describe(info);
     auto bridge =
         std::make_unique<Bridge>(info, std::span(waits.events, waits.count), std::span<Mapping>());
     const auto times = std::make_shared<Times>();

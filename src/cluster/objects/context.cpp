@@ -66,15 +66,8 @@ const QueueInfo &Space::transfer_queue() {
         supported & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE;
     queue_ = create("clCreateCommandQueue", clCreateCommandQueue, context.get(), devices.front(),
                     properties);
-    info_ = {queue_.get(),
-             context.get(),
-             devices.front(),
-             properties == 0,
-             resources()->placeholder(),
-             resources()->is_cpu(),
-             resources()->addresses_persist(),
-             resources()->start_source(),
-             resources()->start_target()};
+    info_ = {queue_.get(), context.get(), devices.front(), properties == 0};
+    resources()->describe(info_);
     return info_;
 }
 
