@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <mutex>
+#include <optional>
 #include <type_traits>
 
 namespace cldist::cluster {
@@ -101,26 +102,36 @@ public:
 /// Whether a call has released the lock in the middle of its decisions. Changed under the lock.
 inline std::atomic<bool> call_is_undecided = false;
 
-/// The same in the middle of a call's decisions: keeps the lock if `calls_are_followed`. Meanwhile,
-/// other calls that all processes make wait, because decisions depend on the order of calls.
+/// Other calls that all processes make wait for its lifetime, because decisions depend on the order
+/// of calls. Construct and destroy it under the lock.
+class Undecided {
+public:
+    Undecided() { call_is_undecided = true; }
+    Undecided(const Undecided &) = delete;
+    Undecided &operator=(const Undecided &) = delete;
+    ~Undecided() {
+        call_is_undecided = false;
+        call_is_undecided.notify_all();
+    }
+};
+
+/// Releases the lock in the middle of a call's decisions, unless `calls_are_followed`.
 class UnlockedWithin {
 public:
     UnlockedWithin() {
         if (keeps_) return;
-        call_is_undecided = true;
+        undecided_.emplace();
         api_mutex().unlock();
     }
     UnlockedWithin(const UnlockedWithin &) = delete;
     UnlockedWithin &operator=(const UnlockedWithin &) = delete;
     ~UnlockedWithin() {
-        if (keeps_) return;
-        api_mutex().lock();
-        call_is_undecided = false;
-        call_is_undecided.notify_all();
+        if (!keeps_) api_mutex().lock();
     }
 
 private:
     const bool keeps_ = calls_are_followed;
+    std::optional<Undecided> undecided_;
 };
 
 }  // namespace cldist::cluster

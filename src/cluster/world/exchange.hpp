@@ -39,7 +39,8 @@ public:
             const std::lock_guard lock(api_mutex());
             return work(before);
         };
-        const UnlockedWithin unlocked;
+        const Undecided undecided;
+        const Unlocked unlocked;
         return agreement_.in_turn(call_, some, begin, locked);
     }
 
