@@ -117,7 +117,7 @@ void DivergenceWatch::run() try {
 /// Returns true if something was sent or received, or if calls differ.
 bool DivergenceWatch::round() {
     bool something = receive();
-    if (log_.has_overlap())
+    if (log_.has_overlap() && !threads_reported_)
         report_threads(
             fmt::format("threads of rank {}'s program call OpenCL at the same time", rank_));
     something |= std::erase_if(sendings_, [](Sending &sending) {
@@ -342,6 +342,7 @@ bool DivergenceWatch::differ(Neighbour &neighbour) {
 
 /// Other threads than this process's made the neighbour's calls. Returns whether the job goes on.
 bool DivergenceWatch::note_other_threads(Neighbour &neighbour) {
+    if (threads_settled_ && (threads_warned_ || rank_ > neighbour.rank)) return true;
     const std::string what = fmt::format(
         "the threads of rank {}'s and rank {}'s programs make equal OpenCL calls in different "
         "orders",
@@ -351,11 +352,11 @@ bool DivergenceWatch::note_other_threads(Neighbour &neighbour) {
         report_threads(what);
         return false;
     }
-    if (rank_ < neighbour.rank && !std::exchange(threads_warned_, true))
-        log_warning(
-            "{}, and the job cannot start again. If their memory has different contents, results "
-            "may be wrong; use `cldist run --host-mode central`",
-            what);
+    threads_warned_ = true;
+    log_warning(
+        "{}, and the job cannot start again. If their memory has different contents, results may "
+        "be wrong; use `cldist run --host-mode central`",
+        what);
     return true;
 }
 
