@@ -1,8 +1,8 @@
 /* Another driver's platform with the peculiarities of NVIDIA's driver (580). It replaces entries in
  * the other driver's function table, which all objects of that driver share.
  *
- * - With -cl-kernel-arg-info, a program that contains a kernel without arguments (recognised by the
- *   text "kernel void nothing()") fails to build or link.
+ * - With -cl-kernel-arg-info, a program that contains a kernel without arguments fails to build or
+ *   link. The text "kernel void nothing()" shows that there is one.
  * - Argument information is available only with -cl-kernel-arg-info.
  * - The reported work-group size is 256 for every kernel, but larger groups run.
  * - The profiling times of a barrier are 0. A marker ends 2 s too early, before its start.
@@ -11,8 +11,8 @@
  * - A buffer must be migrated to a device before kernels use overlapping sub-buffers of it. If not,
  *   NVIDIA's driver loses bytes. This driver aborts.
  * - A kernel must not be released while its command waits for a user event. This driver aborts.
- * - If CLDIST_TEST_LATE_ENDS is set, the devices are GPUs, and a marker is not complete while an
- * older kernel of another queue runs. */
+ * - If CLDIST_TEST_LATE_ENDS is set, the devices are GPUs. A marker is then not complete while an
+ *   older kernel of another queue runs. */
 #define _GNU_SOURCE
 #include "test_driver.h"
 

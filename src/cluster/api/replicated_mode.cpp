@@ -108,8 +108,8 @@ public:
     }
 
     // The current status, the same in all processes. A user event that is not yet set in all
-    // processes is open. If another thread is finding out the final status, waits for it: only in
-    // some processes that thread may already have it.
+    // processes is open. If another thread asks other processes for the final status, waits for its
+    // answer, which may already be here in some processes only.
     cl_int status(EventObject &event) const override {
         if (in_callback()) return event.visible_status();
         if (!event.agreed && event.agreeing != nullptr) {
