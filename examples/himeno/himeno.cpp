@@ -1,4 +1,4 @@
-// The Himeno benchmark on MPI processes with OpenCL devices: five host programs with one kernel.
+// The Himeno benchmark on MPI processes with OpenCL devices: six host programs with one kernel.
 
 #include "hosts.hpp"
 #include "reference.hpp"
@@ -24,7 +24,7 @@ constexpr char usage[] = R"(usage: mpirun -n N himeno [options]
 
   --size XS|S|M|L|XL    the grid, 32x32x64 to 512x512x1024 points (default S)
   --iterations N        iterations of each run (default 50)
-  --variant NAME        serial, handopt, handtuned, chained, chained-k or all (default all)
+  --variant NAME        serial, handopt, handtuned, in-order, chained, chained-k or all (default)
   --k K                 chained-k waits every K iterations (default 10)
   --rounds R            runs of each variant, in turns; the median counts (default 1)
   --check               compare gosa and every point with the sequential reference
@@ -108,6 +108,7 @@ std::vector<Variant> variants_of(const Options &options) {
         {"serial", run_serial},
         {"handopt", run_hand_optimised},
         {"handtuned", run_hand_tuned},
+        {"in-order", run_in_order},
         {"chained", [](Slab &slab, int iterations) { run_event_chained(slab, iterations, 1); }},
         {"chained-k", [k](Slab &slab, int iterations) { run_event_chained(slab, iterations, k); }}};
     if (options.variant != "all")

@@ -17,9 +17,12 @@ void run_hand_optimised(Slab &slab, int iterations);
 /// halves. Requests are persistent. Receives are posted early, into two alternating buffers.
 void run_hand_tuned(Slab &slab, int iterations);
 
-/// The same order of work, with cldist's commands chained by events. The host waits every
-/// `iterations_per_wait` iterations. The first iteration has the number `first` and waits for the
-/// event `after`, unless that is null.
+/// Runs the commands of run_serial as one chain in an in-order queue.
+void run_in_order(Slab &slab, int iterations);
+
+/// The order of work of run_hand_tuned, with cldist's commands chained by events. The host waits
+/// every `iterations_per_wait` iterations. The first iteration has the number `first` and waits for
+/// the event `after`, unless that is null.
 void run_event_chained(Slab &slab, int iterations, int iterations_per_wait, int first = 0,
                        cl_event after = nullptr);
 
