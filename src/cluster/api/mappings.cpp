@@ -111,7 +111,8 @@ void *enqueue_map_buffer(cl_command_queue queue_handle, cl_mem buffer_handle, cl
         buffer.host_memory(0) == nullptr || queue.context->spaces.size() == 1;
     mapped.is_native = queue.space != nullptr && host_mode().maps_natively(*queue.context) &&
                        may_be_native &&
-                       (queue.context->has_one_memory || queue.space->resources()->is_cpu());
+                       (!mapped.is_written() || queue.context->has_one_memory ||
+                        queue.space->resources()->is_cpu());
     if (!mapped.is_native) {
         mapped.memory = buffer.host_memory(offset);
         if (mapped.memory == nullptr) host_mode().give_memory(queue, buffer, mapped);

@@ -4,12 +4,68 @@
 
 #include <algorithm>
 #include <cstring>
+#include <deque>
+#include <mutex>
+#include <new>
 #include <vector>
 
 #include "cluster/calls/call.hpp"
 #include "ocl/query.hpp"
 
 namespace cldist::cluster {
+namespace {
+
+constexpr std::align_val_t alignment{128};
+
+/// Large memory that is used again after it was freed, because page faults are most of its cost.
+/// Meanwhile, the kernel may take its pages. Thread-safe.
+class KeptBlocks {
+public:
+    static constexpr std::size_t least = std::size_t{4} << 20U;  ///< smallest size of a block
+    struct Block {
+        std::byte *memory;
+        std::size_t size;
+    };
+
+    /// Returns a block of at least `size` bytes.
+    Block take(std::size_t size) {
+        size = (size + huge_page - 1) / huge_page * huge_page;
+        {
+            const std::lock_guard lock(mutex_);
+            const auto fits = [size](const Block &b) {
+                return size <= b.size && b.size / 2 <= size;
+            };
+            const auto at = std::ranges::find_if(blocks_, fits);
+            if (at != blocks_.end()) {
+                const Block block = *at;
+                blocks_.erase(at);
+                return block;
+            }
+        }
+        auto *const memory =
+            static_cast<std::byte *>(operator new (size, std::align_val_t{huge_page}));
+        madvise(memory, size, MADV_HUGEPAGE);  // may be refused
+        return {memory, size};
+    }
+    void give_back(Block block) {
+        if (madvise(block.memory, block.size, MADV_FREE) == 0) {
+            const std::lock_guard lock(mutex_);
+            blocks_.push_back(block);
+            if (blocks_.size() <= most) return;
+            block = blocks_.front();
+            blocks_.pop_front();
+        }
+        operator delete (block.memory, std::align_val_t{huge_page});
+    }
+
+private:
+    static constexpr std::size_t huge_page = std::size_t{2} << 20U;
+    static constexpr std::size_t most = 16;
+    std::mutex mutex_;
+    std::deque<Block> blocks_;  ///< free ones, in the order of their return
+};
+
+}  // namespace
 
 bool boxes_overlap(const std::size_t *origin_a, const std::size_t *origin_b,
                    const std::size_t *region) {
@@ -20,13 +76,12 @@ bool boxes_overlap(const std::size_t *origin_a, const std::size_t *origin_b,
 }
 
 std::shared_ptr<std::byte[]> own_memory(std::size_t size) {
-    // Large memory gets new pages each time, and page faults are most of its cost.
-    constexpr std::size_t huge_page = std::size_t{2} << 20U;
-    const bool in_huge_pages = size >= 2 * huge_page;
-    const std::align_val_t alignment{in_huge_pages ? huge_page : 128};
-    auto *const memory = static_cast<std::byte *>(operator new[](size, alignment));
-    if (in_huge_pages) madvise(memory, size, MADV_HUGEPAGE);  // may be refused
-    return {memory, [alignment](std::byte *m) { operator delete[](m, alignment); }};
+    static auto &kept = *new KeptBlocks;
+    if (size < KeptBlocks::least)
+        return std::shared_ptr<std::byte[]>(new (alignment) std::byte[size],
+                                            [](std::byte *m) { operator delete[](m, alignment); });
+    const KeptBlocks::Block block = kept.take(size);
+    return {block.memory, [block](std::byte *) { kept.give_back(block); }};
 }
 
 void keep_until(cl_event event, std::shared_ptr<const void> memory) {
