@@ -17,8 +17,8 @@ namespace {
 
 struct Introduction {
     std::int64_t process = 0;   ///< process ID
-    std::uint64_t address = 0;  ///< of `secret` in process 0
-    std::uint64_t secret = 0;   ///< shows that the process ID is that of process 0
+    std::uint64_t address = 0;  ///< of `secret` in the process
+    std::uint64_t secret = 0;   ///< shows that the process ID is that of the process
 };
 
 /// Returns 0 or an errno value.
@@ -37,40 +37,53 @@ int copy_piece(pid_t process, std::uint64_t address, std::byte *here, std::size_
     return 0;
 }
 
-}  // namespace
-
-HostMemoryReach::HostMemoryReach(MPI_Comm comm) {
-    check_mpi(PMPI_Comm_dup(comm, &comm_), "MPI_Comm_dup");
-    int count = 0;
-    PMPI_Comm_rank(comm_, &self_);
-    PMPI_Comm_size(comm_, &count);
-    std::random_device random;
-    const std::uint64_t secret = (std::uint64_t{random()} << 32U) + random();
-    Introduction first{getpid(), reinterpret_cast<std::uint64_t>(&secret), secret};
-    check_mpi(PMPI_Bcast(&first, sizeof first, MPI_BYTE, 0, comm_), "MPI_Bcast");
-    first_ = first.process;
-    char reached = 0;
-    if (self_ != 0) {
-        std::uint64_t found = 0;
-        const int error = copy_piece(static_cast<pid_t>(first_), first.address,
-                                     reinterpret_cast<std::byte *>(&found), sizeof found, false);
-        reached = error == 0 && found == first.secret ? 1 : 0;
-        if (reached == 0)
-            log_info("copies between the program's memory and the devices of rank {} use MPI: {}",
-                     self_,
-                     error == 0 || error == ESRCH ? "it is on another host" : std::strerror(error));
-    }
-    reached_.resize(static_cast<std::size_t>(count));
-    check_mpi(PMPI_Allgather(&reached, 1, MPI_CHAR, reached_.data(), 1, MPI_CHAR, comm_),
-              "MPI_Allgather");
+/// Returns 0, or why this process cannot read the other's memory.
+int error_of_access(const Introduction &other) {
+    std::uint64_t found = 0;
+    const int error = copy_piece(static_cast<pid_t>(other.process), other.address,
+                                 reinterpret_cast<std::byte *>(&found), sizeof found, false);
+    return error == 0 && found != other.secret ? ESRCH : error;
 }
 
-int HostMemoryReach::copy(std::uint64_t address, std::byte *here, std::size_t size,
+}  // namespace
+
+HostMemoryReach::HostMemoryReach(MPI_Comm comm, std::size_t least) : least_(least) {
+    check_mpi(PMPI_Comm_dup(comm, &comm_), "MPI_Comm_dup");
+    MPI_Comm host = MPI_COMM_NULL;
+    check_mpi(PMPI_Comm_split_type(comm_, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host),
+              "MPI_Comm_split_type");
+    int count = 0, near = 0;
+    PMPI_Comm_rank(comm_, &self_);
+    PMPI_Comm_size(comm_, &count);
+    PMPI_Comm_size(host, &near);
+    std::random_device random;
+    const std::uint64_t secret = (std::uint64_t{random()} << 32U) + random();
+    const Introduction mine{getpid(), reinterpret_cast<std::uint64_t>(&secret), secret};
+    std::vector<Introduction> all(static_cast<std::size_t>(near));
+    check_mpi(PMPI_Allgather(&mine, sizeof mine, MPI_BYTE, all.data(), sizeof mine, MPI_BYTE, host),
+              "MPI_Allgather");
+    int error = 0;
+    for (const Introduction &other : all)
+        if (error == 0) error = error_of_access(other);
+    if (error != 0)
+        log_info("copies between the memory of rank {} and of others use MPI: {}", self_,
+                 std::strerror(error));
+    const int wish = error == 0 ? self_ : -1;
+    Other self{mine.process, 0};
+    check_mpi(PMPI_Allreduce(&wish, &self.host, 1, MPI_INT, MPI_MIN, host), "MPI_Allreduce");
+    PMPI_Comm_free(&host);
+    others_.resize(static_cast<std::size_t>(count));
+    check_mpi(
+        PMPI_Allgather(&self, sizeof self, MPI_BYTE, others_.data(), sizeof self, MPI_BYTE, comm_),
+        "MPI_Allgather");
+}
+
+int HostMemoryReach::copy(int rank, std::uint64_t address, std::byte *here, std::size_t size,
                           bool writes) const {
+    const auto process = static_cast<pid_t>(others_[static_cast<std::size_t>(rank)].process);
     std::atomic<int> error = 0;
     io_threads().run_in_pieces(size, [&](std::size_t begin, std::size_t end) {
-        const int code = copy_piece(static_cast<pid_t>(first_), address + begin, here + begin,
-                                    end - begin, writes);
+        const int code = copy_piece(process, address + begin, here + begin, end - begin, writes);
         if (code != 0) error = code;
     });
     return error;

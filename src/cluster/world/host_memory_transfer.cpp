@@ -65,7 +65,7 @@ private:
                                  "the command failed in rank 0"));
         if (status().ok()) {
             const Outcome copied =
-                copy_.poll(reach_, address_, range_.mapped, range_.size, false, waker_);
+                copy_.poll(reach_, wire_.rank, address_, range_.mapped, range_.size, false, waker_);
             if (!copied) return false;
             if (!copied->ok()) fail(*copied);
         }
@@ -90,24 +90,24 @@ private:
 
 }  // namespace
 
-Outcome OwnCopy::poll(const HostMemoryReach &reach, std::uint64_t address, std::byte *here,
-                      std::size_t size, bool writes, const Waker &waker) {
+Outcome OwnCopy::poll(const HostMemoryReach &reach, int rank, std::uint64_t address,
+                      std::byte *here, std::size_t size, bool writes, const Waker &waker) {
     if (state_ == nullptr) {
         state_ = std::make_shared<State>();
-        io_threads().run([&reach, address, here, size, writes, waker, state = state_] {
-            state->error = reach.copy(address, here, size, writes);
+        io_threads().run([&reach, rank, address, here, size, writes, waker, state = state_] {
+            state->error = reach.copy(rank, address, here, size, writes);
             state->over = true;
             if (waker) waker();
         });
     }
     if (!state_->over) return std::nullopt;
     if (state_->error == 0) return Status{};
-    auto failure =
-        Status::failure(CL_OUT_OF_RESOURCES,
-                        fmt::format("cannot {} {} bytes of the program's memory in rank 0 ({}), so "
-                                    "the command fails; the memory must be valid, and other "
-                                    "processes must be allowed to access it",
-                                    writes ? "write" : "read", size, std::strerror(state_->error)));
+    auto failure = Status::failure(
+        CL_OUT_OF_RESOURCES,
+        fmt::format("cannot {} {} bytes of the program's memory in rank {} ({}), so "
+                    "the command fails; the memory must be valid, and other "
+                    "processes must be allowed to access it",
+                    writes ? "write" : "read", size, rank, std::strerror(state_->error)));
     log_error("{}", failure.message);
     return failure;
 }

@@ -25,12 +25,12 @@ inline std::shared_ptr<Record> record_of(Direction direction, const Wire &wire, 
     return std::make_shared<Record>(direction, wire.rank, wire.rank, wire.tag, size);
 }
 
-/// A copy between the memory of process 0 and that of this process, in another thread.
+/// A copy between the memory of another process and that of this process, in another thread.
 class OwnCopy {
 public:
     /// The first call starts the copy. Returns nothing until the copy has ended. `waker` is called
     /// at its end.
-    Outcome poll(const HostMemoryReach &reach, std::uint64_t address, std::byte *here,
+    Outcome poll(const HostMemoryReach &reach, int rank, std::uint64_t address, std::byte *here,
                  std::size_t size, bool writes, const Waker &waker);
 
 private:

@@ -24,7 +24,7 @@ public:
     CallStream &call_stream() override {
         if (stream_ == nullptr) {
             stream_ = std::make_unique<MpiCallStream>(comm_);
-            transport_.reach_host_memory();
+            transport_.reach_host_memory(std::size_t{64} << 10U);
         }
         return *stream_;
     }

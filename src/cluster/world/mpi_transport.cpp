@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <deque>
+#include <list>
 #include <utility>
 #include <vector>
 
@@ -180,81 +181,80 @@ private:
     MessageTicket ticket_;
 };
 
-// A smaller copy costs less as a message.
-constexpr std::size_t least_copied_by_owner = std::size_t{64} << 10U;
-
+/// Passes a result on along a tree of processes. Between processes that reach each other's memory,
+/// the parent copies the bytes itself: the child first sends the address, and gets one byte in
+/// place of the result.
 class RelayOperation final : public Operation {
 public:
-    /// If `reach` is not null, the sender copies the bytes to the memory of process 0 itself.
-    /// Process 0 then first sends the address, and receives one byte in place of the result.
-    RelayOperation(Result result, Wire from, std::vector<Wire> to, std::shared_ptr<Ending> ending,
-                   TimesOfCommand times, const HostMemoryReach *reach, MessageDriver &driver)
+    RelayOperation(Result result, Wire from, const std::vector<Wire> &to,
+                   std::shared_ptr<Ending> ending, TimesOfCommand times,
+                   const HostMemoryReach *reach, MessageDriver &driver)
         : Operation(record_of_relay(from, to, result.size)),
           result_(std::move(result)),
           reach_(reach),
-          data_pieces_(reach != nullptr ? 1 : (result_.size + relay_piece - 1) / relay_piece),
-          pieces_(data_pieces_ + (times ? 1 : 0)),
           from_(from),
-          to_(std::move(to)),
+          from_copies_(is_root() ? false : copies_directly(from)),
+          has_times_(bool(times)),
           ending_(std::move(ending)),
           times_of_command_(std::move(times)),
-          driver_(driver) {}
+          driver_(driver) {
+        for (const Wire &wire : to) children_.emplace_back(wire, copies_directly(wire));
+    }
     ~RelayOperation() override { ending_->set(CL_TRANSFER_ABANDONED); }
 
     void woken_by(const Waker &waker) override {
         waker_ = waker;
         address_ticket_.waker = &waker_;
+        for (Child &child : children_) child.address_ticket.waker = &waker_;
     }
     void start(const Status &gate) override {
         if (!gate.ok()) fail(gate);
-        if (from_.comm != MPI_COMM_NULL) {
-            if (reach_ != nullptr) {
-                address_ = reinterpret_cast<std::uint64_t>(result_.data);
-                driver_.send(&address_, sizeof address_, from_.rank, from_.tag, reach_->comm(),
-                             address_ticket_);
-            }
-            post_receives();
+        start_ns_ = now_ns();
+        for (Child &child : children_)
+            if (child.copies)
+                driver_.receive(&child.address, sizeof child.address, child.wire.rank,
+                                child.wire.tag, reach_->comm(), child.address_ticket);
+        if (is_root()) {
+            if (gate.ok() && times_of_command_ && *times_of_command_)
+                times_ = (*times_of_command_)();
+            knows_times_ = !result_.arrived;
+            pass_on();
             return;
         }
-        if (gate.ok() && times_of_command_ && *times_of_command_) times_ = (*times_of_command_)();
-        start_ns_ = now_ns();
-        if (reach_ != nullptr) {
-            const Wire &wire = to_.front();
-            driver_.receive(&address_, sizeof address_, wire.rank, wire.tag, reach_->comm(),
-                            address_ticket_);
-        } else {
-            send_all();
+        if (from_copies_) {
+            address_ = reinterpret_cast<std::uint64_t>(result_.data);
+            driver_.send(&address_, sizeof address_, from_.rank, from_.tag, reach_->comm(),
+                         address_ticket_);
         }
+        post_receives();
     }
 
     Progress poll() override {
-        if (reach_ != nullptr && !address_ticket_.done) return Progress::idle;
-        if (reach_ != nullptr && from_.comm == MPI_COMM_NULL && !copied_ && !copy_to_host())
-            return Progress::idle;
-        if (turn_.waits() && !send_all()) return Progress::idle;
         bool moved = false;
         while (arrived_ < posted_ && receives_.front().done) {
             take();
             moved = true;
         }
-        if (from_.comm != MPI_COMM_NULL && arrived_ < pieces_) {
-            post_receives();
-            return moved ? Progress::moved : Progress::idle;
-        }
+        if (!is_root()) post_receives();
+        moved = pass_on() || moved;
         while (!sends_.empty() && sends_.front().done) {
             if (sends_.front().error != MPI_SUCCESS)
                 fail(mpi_failure(sends_.front().error, "MPI_Isend"));
             sends_.pop_front();
             moved = true;
         }
-        if (!sends_.empty()) return moved ? Progress::moved : Progress::idle;
+        const Progress pending = moved ? Progress::moved : Progress::idle;
+        if (!has_all() || !sends_.empty() || !has_passed(data_only)) return pending;
+        if (from_copies_ && !address_ticket_.done) return pending;
         if (!arrive()) return Progress::idle;
-        // The command's end time includes the copy to the program's memory in this process.
-        if (from_.comm == MPI_COMM_NULL && passed_on_ < pieces_) {
+        if (!knows_times_) {
+            // The command's end time includes the copy to the program's memory in this process.
             if (times_.back() != 0) times_.back() += now_ns() - start_ns_;
-            pass_on(passed_on_++);
-            if (!sends_.empty()) return Progress::moved;
+            knows_times_ = true;
+            pass_on();
         }
+        if (!has_passed(with_times) || !sends_.empty()) return Progress::moved;
+        if (is_root() && status().ok()) record()->moved(result_.size);
         ending_->set(status().code, times_);
         return Progress::done;
     }
@@ -265,14 +265,49 @@ public:
         };
         return waker_ && !has_ended(receives_) && !has_ended(sends_);
     }
-    [[nodiscard]] bool bytes_in_flight() const override {
-        return from_.comm == MPI_COMM_NULL || arrived_ > 0;
-    }
+    [[nodiscard]] bool bytes_in_flight() const override { return is_root() || arrived_ > 0; }
 
 private:
-    [[nodiscard]] std::span<std::byte> bytes_of(std::size_t piece) {
-        if (piece == data_pieces_) return std::as_writable_bytes(std::span(times_));
-        if (reach_ != nullptr) return std::as_writable_bytes(std::span(&there_, 1));
+    /// A process to which this one passes the result.
+    struct Child {
+        Child(const Wire &wire_in, bool copies_in) : wire(wire_in), copies(copies_in) {}
+
+        const Wire wire;
+        const bool copies;  ///< this process copies the bytes to the child's memory
+        std::uint64_t address = 0;
+        MessageTicket address_ticket{};
+        OwnCopy copy{};
+        bool copied = false;
+        std::size_t passed = 0;  ///< pieces
+    };
+    enum Pieces { data_only, with_times };
+
+    [[nodiscard]] bool is_root() const { return from_.comm == MPI_COMM_NULL; }
+    [[nodiscard]] bool copies_directly(const Wire &wire) const {
+        return reach_ != nullptr && reach_->has(wire.rank, result_.size);
+    }
+    [[nodiscard]] std::size_t data_pieces(bool copies) const {
+        return copies ? 1 : (result_.size + relay_piece - 1) / relay_piece;
+    }
+    [[nodiscard]] std::size_t pieces(bool copies, Pieces which) const {
+        return data_pieces(copies) + (which == with_times && has_times_ ? 1 : 0);
+    }
+    [[nodiscard]] bool has_all() const {
+        return is_root() || arrived_ == pieces(from_copies_, with_times);
+    }
+    [[nodiscard]] bool has_passed(Pieces which) const {
+        return std::ranges::all_of(children_, [&](const Child &child) {
+            return child.passed >= pieces(child.copies, which);
+        });
+    }
+    /// The number of bytes that are at `result_.data`.
+    [[nodiscard]] std::size_t bytes_here() const {
+        if (is_root() || arrived_ >= data_pieces(from_copies_)) return result_.size;
+        return from_copies_ ? 0 : arrived_ * relay_piece;
+    }
+    [[nodiscard]] std::span<std::byte> bytes_of(std::size_t piece, bool copies) {
+        if (piece == data_pieces(copies)) return std::as_writable_bytes(std::span(times_));
+        if (copies) return std::as_writable_bytes(std::span(&there_, 1));
         const std::size_t begin = piece * relay_piece;
         return {result_.data + begin, std::min(result_.size - begin, relay_piece)};
     }
@@ -293,41 +328,14 @@ private:
             else
                 arrive();
         }
-        if (!*arrived_at_program_) return false;
-        return true;
-    }
-
-    /// In the device's process. Returns true if the copy to the memory of process 0 has ended.
-    bool copy_to_host() {
-        if (address_ticket_.error != MPI_SUCCESS)
-            fail(mpi_failure(address_ticket_.error, "MPI_Irecv"));
-        if (status().ok()) {
-            const Outcome copied =
-                copy_.poll(*reach_, address_, result_.data, result_.size, true, waker_);
-            if (!copied) return false;
-            if (!copied->ok()) fail(*copied);
-        }
-        copied_ = true;
-        send_all();
-        return true;
-    }
-
-    /// In the device's process. Returns false if the operation must wait for its permission.
-    bool send_all() {
-        if (!to_.empty() && pieces_ == 1 && bytes_of(0).size() <= small_message &&
-            !turn_.take(waker_))
-            return false;
-        const std::size_t known = result_.arrived ? data_pieces_ : pieces_;
-        for (std::size_t i = 0; i < known; ++i) pass_on(i);
-        passed_on_ = known;
-        record()->moved(result_.size);
-        return true;
+        return *arrived_at_program_;
     }
 
     void post_receives() {
-        for (; posted_ < pieces_ && posted_ < arrived_ + relay_depth; ++posted_) {
+        for (; posted_ < pieces(from_copies_, with_times) && posted_ < arrived_ + relay_depth;
+             ++posted_) {
             receives_.emplace_back().waker = &waker_;
-            const auto bytes = bytes_of(posted_);
+            const auto bytes = bytes_of(posted_, from_copies_);
             driver_.receive(bytes.data(), bytes.size(), from_.rank, from_.tag, from_.comm,
                             receives_.back());
         }
@@ -336,48 +344,80 @@ private:
     // The sender reports a failure by a piece that is too short.
     void take() {
         const MessageTicket &ticket = receives_.front();
+        const bool is_data = arrived_ < data_pieces(from_copies_);
         if (ticket.error != MPI_SUCCESS)
             fail(mpi_failure(ticket.error, "MPI_Irecv"));
-        else if (ticket.bytes != bytes_of(arrived_).size())
+        else if (ticket.bytes != bytes_of(arrived_, from_copies_).size())
             fail(Status::failure(CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST,
                                  "the command failed in the process that owns its device"));
-        else
-            record()->moved(ticket.bytes);
+        else if (is_data)
+            record()->moved(from_copies_ ? result_.size : ticket.bytes);
         receives_.pop_front();
-        pass_on(arrived_++);
+        knows_times_ = ++arrived_ == pieces(from_copies_, with_times);
     }
 
-    void pass_on(std::size_t piece) {
-        for (const Wire &wire : to_) {
-            sends_.emplace_back().waker = &waker_;
-            const auto bytes = bytes_of(piece);
-            driver_.send(bytes.data(), status().ok() ? bytes.size() : 0, wire.rank, wire.tag,
-                         wire.comm, sends_.back());
+    /// Passes on what is here. Returns true if it has started a send.
+    bool pass_on() {
+        if (!may_send()) return false;
+        bool sent = false;
+        for (Child &child : children_) {
+            while (child.passed < pieces(child.copies, knows_times_ ? with_times : data_only) &&
+                   is_ready(child)) {
+                sends_.emplace_back().waker = &waker_;
+                const auto bytes = bytes_of(child.passed++, child.copies);
+                driver_.send(bytes.data(), status().ok() ? bytes.size() : 0, child.wire.rank,
+                             child.wire.tag, child.wire.comm, sends_.back());
+                sent = true;
+            }
         }
+        return sent;
+    }
+
+    /// Returns false if the operation must wait for its permission.
+    bool may_send() {
+        if (!is_root() || children_.empty()) return true;
+        const bool copies = children_.front().copies;
+        return pieces(copies, with_times) != 1 || bytes_of(0, copies).size() > small_message ||
+               turn_.take(waker_);
+    }
+
+    /// Returns true if the child's next piece is here. If necessary, first copies the bytes to the
+    /// child's memory.
+    bool is_ready(Child &child) {
+        if (child.passed == data_pieces(child.copies)) return true;
+        if (!child.copies)
+            return std::min(result_.size, (child.passed + 1) * relay_piece) <= bytes_here();
+        if (bytes_here() < result_.size || !child.address_ticket.done) return false;
+        if (child.address_ticket.error != MPI_SUCCESS)
+            fail(mpi_failure(child.address_ticket.error, "MPI_Irecv"));
+        if (!status().ok() || child.copied) return true;
+        const Outcome copied = child.copy.poll(*reach_, child.wire.rank, child.address,
+                                               result_.data, result_.size, true, waker_);
+        if (!copied) return false;
+        if (!copied->ok()) fail(*copied);
+        return child.copied = true;
     }
 
     const Result result_;
     const HostMemoryReach *const reach_;
-    const std::size_t data_pieces_;
-    const std::size_t pieces_;  ///< includes the one for the times
     const Wire from_;
-    const std::vector<Wire> to_;
+    const bool from_copies_;  ///< the parent copies the bytes to this process's memory
+    const bool has_times_;
     const std::shared_ptr<Ending> ending_;
     const TimesOfCommand times_of_command_;
     Times times_{};
+    bool knows_times_ = false;  ///< and may pass them on
     std::uint64_t start_ns_ = 0;
     std::shared_ptr<std::atomic<bool>> arrived_at_program_;
     MessageDriver &driver_;
     Waker waker_;
     SendTurn turn_;
-    std::uint64_t address_ = 0;  ///< of the result in process 0
+    std::uint64_t address_ = 0;  ///< of the result, for the parent
     MessageTicket address_ticket_;
-    OwnCopy copy_;
-    bool copied_ = false;
-    char there_ = 1;             ///< sent in place of the result
-    std::size_t posted_ = 0;     ///< receives
-    std::size_t arrived_ = 0;    ///< pieces
-    std::size_t passed_on_ = 0;  ///< pieces; only in the device's process
+    std::list<Child> children_;
+    char there_ = 1;           ///< sent in place of the result
+    std::size_t posted_ = 0;   ///< receives
+    std::size_t arrived_ = 0;  ///< pieces
     std::deque<MessageTicket> receives_;
     std::deque<MessageTicket> sends_;
 };
@@ -389,20 +429,13 @@ MpiTransport::MpiTransport(std::shared_ptr<Runtime> runtime, MPI_Comm comm)
 
 void MpiTransport::drive(Command &command) { cldist::drive(command, caller_driver()); }
 
-const HostMemoryReach *MpiTransport::reach_of(bool is_here, Process peer, std::size_t size) const {
-    if (reach_ == nullptr || size < least_copied_by_owner) return nullptr;
-    return reach_->has(is_here ? reach_->self() : static_cast<int>(peer)) ? reach_.get() : nullptr;
-}
-
 std::unique_ptr<Operation> MpiTransport::transfer(DeviceRange range, Direction direction,
                                                   const Message &message, const Link &link) {
     require_mpi();
-    const HostMemoryReach *const reach =
-        link.sends_program_memory ? reach_of(direction == Direction::recv, message.peer, range.size)
-                                  : nullptr;
-    if (reach != nullptr)
+    if (link.sends_program_memory && reach_ != nullptr &&
+        reach_->has(static_cast<int>(message.peer), range.size))
         return make_host_memory_transfer(std::move(range), direction,
-                                         wire_of(*runtime_, comm_, message), *reach,
+                                         wire_of(*runtime_, comm_, message), *reach_,
                                          runtime_->progress_driver());
     return make_channel_transfer(std::move(range), direction, wire_of(*runtime_, comm_, message),
                                  link, *runtime_->communicators().links(),
@@ -454,11 +487,8 @@ std::unique_ptr<Operation> MpiTransport::relay(Result result, const Relay &relay
         relay.from ? wire_of(*runtime_, comm_, *relay.from) : Wire{MPI_COMM_NULL, 0, 0};
     std::vector<Wire> to;
     for (const Message &message : relay.to) to.push_back(wire_of(*runtime_, comm_, message));
-    const bool is_end = relay.from.has_value() == relay.to.empty();
-    const HostMemoryReach *const reach =
-        is_end ? reach_of(!relay.from, relay.from ? relay.from->peer : 0, result.size) : nullptr;
     return std::make_unique<RelayOperation>(
-        std::move(result), from, std::move(to), std::move(ending), std::move(times), reach,
+        std::move(result), from, to, std::move(ending), std::move(times), reach_.get(),
         by_caller ? caller_driver() : runtime_->progress_driver());
 }
 

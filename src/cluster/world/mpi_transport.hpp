@@ -16,9 +16,11 @@ class MpiTransport final : public Transport {
 public:
     /// `comm` is only for these messages.
     MpiTransport(std::shared_ptr<Runtime> runtime, MPI_Comm comm);
-    /// With a central host: from now on, other processes on the same machine access the memory of
-    /// process 0 directly. Collective.
-    void reach_host_memory() { reach_ = std::make_unique<HostMemoryReach>(comm_); }
+    /// From now on, processes on the same machine copy results of `least` bytes or more, and the
+    /// program's memory in process 0, directly between their memories. Collective.
+    void reach_host_memory(std::size_t least) {
+        reach_ = std::make_unique<HostMemoryReach>(comm_, least);
+    }
 
     std::unique_ptr<Operation> transfer(DeviceRange range, Direction direction,
                                         const Message &message, const Link &link) override;
@@ -34,14 +36,9 @@ public:
     void drive(Command &command) override;
 
 private:
-    /// Returns the access to process 0's memory if the device's process copies `size` bytes itself,
-    /// otherwise null. The device's process is this one if `is_here`, otherwise `peer`.
-    [[nodiscard]] const HostMemoryReach *reach_of(bool is_here, Process peer,
-                                                  std::size_t size) const;
-
     const std::shared_ptr<Runtime> runtime_;
     const MPI_Comm comm_;
-    std::unique_ptr<HostMemoryReach> reach_;  ///< null unless there is a central host
+    std::unique_ptr<HostMemoryReach> reach_;  ///< null if all copies are messages
 };
 
 }  // namespace cldist::cluster
