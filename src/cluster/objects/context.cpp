@@ -88,8 +88,8 @@ std::shared_ptr<const QueueInfo> Space::separate_queue() {
     if (!queue)
         queue = create("clCreateCommandQueue", clCreateCommandQueue, context.get(), devices.front(),
                        0U);
-    auto *const info = new QueueInfo{
-        queue.give(), context.get(), devices.front(), true, nullptr, resources()->is_cpu(), false};
+    auto *const info = new QueueInfo{queue.give(), context.get(), devices.front(), true};
+    resources()->describe(*info);
     return {info, [idle = idle_](const QueueInfo *lent) {
                 const std::unique_ptr<const QueueInfo> freed(lent);
                 const std::lock_guard lock(idle->mutex);
