@@ -240,13 +240,15 @@ bool MessageCall::may_use_kernels() const {
     if (arguments.blocking != CL_FALSE || !queue.in_order || comm_->wire() != Wire::cldist)
         return false;
     const std::span<const Part> parts = parts_with_peer();
-    return !parts.empty() && std::all_of(parts.begin(), parts.end(), [&](const Part &part) {
+    const bool possible = std::all_of(parts.begin(), parts.end(), [&](const Part &part) {
         const int rank = part.peer.rank;
         const int world_rank = rank == MPI_ANY_SOURCE ? rank : comm_->world_rank(rank);
         return wants_kernels(part.range) && (rank == MPI_ANY_SOURCE || comm_->same_host(rank)) &&
                comm_->links().devices()->connected(world_rank, resources) &&
                open_to_kernels(part.range);
     });
+    return possible && !parts.empty() &&
+           (requests_kernels(config().path) || !comm_->links().devices()->avoids_kernels());
 }
 
 // Reserves the slot and the landing memory of a part's kernel. Returns null if none is free. In a
@@ -297,6 +299,7 @@ bool MessageCall::run_by_kernel() {
     EnqueueLast last;
     if (sending != nullptr)
         first = [&](std::span<const cl_event> wait_list) {
+            if (sending->is_measured()) sending->measure(enqueue_stand_in(queue, wait_list).get());
             return std::pair(enqueue(*sending, parts_.front(), wait_list), sending->running());
         };
     if (receiving != nullptr)

@@ -64,35 +64,6 @@ bool may_fail(cl_event event) {
     }
 }
 
-// Enqueues an internal command that waits for what any command with this wait list would wait for.
-Event enqueue_stand_in(const QueueInfo &info, std::span<const cl_event> wait_list) {
-    if (info.start_source != nullptr &&
-        std::none_of(wait_list.begin(), wait_list.end(), may_fail)) {
-        Event event;
-        check(clEnqueueReadBuffer(info.queue, info.start_source, CL_FALSE, 0, sizeof(cl_uint),
-                                  info.start_target.get(), static_cast<cl_uint>(wait_list.size()),
-                                  wait_list.empty() ? nullptr : wait_list.data(), event.out()),
-              "clEnqueueReadBuffer");
-        return event;
-    }
-    if (info.in_order || (info.placeholder == nullptr && !wait_list.empty()))
-        return enqueue_marker(info, wait_list);
-    Event event;
-    if (info.placeholder != nullptr) {
-        check(clEnqueueMigrateMemObjects(
-                  info.queue, 1, &info.placeholder, 0, static_cast<cl_uint>(wait_list.size()),
-                  wait_list.empty() ? nullptr : wait_list.data(), event.out()),
-              "clEnqueueMigrateMemObjects");
-        return event;
-    }
-    // A marker without wait list would wait for all earlier commands. A marker that waits for a
-    // complete event waits, like any command, only for earlier barriers.
-    const Event complete = user_event(info.context);
-    clSetUserEventStatus(complete.get(), CL_COMPLETE);
-    const cl_event instead = complete.get();
-    return enqueue_marker(info, {&instead, 1});
-}
-
 // Returns true if copies back must not wait for an event that may fail, which is so except on PoCL.
 // NVIDIA's driver (580) never returns from the release of a context in which the wait list of a
 // write failed. On PoCL, copies have no second event for the status, because PoCL 3.1 aborts if a
@@ -228,6 +199,34 @@ Start begin(const QueueInfo &info, std::span<const cl_event> wait_list, std::spa
 }
 
 }  // namespace
+
+Event enqueue_stand_in(const QueueInfo &info, std::span<const cl_event> wait_list) {
+    if (info.start_source != nullptr &&
+        std::none_of(wait_list.begin(), wait_list.end(), may_fail)) {
+        Event event;
+        check(clEnqueueReadBuffer(info.queue, info.start_source, CL_FALSE, 0, sizeof(cl_uint),
+                                  info.start_target.get(), static_cast<cl_uint>(wait_list.size()),
+                                  wait_list.empty() ? nullptr : wait_list.data(), event.out()),
+              "clEnqueueReadBuffer");
+        return event;
+    }
+    if (info.in_order || (info.placeholder == nullptr && !wait_list.empty()))
+        return enqueue_marker(info, wait_list);
+    Event event;
+    if (info.placeholder != nullptr) {
+        check(clEnqueueMigrateMemObjects(
+                  info.queue, 1, &info.placeholder, 0, static_cast<cl_uint>(wait_list.size()),
+                  wait_list.empty() ? nullptr : wait_list.data(), event.out()),
+              "clEnqueueMigrateMemObjects");
+        return event;
+    }
+    // A marker without wait list would wait for all earlier commands. A marker that waits for a
+    // complete event waits, like any command, only for earlier barriers.
+    const Event complete = user_event(info.context);
+    clSetUserEventStatus(complete.get(), CL_COMPLETE);
+    const cl_event instead = complete.get();
+    return enqueue_marker(info, {&instead, 1});
+}
 
 FailureLock lock_failures() {
     // Recursive, because callbacks may run on the calling thread.

@@ -90,6 +90,8 @@ using FailureLock = std::unique_lock<std::recursive_mutex>;
 /// Sets `memory` of the mappings to their persistent mappings. Returns true if all are known.
 bool find_persistent(const QueueInfo &info, std::span<Mapping> mappings);
 
+/// Enqueues an internal command that waits for what any command with this wait list would wait for.
+Event enqueue_stand_in(const QueueInfo &info, std::span<const cl_event> wait_list);
 /// Enqueues the mappings, or an internal command if there are none, and flushes.
 Start enqueue_start(const QueueInfo &info, std::span<const cl_event> wait_list,
                     std::span<Mapping> mappings);

@@ -11,7 +11,6 @@
 #include "pipeline/plan.hpp"
 
 namespace cldist {
-namespace {}  // namespace
 
 DeviceLinks::DeviceLinks(int world_rank) : world_rank_(world_rank) {
     if (!uses_kernels(config().path, most_bytes)) return;
@@ -35,6 +34,16 @@ void DeviceLinks::refuse(const std::string &why) {
 bool DeviceLinks::may_wait() {
     const std::lock_guard lock(mutex_);
     return waiting_.size() < most_queues;
+}
+
+bool DeviceLinks::is_busy() {
+    const std::lock_guard lock(mutex_);
+    return load_.is_heavy();
+}
+
+bool DeviceLinks::avoids_kernels() {
+    const std::lock_guard lock(mutex_);
+    return load_.avoids_kernels();
 }
 
 bool DeviceLinks::connected(int world_rank, const std::shared_ptr<DeviceResources> &resources) {

@@ -13,6 +13,7 @@
 
 #include "base/config.hpp"
 #include "events/record.hpp"
+#include "mpi_interop/device_load.hpp"
 #include "mpi_interop/held_commands.hpp"
 #include "mpi_interop/local_name.hpp"
 #include "mpi_interop/wire.hpp"
@@ -48,6 +49,10 @@ public:
     bool connected(int world_rank, const std::shared_ptr<DeviceResources> &resources);
     /// Returns true if one more queue may have unfinished kernels.
     [[nodiscard]] bool may_wait();
+    /// See DeviceLoad.
+    [[nodiscard]] bool is_busy();
+    /// The same. Call it once for each message that kernels can move.
+    [[nodiscard]] bool avoids_kernels();
 
     // For collectives. Each communicator uses its own arena in each process.
 
@@ -189,6 +194,7 @@ private:
     bool refused_ = false;
     std::map<cl_command_queue, std::size_t> waiting_;  ///< number of unfinished kernels
     HeldCommands held_;
+    DeviceLoad load_;
     std::array<bool, TransferSlots::boards> arenas_taken_{};
     std::array<std::uint32_t, TransferSlots::boards> arena_values_{};
 };

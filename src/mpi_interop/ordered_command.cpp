@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/clock.hpp"
+#include "base/config.hpp"
 #include "mpi_interop/device_links.hpp"
 #include "ocl/query.hpp"
 #include "ocl/quirks.hpp"
@@ -28,6 +29,7 @@ TransferSlot &OrderedCommand::slot() const { return (*links_->lane_->slots)[*ind
 bool OrderedCommand::reserve(int world_rank, cl_command_queue queue) {
     const std::lock_guard lock(links_->mutex_);
     queue_ = queue;
+    load_round_ = links_->load_.round();
     SlotPool &slots = links_->lane_->slots->pool();
     if (direction_ != Direction::send) return (index_ = slots.take()).has_value();
     DeviceLinks::Peer &peer = links_->peers_.at(world_rank);
@@ -38,6 +40,31 @@ bool OrderedCommand::reserve(int world_rank, cl_command_queue queue) {
     landing_ = place->offset;
     slot().address = peer.landing_address.get() + landing_;
     return true;
+}
+
+bool OrderedCommand::is_measured() {
+    const std::lock_guard lock(links_->mutex_);
+    return config().path == Path::automatic && links_->load_.measures_send();
+}
+
+void OrderedCommand::measure(cl_event before) {
+    using Time = std::shared_ptr<std::atomic<std::uint64_t>>;
+    may_run_ns_ = std::make_shared<std::atomic<std::uint64_t>>(0);
+    auto *const time = new Time(may_run_ns_);
+    const auto note = [](cl_event, cl_int, void *data) {
+        const std::unique_ptr<const Time> owned(static_cast<const Time *>(data));
+        **owned = now_ns();
+    };
+    if (clSetEventCallback(before, CL_COMPLETE, note, time) != CL_SUCCESS) delete time;
+}
+
+void OrderedCommand::note_running() {
+    const std::uint64_t now = now_ns();
+    const std::lock_guard lock(links_->mutex_);
+    links_->load_.ran_after(now - enqueued_ns_);
+    if (may_run_ns_ == nullptr) return;
+    const std::uint64_t since = *may_run_ns_;
+    links_->load_.took(load_round_, since != 0 && since < now ? now - since : 0, size_);
 }
 
 void OrderedCommand::follow() {
@@ -111,7 +138,8 @@ SlotMove OrderedCommand::move_of(cl_mem buffer, std::size_t offset,
 
 void OrderedCommand::note_enqueued() {
     enqueued_ = true;
-    next_check_ns_ = now_ns() + check_ns;
+    enqueued_ns_ = now_ns();
+    next_check_ns_ = enqueued_ns_ + check_ns;
     if (position_ == Position::at_call) flush_if_needed(queue_);
     const std::lock_guard lock(links_->mutex_);
     ++links_->waiting_[queue_];
@@ -185,6 +213,7 @@ void OrderedCommand::fail(cl_int code) {
 
 void OrderedCommand::give_order(SlotOrder order, cl_int status) {
     slot().order.store(order, std::memory_order_release);
+    released_ns_ = now_ns();
     if (!held_by_) return;
     {
         const std::lock_guard lock(links_->mutex_);
@@ -218,6 +247,8 @@ bool OrderedCommand::ended() {
         return true;
     }
     stop_joining();
+    if (position_ == Position::at_start && !failed_)
+        links_->load_.took(load_round_, now_ns() - released_ns_, size_);
     links_->lane_->slots->pool().give_back(*index_);
     if (world_rank_ != MPI_UNDEFINED) {
         TransferSlot &sender = (*links_->peers_.at(world_rank_).slots)[peer_slot_];

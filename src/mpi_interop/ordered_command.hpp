@@ -60,6 +60,12 @@ public:
     static void enqueue_both(OrderedCommand &send, OrderedCommand &recv, const SlotMove &sent,
                              const SlotMove &received, std::span<const cl_event> wait_list,
                              cl_event *event);
+    /// Send: whether to measure how long the kernel waits for the device.
+    [[nodiscard]] bool is_measured();
+    /// Send: measure this. The kernel may run when `before` has ended.
+    void measure(cl_event before);
+    /// Send: the kernel runs.
+    void note_running();
     /// Send: not zero when the kernel runs.
     [[nodiscard]] const std::atomic<std::uint32_t> *running() const { return &slot().running; }
     /// The kernel's arguments. `strided`: the layout of the bytes from `offset` on, unless they are
@@ -126,6 +132,13 @@ private:
     cl_command_queue queue_ = nullptr;
     bool enqueued_ = false;
     std::uint64_t next_check_ns_ = 0;
+    // For DeviceLoad:
+    unsigned load_round_ = 0;
+    std::uint64_t enqueued_ns_ = 0;
+    std::uint64_t released_ns_ = 0;  ///< receive: when the kernel was allowed to run
+    /// Send: the time from which on the kernel may run; 0 if it is not known yet. Null if it is not
+    /// measured.
+    std::shared_ptr<std::atomic<std::uint64_t>> may_run_ns_;
     Event reached_;             ///< the queue has reached the kernel, which is held back
     Event held_by_;             ///< a user event; null if the kernel is not held back
     std::uint64_t number_ = 0;  ///< of this command if held, else of the next held one

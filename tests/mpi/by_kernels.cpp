@@ -204,3 +204,38 @@ MPI_CASE("messages that kernels move have a device stage in both processes", 2) 
     }
     CHECK(by_kernels > 0);
 }
+
+MPI_CASE("messages avoid kernels if the program's kernels keep the GPU busy", 2) {
+    if (std::getenv("CLDIST_PATH") != nullptr) skip_case("needs the automatic path");
+    const opencl cl;
+    if (cl.is_cpu()) skip_case("needs a GPU");
+    const queue_handle queue = cl.in_order_queue();
+    const queue_handle busy = cl.in_order_queue();
+    const buffer_handle buffer = cl.filled(2 * size, static_cast<std::uint64_t>(mpi.rank));
+    const buffer_handle unused = cl.buffer(4);
+    const kernel_handle compute = cl.kernel("compute");
+    const cl_mem argument = unused;
+    CL_OK(clSetKernelArg(compute, 0, sizeof argument, &argument));
+    if (mpi.rank >= 2) return;
+    const auto path_of_exchange = [&] {
+        event_handle exchanged;
+        CL_OK(clEnqueueSendrecvBuffer(queue, buffer, CL_FALSE, 0, size, 1 - mpi.rank, 1, buffer,
+                                      size, size, 1 - mpi.rank, 1, mpi.comm, 0, nullptr,
+                                      exchanged.out()));
+        expect_received(exchanged, size, 1 - mpi.rank, 1);
+        cl.expect(buffer, size, size, static_cast<std::uint64_t>(1 - mpi.rank));
+        return transfer_text(exchanged, CL_TRANSFER_PATH);
+    };
+    std::string path;
+    for (int i = 0; i < 20; ++i) path = path_of_exchange();  // the first ones take other paths
+    if (path != "kernel") skip_case("needs a GPU for each process");
+    for (int round = 0; round < 40; ++round) {
+        const std::size_t many = std::size_t{1} << 21U;  // some milliseconds on an H200
+        CL_OK(
+            clEnqueueNDRangeKernel(busy, compute, 1, nullptr, &many, nullptr, 0, nullptr, nullptr));
+        CL_OK(clFlush(busy));
+        path = path_of_exchange();
+        finish(busy);
+    }
+    CHECK(path != "kernel");
+}

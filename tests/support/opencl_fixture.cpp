@@ -106,6 +106,11 @@ std::string describe(cl_event event) {
 
 constexpr const char *program_source = R"(
 kernel void add_one(global uchar *data) { data[get_global_id(0)] += 1; }
+kernel void compute(global float *result) {
+    float x = get_global_id(0);
+    for (int i = 0; i < 100000; ++i) x = mad(x, 0.999f, 0.5f);
+    if (x < 0) *result = x;
+}
 )";
 
 }  // namespace

@@ -51,7 +51,8 @@ public:
     buffer_handle buffer(std::size_t size, cl_mem_flags flags = CL_MEM_READ_WRITE) const;
     buffer_handle sub_buffer(cl_mem parent, std::size_t origin, std::size_t size) const;
     event_handle user_event() const;
-    /// A kernel of the test program: "add_one", with a buffer of bytes and one work-item per byte.
+    /// A kernel of the test program: "add_one", with a buffer of bytes and one work-item per byte;
+    /// or "compute", with any buffer, which takes long for many work-items and writes nothing.
     kernel_handle kernel(const char *name) const;
 
     void write(cl_mem buffer, std::size_t offset, const bytes &data) const;
