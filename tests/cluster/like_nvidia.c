@@ -10,6 +10,8 @@
  * - A buffer must be migrated to a device before kernels use overlapping sub-buffers of it. If not,
  *   NVIDIA's driver loses bytes. This driver aborts.
  * - A kernel must not be released while its command waits for a user event. This driver aborts.
+ * - If CLDIST_TEST_LAUNCHES_MEET is set, the first launch waits until another one is in the driver.
+ *   After 20 s, this driver aborts.
  * - If CLDIST_TEST_LATE_ENDS is set, the devices are GPUs. A marker is then not complete while an
  *   older kernel of another queue runs. */
 #define _GNU_SOURCE
@@ -21,6 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 static cl_icd_dispatch native;
@@ -402,6 +405,24 @@ static cl_int CL_API_CALL get_event_info(cl_event event, cl_event_info param, si
     return code;
 }
 
+static void meet(void) {
+    static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    static pthread_cond_t another = PTHREAD_COND_INITIALIZER;
+    static int launches;
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += 20;
+    pthread_mutex_lock(&mutex);
+    ++launches;
+    pthread_cond_broadcast(&another);
+    while (launches < 2)
+        if (pthread_cond_timedwait(&another, &mutex, &until) != 0) {
+            fputs("no other thread launches a kernel while this one is in the driver\n", stderr);
+            abort();
+        }
+    pthread_mutex_unlock(&mutex);
+}
+
 static cl_int CL_API_CALL enqueue_kernel(cl_command_queue queue, cl_kernel kernel,
                                          cl_uint dimensions, const size_t *offset,
                                          const size_t *global, const size_t *local, cl_uint count,
@@ -416,6 +437,7 @@ static cl_int CL_API_CALL enqueue_kernel(cl_command_queue queue, cl_kernel kerne
     }
     pthread_mutex_unlock(&parts_mutex);
     note_waiting(kernel, count, list);
+    if (getenv("CLDIST_TEST_LAUNCHES_MEET") != NULL) meet();
     cl_event ended = NULL;
     const cl_int code = native.clEnqueueNDRangeKernel(queue, kernel, dimensions, offset, global,
                                                       local, count, list, &ended);

@@ -395,6 +395,33 @@ int ask_for_times() {
     return 0;
 }
 
+/// Launches a kernel in each of two threads.
+int launch_together() {
+    const Platform platform;
+    const auto launch = [&](cl_uint value) {
+        const cl_command_queue queue = platform.queue(0);
+        cl_uint data = 1;
+        const cl_mem buffer = platform.buffer(sizeof data, &data);
+        cl_int code = CL_SUCCESS;
+        const cl_kernel add = clCreateKernel(platform.program, "add", &code);
+        check(code, "clCreateKernel");
+        CHECKED(clSetKernelArg(add, 0, sizeof buffer, &buffer));
+        CHECKED(clSetKernelArg(add, 1, sizeof value, &value));
+        const std::size_t one = 1;
+        CHECKED(clEnqueueNDRangeKernel(queue, add, 1, nullptr, &one, nullptr, 0, nullptr, nullptr));
+        CHECKED(clEnqueueReadBuffer(queue, buffer, CL_TRUE, 0, sizeof data, &data, 0, nullptr,
+                                    nullptr));
+        require(data == value + 1, "the sum");
+        CHECKED(clReleaseKernel(add));
+        CHECKED(clReleaseMemObject(buffer));
+        CHECKED(clReleaseCommandQueue(queue));
+    };
+    std::thread other(launch, 10);
+    launch(20);
+    other.join();
+    return 0;
+}
+
 /// Makes calls forever.
 int run_on() {
     const Platform platform;
@@ -474,6 +501,7 @@ int main(int, char **argv) {
     const std::string what = argv[1] != nullptr ? argv[1] : "";
     if (what == "threads") return run_threads(8, 12);
     if (what == "chance") return run_by_chance();
+    if (what == "launches-together") return launch_together();
     if (what == "ends-calling") return run_ending(false);
     if (what == "exits-waiting") return run_ending(true);
     if (what == "ends-building") return end_building();

@@ -51,10 +51,11 @@ bool concerns_others(const CallArguments &arguments) {
     return false;
 }
 
-/// If all processes make this call, waits until the call before it is decided.
+/// If other processes also make this call, waits until the call before it is decided.
 void wait_for_decisions(const CallArguments &arguments) {
-    if (!call_is_undecided || in_callback() || !is_compared(arguments)) return;
-    World::get().calls().look_for_overlap();
+    World &world = World::get();
+    if (!call_is_undecided || world.alone() || in_callback() || !is_compared(arguments)) return;
+    world.calls().look_for_overlap();
     while (call_is_undecided) {
         const Unlocked unlocked;
         call_is_undecided.wait(true);
