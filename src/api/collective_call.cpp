@@ -1,11 +1,8 @@
 #include "api/collective_call.hpp"
 
 #include <algorithm>
-#include <memory>
-#include <optional>
 #include <span>
 #include <utility>
-#include <vector>
 
 #include "api/event_table.hpp"
 #include "api/kernel_waits.hpp"

@@ -3,7 +3,6 @@
 #include <sched.h>
 #include <sys/prctl.h>
 
-#include <algorithm>
 #include <thread>
 
 #include "base/clock.hpp"

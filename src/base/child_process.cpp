@@ -11,9 +11,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
-#include <string>
 #include <string_view>
-#include <vector>
 
 #include <fmt/format.h>
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <list>
 #include <set>
-#include <utility>
 
 #include "ocl/query.hpp"
 

@@ -1,12 +1,7 @@
 #include "events/bridge.hpp"
 
 #include <algorithm>
-#include <atomic>
-#include <chrono>
-#include <cstdint>
-#include <mutex>
 #include <thread>
-#include <utility>
 
 #include <fmt/format.h>
 

@@ -5,9 +5,7 @@
 
 #include <map>
 #include <mutex>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include <fmt/format.h>
 

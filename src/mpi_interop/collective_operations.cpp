@@ -7,7 +7,6 @@
 #include <cstring>
 #include <deque>
 #include <mutex>
-#include <optional>
 #include <utility>
 
 #include <fmt/format.h>

@@ -1,7 +1,6 @@
 #include "mpi_interop/device_collectives.hpp"
 
 #include <algorithm>
-#include <utility>
 
 #include "mpi_interop/collective_operations.hpp"
 

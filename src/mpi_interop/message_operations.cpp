@@ -1,7 +1,6 @@
 #include "mpi_interop/message_operations.hpp"
 
 #include <algorithm>
-#include <optional>
 #include <span>
 #include <utility>
 

@@ -1,7 +1,6 @@
 #include "mpi_interop/message_order.hpp"
 
 #include <algorithm>
-#include <utility>
 
 #include "mpi_interop/mpi_status.hpp"
 #include "mpi_interop/ordered_command.hpp"

@@ -1,6 +1,5 @@
 #include "mpi_interop/wire.hpp"
 
-#include <cstddef>
 #include <cstring>
 
 namespace cldist {

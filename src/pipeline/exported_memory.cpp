@@ -9,8 +9,6 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
-#include <utility>
-#include <vector>
 
 #include "base/clock.hpp"
 #include "ocl/query.hpp"

@@ -1,6 +1,5 @@
 #include "pipeline/rect.hpp"
 
-#include <algorithm>
 #include <cstring>
 #include <limits>
 

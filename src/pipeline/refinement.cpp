@@ -1,7 +1,6 @@
 #include "pipeline/refinement.hpp"
 
 #include <algorithm>
-#include <cstddef>
 
 namespace cldist {
 namespace {

@@ -27,7 +27,6 @@
 #include <span>
 #include <string_view>
 #include <system_error>
-#include <vector>
 
 #include <fmt/format.h>
 

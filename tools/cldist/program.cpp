@@ -16,7 +16,6 @@
 #include <cstdint>
 #include <fstream>
 #include <optional>
-#include <string_view>
 #include <system_error>
 #include <utility>
 

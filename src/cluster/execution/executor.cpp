@@ -1,7 +1,6 @@
 #include "cluster/execution/executor.hpp"
 
 #include <algorithm>
-#include <utility>
 
 #include "cluster/execution/operations.hpp"
 #include "ocl/query.hpp"

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <thread>
-#include <utility>
 
 #include "cluster/objects/context.hpp"
 #include "cluster/objects/event.hpp"

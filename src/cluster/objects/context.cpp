@@ -1,7 +1,6 @@
 #include "cluster/objects/context.hpp"
 
 #include <algorithm>
-#include <map>
 #include <set>
 
 #include "ocl/query.hpp"

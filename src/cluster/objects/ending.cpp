@@ -1,8 +1,5 @@
 #include "cluster/objects/ending.hpp"
 
-#include <array>
-#include <utility>
-
 namespace cldist::cluster {
 
 void Ending::call_all(std::vector<Then> then, cl_int status) {

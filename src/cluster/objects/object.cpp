@@ -1,11 +1,9 @@
 #include "cluster/objects/object.hpp"
 
-#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
 #include <thread>
-#include <vector>
 
 #include "base/per_thread.hpp"
 #include "cluster/calls/opencl_call.hpp"

@@ -1,8 +1,6 @@
 #include "cluster/objects/program.hpp"
 
 #include <algorithm>
-#include <map>
-#include <optional>
 #include <string_view>
 #include <tuple>
 #include <utility>

@@ -1,6 +1,5 @@
 #include "cluster/schedule/residency.hpp"
 
-#include <algorithm>
 #include <bit>
 
 namespace cldist::cluster {

@@ -19,7 +19,6 @@
 #include <cstring>
 #include <limits>
 #include <numeric>
-#include <optional>
 #include <utility>
 
 #include "base/config.hpp"
