@@ -52,27 +52,6 @@ std::size_t Intervals::bytes() const {
     return sum;
 }
 
-void Intervals::unite(std::size_t begin, std::size_t end) {
-    if (begin >= end) return;
-    if (ranges_.empty() || begin > ranges_.back().end) {
-        ranges_.push_back({begin, end});
-        return;
-    }
-    // Merges the ranges that touch [begin, end).
-    const auto first = std::ranges::lower_bound(ranges_, begin, {}, &Interval::end);
-    auto last = first;
-    for (; last != ranges_.end() && last->begin <= end; ++last) {
-        begin = std::min(begin, last->begin);
-        end = std::max(end, last->end);
-    }
-    if (first == last) {
-        ranges_.insert(first, {begin, end});
-    } else {
-        *first = {begin, end};
-        ranges_.erase(std::next(first), last);
-    }
-}
-
 void Intervals::unite(const Intervals &other) {
     if (other.empty()) return;
     if (empty() || ranges_.back().end < other.ranges_.front().begin) {

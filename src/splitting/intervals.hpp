@@ -39,7 +39,6 @@ public:
     [[nodiscard]] auto begin() const { return ranges_.begin(); }
     [[nodiscard]] auto end() const { return ranges_.end(); }
 
-    void unite(std::size_t begin, std::size_t end);
     void unite(const Intervals &other);
     void intersect(const Intervals &other);
     void subtract(const Intervals &other);

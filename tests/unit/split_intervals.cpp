@@ -85,7 +85,7 @@ TEST_CASE("sets of intervals behave like sets of bytes") {
         Intervals united = a.set;
         united.unite(b.set);
         Intervals one_by_one = a.set;
-        for (const auto &[begin, end] : b.set) one_by_one.unite(begin, end);
+        for (const Interval &range : b.set) one_by_one.unite({range});
         Intervals common = a.set;
         common.intersect(b.set);
         Intervals rest = a.set;

@@ -79,7 +79,6 @@ public:
             return records_.empty() || records_.size() + record.size() <= most_bytes_;
         });
         records_.insert(records_.end(), record.begin(), record.end());
-        ++count_;
         if (!waits_) return;
         lock.unlock();
         appended_.notify_one();
@@ -98,44 +97,30 @@ public:
         bool more = false;
         {
             const std::lock_guard lock(mutex_);
-            more = take_here(records);
+            records.clear();
+            records.swap(records_);
+            more = !closed_;
         }
         taken_.notify_one();
         return more;
     }
     /// The same, after waiting for a record or close().
     bool wait_and_take(std::vector<std::byte> &records) {
-        bool more = false;
         {
             std::unique_lock lock(mutex_);
             waits_ = true;
             appended_.wait(lock, [&] { return closed_ || !records_.empty(); });
             waits_ = false;
-            more = take_here(records);
         }
-        taken_.notify_one();
-        return more;
-    }
-
-    /// The number of records appended.
-    [[nodiscard]] std::uint64_t count() const {
-        const std::lock_guard lock(mutex_);
-        return count_;
+        return take(records);
     }
 
 private:
-    bool take_here(std::vector<std::byte> &records) {
-        records.clear();
-        records.swap(records_);
-        return !closed_;
-    }
-
     const std::size_t most_bytes_;
-    mutable std::mutex mutex_;
+    std::mutex mutex_;
     std::condition_variable appended_;
     std::condition_variable taken_;
     std::vector<std::byte> records_;
-    std::uint64_t count_ = 0;
     bool waits_ = false;
     bool closed_ = false;
 };
