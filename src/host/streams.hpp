@@ -4,7 +4,6 @@
 
 namespace cldist::host {
 
-/// Returns the flags of open() for a mode of fopen().
 [[nodiscard]] int flags_of(const char *mode);
 /// Opens a stream on a descriptor. If kind_of() is not `none`, the stream's calls pass through this
 /// library. Closes the descriptor on failure.

@@ -121,7 +121,6 @@ public:
     [[nodiscard]] const std::shared_ptr<HostLinks> &links() const { return links_; }
     /// Communicators that were not freed.
     [[nodiscard]] std::vector<std::shared_ptr<const Communicator>> known();
-    /// All communicators that carry blocks.
     [[nodiscard]] std::vector<MPI_Comm> block_comms();
     /// All communicators that carry messages of collectives.
     [[nodiscard]] std::vector<MPI_Comm> collective_comms();

@@ -13,7 +13,6 @@ namespace cldist {
 /// Returns true between the initialisation and the end of MPI.
 bool mpi_runs();
 
-/// The failed Status of an MPI call that returned `code`.
 inline Status mpi_failure(int code, const char *call) {
     char text[MPI_MAX_ERROR_STRING] = "";
     int length = 0;

@@ -6,7 +6,6 @@
 
 namespace cldist {
 
-/// The log of the program's build for the device.
 [[nodiscard]] inline std::string build_log(cl_program program, cl_device_id device) {
     std::size_t size = 0;
     clGetProgramBuildInfo(program, device, CL_PROGRAM_BUILD_LOG, 0, nullptr, &size);

@@ -129,7 +129,6 @@ template <typename Object>
     return {parent, query<std::size_t>(buffer, CL_MEM_OFFSET).value_or(0)};
 }
 
-/// Returns true for a CPU device.
 [[nodiscard]] inline bool is_cpu(cl_device_id device) {
     return (query<cl_device_type>(device, CL_DEVICE_TYPE).value_or(0) & CL_DEVICE_TYPE_CPU) != 0;
 }

@@ -23,7 +23,6 @@ public:
     Progress poll();
     /// The first error.
     [[nodiscard]] const Status &status() const { return status_; }
-    /// Bytes that the sink has moved.
     [[nodiscard]] std::size_t bytes_moved() const { return bytes_moved_; }
     /// Blocks that were started in the source, or the sink, and have not ended there.
     [[nodiscard]] std::size_t blocks_in_source() const { return started_ - filled_; }

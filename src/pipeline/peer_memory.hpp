@@ -28,7 +28,6 @@ public:
     /// Throws an Error if the devices can't share memory.
     PeerMemory(const End &writer, const End &owner);
 
-    /// For commands of the device that writes.
     [[nodiscard]] cl_mem for_writer() const { return for_writer_.get(); }
     /// For commands of the device that owns the memory.
     [[nodiscard]] cl_mem for_owner() const { return memory_->buffer(); }

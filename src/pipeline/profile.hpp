@@ -84,7 +84,6 @@ struct Ranking {
 /// Classes of sizes: four per octave from 1 KiB on, and one for smaller sizes.
 inline constexpr std::size_t size_class_count = 128;
 [[nodiscard]] std::size_t size_class(std::size_t size);
-/// The smallest size of a class.
 [[nodiscard]] std::size_t smallest_of_class(std::size_t size_class);
 
 /// A table with the best way for each size class.

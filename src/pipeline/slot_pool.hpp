@@ -80,7 +80,6 @@ struct LandingPlace {
 /// The places of one process's sends to another process. Not thread-safe.
 class LandingPlaces {
 public:
-    /// `bytes`: the size of the landing memory.
     explicit LandingPlaces(std::size_t bytes) : room_(0, bytes) {}
 
     /// Returns a place that nobody uses, or nothing if none is free.

@@ -130,7 +130,6 @@ std::string output_of(const TuneOptions &options, const Profile::System &system)
     return path;
 }
 
-// Returns the written profile.
 Profile write_merged(const std::string &path, const Profile &measured) {
     std::optional<Profile> before;
     try {

@@ -204,7 +204,6 @@ private:
 [[nodiscard]] std::string hosts_report(const std::vector<std::string> &lost,
                                        const std::vector<std::string> &unreachable);
 
-/// The report of a failed rank.
 [[nodiscard]] std::string failure_report(int rank, const std::string &host, int wait_status,
                                          const std::string &tail);
 

@@ -67,7 +67,6 @@ public:
     void count_asides() { counts_asides_ = true; }
     [[nodiscard]] std::uint64_t asides() const { return asides_ + asides_of_one_thread_; }
 
-    /// The last call.
     [[nodiscard]] CallHash last() const;
     /// The hash after call `number`, if available; 0 after call 0.
     [[nodiscard]] std::optional<std::uint64_t> hash_after(std::uint64_t number) const;
@@ -87,7 +86,6 @@ public:
     /// without `ask_for_thread`.
     [[nodiscard]] std::optional<std::uint64_t> threads_until(std::uint64_t number) const;
     void look_for_overlap();
-    /// Whether `ask_for_overlap` has returned true.
     [[nodiscard]] bool has_overlap() const { return has_overlap_; }
     /// Whether calls have come from more than one thread.
     [[nodiscard]] bool from_several_threads() const { return changed_at_ != 0; }

@@ -116,7 +116,6 @@ public:
 
     /// A user event.
     explicit EventObject(ContextObject &context_in);
-    /// The event of a command.
     EventObject(QueueObject &queue_in, cl_command_type type_in, State state_in = {})
         : context(queue_in.context), queue(&queue_in), type(type_in), state(std::move(state_in)) {}
     ~EventObject();

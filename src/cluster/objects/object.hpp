@@ -159,7 +159,6 @@ std::unordered_map<const void *, Kind> &argument_objects();
 
 /// Queues a callback of the program, which the calling thread runs when it holds no lock.
 void call_later(std::function<void()> callback);
-/// Runs the calling thread's queued callbacks.
 void run_later_callbacks();
 /// The number of queued callbacks of all threads.
 inline std::atomic<unsigned> later_callbacks = 0;
