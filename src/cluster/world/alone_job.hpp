@@ -37,9 +37,6 @@ public:
     CallStream &call_stream() override {
         throw Error(CL_INVALID_OPERATION, "the job has only one process");
     }
-    void compare(CallLog &) override {}
-    void finish_comparison() override {}
-    void end() override {}
 
 private:
     AbsentOthers agreement_;

@@ -33,15 +33,15 @@ public:
     /// The stream of a central host's calls. The first call is collective. Throws an Error.
     virtual CallStream &call_stream() = 0;
     /// Starts the comparison of the processes' calls. Not for a process alone.
-    virtual void compare(CallLog &calls) = 0;
+    virtual void compare(CallLog & /*calls*/) {}
     /// Call it before the program gets results. If its threads call alternately and the job might
     /// start again, waits until all processes are known to have made the same calls, at most some
     /// seconds.
     virtual void confirm_calls() {}
     /// Call it when `program_end` is recorded. Returns when all processes have recorded it.
-    virtual void finish_comparison() = 0;
+    virtual void finish_comparison() {}
     /// Ends the communication. Must be the last call.
-    virtual void end() = 0;
+    virtual void end() {}
 };
 
 }  // namespace cldist::cluster

@@ -65,9 +65,6 @@ public:
     Transport &transport() override { return transport_; }
     [[nodiscard]] Place place_of(Process process) const override;
     CallStream &call_stream() override;
-    void compare(CallLog &) override {}
-    void finish_comparison() override {}
-    void end() override {}
 
 private:
     const Simulation simulation_;
