@@ -1,7 +1,4 @@
 #include <algorithm>
-#include <map>
-#include <optional>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>

@@ -12,7 +12,6 @@
 #include "base/clock.hpp"
 #include "base/config.hpp"
 #include "events/failure.hpp"
-#include "ocl/query.hpp"
 
 namespace cldist {
 

@@ -4,7 +4,6 @@
 #include <map>
 #include <memory>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "collectives/schedule.hpp"

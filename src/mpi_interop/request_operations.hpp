@@ -5,7 +5,6 @@
 #include "events/operation.hpp"
 #include "mpi_interop/adopted_requests.hpp"
 #include "mpi_interop/stand_in_request.hpp"
-#include "ocl/handle.hpp"
 
 namespace cldist {
 

@@ -1,6 +1,5 @@
 #include "pipeline/device_endpoint.hpp"
 
-#include <algorithm>
 #include <cstring>
 #include <utility>
 

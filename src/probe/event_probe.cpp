@@ -2,7 +2,6 @@
 // failed command. Another command waits for the failed one, and the program holds neither event.
 // The library runs this program as a child process because some platforms abort.
 #include <cstdlib>
-#include <string>
 #include <vector>
 
 #include "ocl/query.hpp"

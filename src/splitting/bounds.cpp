@@ -1,7 +1,6 @@
 #include "splitting/bounds.hpp"
 
 #include <algorithm>
-#include <cstring>
 
 namespace cldist::splitting {
 

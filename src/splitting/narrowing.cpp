@@ -1,7 +1,6 @@
 // The part of Evaluation that restricts the values of variables by conditions.
 
 #include <algorithm>
-#include <utility>
 
 #include "splitting/bounds.hpp"
 

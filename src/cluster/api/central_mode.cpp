@@ -5,10 +5,8 @@
 
 #include "cluster/api/checks.hpp"
 #include "cluster/api/enqueueing.hpp"
-#include "cluster/api/guard.hpp"
 #include "cluster/api/host_mode.hpp"
 #include "cluster/objects/lock.hpp"
-#include "ocl/quirks.hpp"
 
 namespace cldist::cluster {
 namespace {

@@ -2,14 +2,11 @@
 #include <algorithm>
 #include <array>
 
-#include "cluster/api/answers.hpp"
 #include "cluster/api/checks.hpp"
 #include "cluster/api/enqueueing.hpp"
 #include "cluster/api/entry_points.hpp"
 #include "cluster/api/handles.hpp"
-#include "cluster/api/record.hpp"
 #include "cluster/execution/host_region.hpp"
-#include "ocl/query.hpp"
 
 namespace cldist::cluster {
 namespace {

@@ -3,7 +3,6 @@
 
 #include "base/error_code.hpp"
 #include "cluster/api/answers.hpp"
-#include "cluster/api/checks.hpp"
 #include "cluster/api/enqueueing.hpp"
 #include "cluster/api/entry_points.hpp"
 #include "cluster/api/handles.hpp"

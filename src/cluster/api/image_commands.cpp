@@ -1,6 +1,5 @@
 // Commands on images.
 #include <algorithm>
-#include <optional>
 
 #include "cluster/api/checks.hpp"
 #include "cluster/api/enqueueing.hpp"

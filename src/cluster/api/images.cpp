@@ -4,10 +4,8 @@
 #include <map>
 #include <optional>
 
-#include "base/log.hpp"
 #include "cluster/api/answers.hpp"
 #include "cluster/api/checks.hpp"
-#include "cluster/api/enqueueing.hpp"
 #include "cluster/api/entry_points.hpp"
 #include "cluster/api/handles.hpp"
 #include "cluster/api/host_mode.hpp"

@@ -1,6 +1,5 @@
 // The arguments of kernels.
 #include <cstring>
-#include <string>
 
 #include "cluster/api/call_arguments.hpp"
 #include "cluster/api/checks.hpp"

@@ -2,7 +2,6 @@
 
 #include <cstdio>
 #include <exception>
-#include <optional>
 #include <stdexcept>
 #include <utility>
 #include <vector>

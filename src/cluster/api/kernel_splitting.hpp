@@ -3,7 +3,6 @@
 #pragma once
 
 #include <memory>
-#include <string>
 
 #include "cluster/objects/program.hpp"
 #include "cluster/split/splitting.hpp"

@@ -1,18 +1,15 @@
 // Kernels. All processes know the same about a kernel, whatever devices they have.
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <map>
 #include <sstream>
 
 #include "cluster/api/answers.hpp"
-#include "cluster/api/checks.hpp"
 #include "cluster/api/entry_points.hpp"
 #include "cluster/api/handles.hpp"
 #include "cluster/api/kernel_splitting.hpp"
 #include "cluster/api/program_infos.hpp"
 #include "cluster/api/record.hpp"
-#include "cluster/split/splitting.hpp"
 #include "ocl/query.hpp"
 #include "splitting/functions.hpp"
 

@@ -1,6 +1,5 @@
 // Every process runs the program. If the program queries an event whose state only one process
 // knows, the processes wait for each other, so that all see the same state.
-#include <algorithm>
 #include <map>
 #include <numeric>
 

@@ -2,7 +2,6 @@
 
 #include <memory>
 #include <optional>
-#include <utility>
 
 #include "cluster/execution/enqueued.hpp"
 #include "cluster/execution/host_memory_supply.hpp"

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "cluster/objects/queue.hpp"
-#include "cluster/schedule/schedule.hpp"
 
 namespace cldist::cluster {
 

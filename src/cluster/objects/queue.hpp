@@ -2,7 +2,6 @@
 
 #include <atomic>
 #include <memory>
-#include <utility>
 #include <vector>
 
 #include "cluster/objects/context.hpp"

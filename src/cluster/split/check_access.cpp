@@ -1,7 +1,6 @@
 #include "cluster/split/check_access.hpp"
 
 #include <algorithm>
-#include <functional>
 
 #include "base/log.hpp"
 #include "ocl/query.hpp"
