@@ -10,6 +10,7 @@
 #include <mutex>
 #include <numeric>
 #include <sstream>
+#include <stop_token>
 #include <thread>
 #include <utility>
 
@@ -207,37 +208,24 @@ void compare_versions() {
     check_same_version();
 }
 
-// Logs a warning if processes wait in Runtime::begin() for others that do not call it.
-class MeetingWatch {
-public:
-    MeetingWatch() {
-        const std::chrono::duration<double> patience(config().stall_seconds);
-        if (patience.count() <= 0) return;
-        watcher_ = std::thread([this, patience] {
-            std::unique_lock lock(mutex_);
-            if (met_.wait_for(lock, patience, [this] { return have_met_; })) return;
-            log_warning(
-                "the first command has waited {} s for all processes of MPI_COMM_WORLD to enqueue "
-                "one, because cldist did not see MPI_Init. Call clDistInit in all processes after "
-                "MPI_Init",
-                patience.count());
-        });
-    }
-    ~MeetingWatch() {
-        {
-            const std::lock_guard lock(mutex_);
-            have_met_ = true;
-        }
-        met_.notify_one();
-        if (watcher_.joinable()) watcher_.join();
-    }
-
-private:
-    std::mutex mutex_;
-    std::condition_variable met_;
-    bool have_met_ = false;
-    std::thread watcher_;
-};
+// Logs a warning if processes wait in Runtime::begin() for others that do not call it. The end of
+// the thread's object ends the wait.
+std::jthread watch_meeting() {
+    const std::chrono::duration<double> patience(config().stall_seconds);
+    if (patience.count() <= 0) return {};
+    return std::jthread([patience](const std::stop_token &met) {
+        std::mutex mutex;
+        std::unique_lock lock(mutex);
+        std::condition_variable_any never_notified;
+        never_notified.wait_for(lock, met, patience, [] { return false; });
+        if (met.stop_requested()) return;
+        log_warning(
+            "the first command has waited {} s for all processes of MPI_COMM_WORLD to enqueue "
+            "one, because cldist did not see MPI_Init. Call clDistInit in all processes after "
+            "MPI_Init",
+            patience.count());
+    });
+}
 
 // Throws an Error if a Runtime can't be created.
 void check_possible() {
@@ -342,7 +330,7 @@ std::shared_ptr<Runtime> Runtime::current() {
     static std::mutex one_at_a_time;
     const std::lock_guard lock(one_at_a_time);
     if (find() == nullptr) {
-        const MeetingWatch watch;
+        const std::jthread watch = watch_meeting();
         begin();
     }
     return current_in_mpi_call();
