@@ -105,11 +105,9 @@ struct HostProcesses {
 
 HostProcesses gather(MPI_Comm comm, const std::vector<DeviceIdentity> &mine) {
     int rank = 0;
-    int position = 0;
     check_mpi(PMPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
     const HostComm host(comm);
-    PMPI_Comm_rank(host.comm, &position);
-    HostProcesses all{static_cast<std::size_t>(position), {}, {}};
+    HostProcesses all{static_cast<std::size_t>(rank_in(host.comm)), {}, {}};
     for (const std::string &text :
          gather_texts(fmt::format("{}\n{}", rank, fmt::join(mine, "\n")), host.comm)) {
         std::istringstream lines(text);

@@ -60,9 +60,7 @@ std::vector<int> ranks_in(MPI_Comm target, MPI_Group group) {
 
 // Registers the job's processes on this host, so that their load is not taken for other programs'.
 void share_process_ids(MPI_Comm host) {
-    int size = 0;
-    PMPI_Comm_size(host, &size);
-    std::vector<pid_t> processes(static_cast<std::size_t>(size));
+    std::vector<pid_t> processes(static_cast<std::size_t>(processes_in(host)));
     const pid_t mine = getpid();
     check_mpi(
         PMPI_Allgather(&mine, sizeof mine, MPI_BYTE, processes.data(), sizeof mine, MPI_BYTE, host),

@@ -67,9 +67,8 @@ bool HostLink::lives() const {
 }
 
 HostLinks::HostLinks(MPI_Comm host, MPI_Comm world) {
-    int size = 0;
-    PMPI_Comm_size(host, &size);
-    PMPI_Comm_rank(world, &own_.world_rank);
+    const int size = processes_in(host);
+    own_.world_rank = rank_in(world);
     devices_ = std::make_shared<DeviceLinks>(own_.world_rank);
     own_.devices = devices_->name();
     socket_ = open_local_socket(own_.name);

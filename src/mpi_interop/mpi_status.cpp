@@ -32,10 +32,8 @@ bool mpi_runs() {
 }
 
 std::vector<std::string> gather_texts(const std::string &text, MPI_Comm comm) {
-    int size = 0;
-    PMPI_Comm_size(comm, &size);
     const int length = static_cast<int>(text.size());
-    std::vector<int> lengths(static_cast<std::size_t>(size));
+    std::vector<int> lengths(static_cast<std::size_t>(processes_in(comm)));
     check_mpi(PMPI_Allgather(&length, 1, MPI_INT, lengths.data(), 1, MPI_INT, comm),
               "MPI_Allgather");
     std::vector<int> starts(lengths.size());
@@ -74,12 +72,6 @@ void set_status(MPI_Status &status, int source, int tag, MPI_Count bytes) {
     status.MPI_TAG = tag;
     PMPI_Status_set_elements_x(&status, MPI_BYTE, bytes);
     PMPI_Status_set_cancelled(&status, 0);
-}
-
-std::size_t bytes_of(const MPI_Status &status) {
-    MPI_Count bytes = 0;
-    PMPI_Get_elements_x(&status, MPI_BYTE, &bytes);
-    return static_cast<std::size_t>(bytes);
 }
 
 }  // namespace cldist

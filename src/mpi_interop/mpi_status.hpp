@@ -28,6 +28,18 @@ inline void check_mpi(int code, const char *call) {
     if (code != MPI_SUCCESS) throw Error(mpi_failure(code, call));
 }
 
+/// This process's rank in a valid communicator, and the number of its processes.
+inline int rank_in(MPI_Comm comm) {
+    int rank = 0;
+    PMPI_Comm_rank(comm, &rank);
+    return rank;
+}
+inline int processes_in(MPI_Comm comm) {
+    int size = 1;
+    PMPI_Comm_size(comm, &size);
+    return size;
+}
+
 /// Duplicates `comm` for the library's messages. Calls on the duplicate return errors instead of
 /// ending the program. Throws an Error. Collective like MPI_Comm_dup.
 inline MPI_Comm duplicate(MPI_Comm comm) {
@@ -62,6 +74,10 @@ int mpi_code_of(const Status &status);
 void set_status(MPI_Status &status, int source, int tag, MPI_Count bytes);
 
 /// The bytes of a message, which may exceed int.
-[[nodiscard]] std::size_t bytes_of(const MPI_Status &status);
+[[nodiscard]] inline std::size_t bytes_of(const MPI_Status &status) {
+    MPI_Count bytes = 0;
+    PMPI_Get_elements_x(&status, MPI_BYTE, &bytes);
+    return static_cast<std::size_t>(bytes);
+}
 
 }  // namespace cldist

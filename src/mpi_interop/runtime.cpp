@@ -128,12 +128,6 @@ void make_datatype() {
     PMPI_Type_set_name(cldist_mpi_cl_mem, "MPI_CL_MEM");
 }
 
-int rank_in(MPI_Comm comm) {
-    int rank = 0;
-    PMPI_Comm_rank(comm, &rank);
-    return rank;
-}
-
 const char *name_of_level(int level) {
     if (level == MPI_THREAD_SINGLE) return "MPI_THREAD_SINGLE";
     return level == MPI_THREAD_FUNNELED ? "MPI_THREAD_FUNNELED" : "MPI_THREAD_SERIALIZED";
@@ -381,9 +375,7 @@ void Runtime::complete(Begin &&begin) {
 
 std::vector<int> Runtime::gather_counts(int mine) {
     const MPI_Comm world = communicators_.world();
-    int size = 0;
-    PMPI_Comm_size(world, &size);
-    std::vector<int> counts(static_cast<std::size_t>(size));
+    std::vector<int> counts(static_cast<std::size_t>(processes_in(world)));
     complete([&](MPI_Request *request) {
         PMPI_Iallgather(&mine, 1, MPI_INT, counts.data(), 1, MPI_INT, world, request);
     });

@@ -37,10 +37,8 @@ ClockSample ask(MPI_Comm comm) {
 }  // namespace
 
 TraceClock::TraceClock() {
-    int rank = 0;
-    int size = 0;
-    PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    PMPI_Comm_size(MPI_COMM_WORLD, &size);
+    const int rank = rank_in(MPI_COMM_WORLD);
+    const int size = processes_in(MPI_COMM_WORLD);
     const bool wanted = trace::enabled();
     const std::string wrong = trace::start(rank, size);
     // The processes agree whether all want a trace, and on the lowest rank that can't write one.
@@ -68,12 +66,8 @@ void TraceClock::finish() {
 }
 
 void TraceClock::measure() const {
-    int rank = 0;
-    int size = 0;
-    PMPI_Comm_rank(comm_, &rank);
-    PMPI_Comm_size(comm_, &size);
-    if (rank != 0) return trace::add_clock_sample(ask(comm_));
-    for (int other = 1; other < size; ++other) answer(comm_, other);
+    if (rank_in(comm_) != 0) return trace::add_clock_sample(ask(comm_));
+    for (int other = 1; other < processes_in(comm_); ++other) answer(comm_, other);
 }
 
 }  // namespace cldist

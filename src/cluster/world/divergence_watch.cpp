@@ -63,8 +63,8 @@ std::vector<T> values_in(std::string_view bytes) {
 
 DivergenceWatch::DivergenceWatch(MPI_Comm comm, CallLog &log, Start start)
     : log_(log), start_(start), comm_(duplicate(comm)) {
-    check_mpi(PMPI_Comm_rank(comm_, &rank_), "MPI_Comm_rank");
-    check_mpi(PMPI_Comm_size(comm_, &size_), "MPI_Comm_size");
+    rank_ = rank_in(comm_);
+    size_ = processes_in(comm_);
     if (size_ <= 1) return;
     confirms_ = new_start::is_wanted();
     if (confirms_) {
@@ -189,11 +189,9 @@ bool DivergenceWatch::receive() {
         MPI_Status status;
         check_mpi(PMPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm_, &there, &status), "MPI_Iprobe");
         if (there == 0) return something;
-        int size = 0;
-        check_mpi(PMPI_Get_count(&status, MPI_BYTE, &size), "MPI_Get_count");
-        std::string bytes(static_cast<std::size_t>(size), '\0');
-        check_mpi(PMPI_Recv(bytes.data(), size, MPI_BYTE, status.MPI_SOURCE, status.MPI_TAG, comm_,
-                            MPI_STATUS_IGNORE),
+        std::string bytes(cldist::bytes_of(status), '\0');
+        check_mpi(PMPI_Recv(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE,
+                            status.MPI_SOURCE, status.MPI_TAG, comm_, MPI_STATUS_IGNORE),
                   "MPI_Recv");
         take(status.MPI_SOURCE, static_cast<Tag>(status.MPI_TAG), bytes);
     }

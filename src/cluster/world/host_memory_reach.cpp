@@ -52,14 +52,11 @@ HostMemoryReach::HostMemoryReach(MPI_Comm comm, std::size_t least) : least_(leas
     MPI_Comm host = MPI_COMM_NULL;
     check_mpi(PMPI_Comm_split_type(comm_, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host),
               "MPI_Comm_split_type");
-    int count = 0, near = 0;
-    PMPI_Comm_rank(comm_, &self_);
-    PMPI_Comm_size(comm_, &count);
-    PMPI_Comm_size(host, &near);
+    self_ = rank_in(comm_);
     std::random_device random;
     const std::uint64_t secret = (std::uint64_t{random()} << 32U) + random();
     const Introduction mine{getpid(), reinterpret_cast<std::uint64_t>(&secret), secret};
-    std::vector<Introduction> all(static_cast<std::size_t>(near));
+    std::vector<Introduction> all(static_cast<std::size_t>(processes_in(host)));
     check_mpi(PMPI_Allgather(&mine, sizeof mine, MPI_BYTE, all.data(), sizeof mine, MPI_BYTE, host),
               "MPI_Allgather");
     int error = 0;
@@ -72,7 +69,7 @@ HostMemoryReach::HostMemoryReach(MPI_Comm comm, std::size_t least) : least_(leas
     Other self{mine.process, 0};
     check_mpi(PMPI_Allreduce(&wish, &self.host, 1, MPI_INT, MPI_MIN, host), "MPI_Allreduce");
     PMPI_Comm_free(&host);
-    others_.resize(static_cast<std::size_t>(count));
+    others_.resize(static_cast<std::size_t>(processes_in(comm_)));
     check_mpi(
         PMPI_Allgather(&self, sizeof self, MPI_BYTE, others_.data(), sizeof self, MPI_BYTE, comm_),
         "MPI_Allgather");

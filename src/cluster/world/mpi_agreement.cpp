@@ -26,17 +26,6 @@ constexpr std::size_t piece = std::size_t{1} << 30U;
 
 using First = std::array<std::byte, sizeof(BlobHeader) + first_room>;
 
-int rank_in(MPI_Comm comm) {
-    int rank = 0;
-    PMPI_Comm_rank(comm, &rank);
-    return rank;
-}
-int size_of(MPI_Comm comm) {
-    int size = 1;
-    PMPI_Comm_size(comm, &size);
-    return size;
-}
-
 [[noreturn]] void wait_for_the_end() {
     for (;;) std::this_thread::sleep_for(std::chrono::hours(1));
 }
@@ -44,7 +33,7 @@ int size_of(MPI_Comm comm) {
 }  // namespace
 
 MpiAgreement::MpiAgreement(MPI_Comm comm)
-    : Agreement(static_cast<Process>(rank_in(comm)), static_cast<Process>(size_of(comm))),
+    : Agreement(static_cast<Process>(rank_in(comm)), static_cast<Process>(processes_in(comm))),
       comm_(duplicate(comm)),
       max_tag_(max_tag_of(comm)) {}
 
@@ -52,10 +41,7 @@ MpiAgreement::MpiAgreement(MPI_Comm comm)
 void MpiAgreement::wait(MPI_Request request, MPI_Status *status) const {
     int done = 0;
     for (Backoff backoff(caller_patience);;) {
-        {
-            const OwnYields own_yields;
-            check_mpi(PMPI_Test(&request, &done, status), "MPI_Test");
-        }
+        check_mpi(test_without_yield(request, done, status), "MPI_Test");
         if (done != 0) return;
         backoff.rest(true);
     }
@@ -95,9 +81,7 @@ Blob MpiAgreement::receive(const CallHash &call, Process from, Blob) const {
                              tag(call), comm_, &request),
                   "MPI_Irecv");
         wait(request, &status);
-        int size = 0;
-        check_mpi(PMPI_Get_count(&status, MPI_BYTE, &size), "MPI_Get_count");
-        return static_cast<std::size_t>(size);
+        return bytes_of(status);
     };
     const std::size_t size = take(first.data(), first.size());
     BlobHeader head{};

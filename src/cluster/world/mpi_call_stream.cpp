@@ -15,17 +15,11 @@ namespace {
 constexpr std::size_t most_sendings = 4;
 constexpr int tag = 0;
 
-CallTree tree_of(MPI_Comm comm) {
-    int rank = 0;
-    int size = 1;
-    check_mpi(PMPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
-    check_mpi(PMPI_Comm_size(comm, &size), "MPI_Comm_size");
-    return {static_cast<Process>(rank), static_cast<Process>(size)};
-}
-
 }  // namespace
 
-MpiCallStream::MpiCallStream(MPI_Comm comm) : comm_(duplicate(comm)), tree_(tree_of(comm)) {}
+MpiCallStream::MpiCallStream(MPI_Comm comm)
+    : comm_(duplicate(comm)),
+      tree_(static_cast<Process>(rank_in(comm)), static_cast<Process>(processes_in(comm))) {}
 
 void MpiCallStream::begin(Recorder &recorder) {
     thread_ = std::thread([this, &recorder] { run(recorder); });
@@ -102,10 +96,9 @@ std::span<const std::byte> MpiCallStream::next() {
         if (there != 0) break;
         first_was_taken();
     }
-    int size = 0;
-    check_mpi(PMPI_Get_count(&status, MPI_BYTE, &size), "MPI_Get_count");
-    auto records = std::make_shared<Records>(static_cast<std::size_t>(size));
-    check_mpi(PMPI_Mrecv(records->data(), size, MPI_BYTE, &message, MPI_STATUS_IGNORE),
+    auto records = std::make_shared<Records>(bytes_of(status));
+    check_mpi(PMPI_Mrecv(records->data(), static_cast<int>(records->size()), MPI_BYTE, &message,
+                         MPI_STATUS_IGNORE),
               "MPI_Mrecv");
     if (traffic_ != nullptr) traffic_->received(tree_.parent, Carries::calls, records->size());
     last_ = records;

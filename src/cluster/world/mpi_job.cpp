@@ -40,11 +40,9 @@ Job::Place MpiJob::place_of(Process) const {
     MPI_Comm host = MPI_COMM_NULL;
     check_mpi(PMPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host),
               "MPI_Comm_split_type");
-    int number = 0;
-    int count = 1;
+    const int number = rank_in(host);
+    const int count = processes_in(host);
     int first = static_cast<int>(agreement_.self());
-    PMPI_Comm_rank(host, &number);
-    PMPI_Comm_size(host, &count);
     check_mpi(PMPI_Bcast(&first, 1, MPI_INT, 0, host), "MPI_Bcast");
     PMPI_Comm_free(&host);
     return {static_cast<std::uint32_t>(first), static_cast<std::size_t>(number),
