@@ -1,9 +1,15 @@
 #include "cluster/world/mpi_job.hpp"
 
 #include <cstdlib>
+#include <deque>
+#include <thread>
+#include <utility>
 
+#include "base/backoff.hpp"
+#include "base/log.hpp"
 #include "cluster/calls/opencl_call.hpp"
 #include "mpi_interop/mpi_status.hpp"
+#include "mpi_interop/own_yields.hpp"
 
 namespace cldist::cluster {
 namespace {
@@ -28,6 +34,121 @@ MPI_Comm join_mpi() {
     return MPI_COMM_WORLD;
 }
 
+// The most messages in transit to each child.
+constexpr std::size_t most_sendings = 4;
+constexpr int tag = 0;
+
+/// Sends MPI messages down a binomial tree. A process receives the next message when it has
+/// executed the last message's calls, and forwards it at once. Sends are synchronous, and only a
+/// few are in transit, so memory is bounded.
+class MpiCallStream final : public CallStream {
+public:
+    /// Duplicates the communicator; collective.
+    explicit MpiCallStream(MPI_Comm comm)
+        : comm_(duplicate(comm)),
+          tree_(static_cast<Process>(rank_in(comm)), static_cast<Process>(processes_in(comm))) {}
+
+    void begin(Recorder &recorder) override {
+        thread_ = std::thread([this, &recorder] { run(recorder); });
+    }
+    void finish() override {
+        if (thread_.joinable()) thread_.join();
+        wait_for(0);
+    }
+    std::span<const std::byte> next() override {
+        MPI_Message message = MPI_MESSAGE_NULL;
+        MPI_Status status;
+        for (Backoff backoff(caller_patience);; backoff.rest(false)) {
+            int there = 0;
+            {
+                const OwnYields own_yields;
+                check_mpi(PMPI_Improbe(static_cast<int>(tree_.parent), tag, comm_, &there, &message,
+                                       &status),
+                          "MPI_Improbe");
+            }
+            if (there != 0) break;
+            first_was_taken();
+        }
+        auto records = std::make_shared<Records>(bytes_of(status));
+        check_mpi(PMPI_Mrecv(records->data(), static_cast<int>(records->size()), MPI_BYTE, &message,
+                             MPI_STATUS_IGNORE),
+                  "MPI_Mrecv");
+        if (traffic_ != nullptr) traffic_->received(tree_.parent, Carries::calls, records->size());
+        last_ = records;
+        wait_for(most_sendings - 1);
+        send(std::move(records));
+        return *last_;
+    }
+
+private:
+    using Records = std::vector<std::byte>;
+    struct Sending {
+        std::shared_ptr<const Records> records;
+        std::vector<MPI_Request> requests;
+    };
+
+    void run(Recorder &recorder) try {
+        for (bool more = true; more;) {
+            auto records = std::make_shared<Records>();
+            more = sendings_.empty() ? recorder.wait_and_take(*records) : recorder.take(*records);
+            if (records->empty()) {
+                // While messages are in transit, polls for new records: a thread may be waiting for
+                // the answer to its call.
+                for (Backoff backoff; !sendings_.empty() && more && records->empty();
+                     backoff.rest(true)) {
+                    first_was_taken();
+                    more = recorder.take(*records);
+                }
+            }
+            if (!records->empty()) send(std::move(records));
+            wait_for(most_sendings);
+        }
+    } catch (const Error &error) {
+        log_error("cannot send the program's calls to the workers: {}", error.what());
+        PMPI_Abort(comm_, 1);
+    }
+
+    void send(std::shared_ptr<const Records> records) {
+        Sending &sending = sendings_.emplace_back();
+        sending.records = std::move(records);
+        for (const Process child : tree_.children) {
+            if (traffic_ != nullptr) traffic_->sent(child, Carries::calls, sending.records->size());
+            check_mpi(
+                PMPI_Issend(sending.records->data(), static_cast<int>(sending.records->size()),
+                            MPI_BYTE, static_cast<int>(child), tag, comm_,
+                            &sending.requests.emplace_back()),
+                "MPI_Issend");
+        }
+    }
+
+    /// Removes the oldest message in transit and returns true if all children have received it.
+    bool first_was_taken() {
+        if (sendings_.empty()) return false;
+        Sending &first = sendings_.front();
+        int done = 0;
+        {
+            const OwnYields own_yields;
+            check_mpi(PMPI_Testall(static_cast<int>(first.requests.size()), first.requests.data(),
+                                   &done, MPI_STATUSES_IGNORE),
+                      "MPI_Testall");
+        }
+        if (done != 0) sendings_.pop_front();
+        return done != 0;
+    }
+
+    /// Waits until at most `most` messages are in transit.
+    void wait_for(std::size_t most) {
+        for (Backoff backoff; sendings_.size() > most;)
+            if (!first_was_taken()) backoff.rest(true);
+    }
+
+    const MPI_Comm comm_;
+    const CallTree tree_;
+    std::deque<Sending> sendings_;  ///< messages in transit
+    std::shared_ptr<const Records> last_;
+    std::thread thread_;
+};
+
 }  // namespace
 
 MpiJob::MpiJob()
@@ -47,6 +168,14 @@ Job::Place MpiJob::place_of(Process) const {
     PMPI_Comm_free(&host);
     return {static_cast<std::uint32_t>(first), static_cast<std::size_t>(number),
             static_cast<std::size_t>(count)};
+}
+
+CallStream &MpiJob::call_stream() {
+    if (stream_ == nullptr) {
+        stream_ = std::make_unique<MpiCallStream>(comm_);
+        transport_.reach_host_memory(std::size_t{64} << 10U);
+    }
+    return *stream_;
 }
 
 void MpiJob::compare(CallLog &calls) {

@@ -7,7 +7,6 @@
 #include "cluster/world/divergence_watch.hpp"
 #include "cluster/world/job.hpp"
 #include "cluster/world/mpi_agreement.hpp"
-#include "cluster/world/mpi_call_stream.hpp"
 #include "cluster/world/mpi_transport.hpp"
 
 namespace cldist::cluster {
@@ -21,13 +20,7 @@ public:
     Agreement &agreement() override { return agreement_; }
     Transport &transport() override { return transport_; }
     [[nodiscard]] Place place_of(Process process) const override;
-    CallStream &call_stream() override {
-        if (stream_ == nullptr) {
-            stream_ = std::make_unique<MpiCallStream>(comm_);
-            transport_.reach_host_memory(std::size_t{64} << 10U);
-        }
-        return *stream_;
-    }
+    CallStream &call_stream() override;
     void compare(CallLog &calls) override;
     void confirm_calls() override {
         if (watch_ != nullptr) watch_->confirm();
@@ -43,7 +36,7 @@ private:
     const MPI_Comm comm_;  ///< only for the transport's messages; other users duplicate it
     MpiTransport transport_;
     std::unique_ptr<DivergenceWatch> watch_;
-    std::unique_ptr<MpiCallStream> stream_;
+    std::unique_ptr<CallStream> stream_;
 };
 
 }  // namespace cldist::cluster
