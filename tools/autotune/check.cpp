@@ -6,13 +6,11 @@
 #include <fmt/format.h>
 
 #include "schedule.hpp"
+#include "sizes.hpp"
 #include "ways.hpp"
 
 namespace cldist::tool {
 namespace {
-
-constexpr std::size_t kib = 1024;
-constexpr std::size_t mib = 1024 * kib;
 
 constexpr unsigned fewest_rounds = 5;
 constexpr unsigned enough_rounds = 31;

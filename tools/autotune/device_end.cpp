@@ -13,11 +13,11 @@
 #include "cluster/world/device_choice.hpp"
 #include "measure.hpp"
 #include "ocl/query.hpp"
+#include "sizes.hpp"
 
 namespace cldist::tool {
 namespace {
 
-constexpr std::size_t mib = std::size_t{1} << 20U;
 constexpr std::size_t chunk = 4 * mib;
 
 // Oclgrind is a simulator that checks programs, so its times are meaningless.

@@ -20,7 +20,7 @@ constexpr std::chrono::seconds time_limit{60};
 constexpr int no_such_command = 127;  // the exit status of env
 
 // In ../autotune of the build folder, or in the library's folder of the installation.
-fs::path script() {
+fs::path plot_script() {
     std::error_code failure;
     const fs::path folder = fs::read_symlink("/proc/self/exe", failure).parent_path();
     for (const char *relative : {"../autotune/plot_profile.py", CLDIST_SCRIPTS "/plot_profile.py"})
@@ -53,9 +53,9 @@ private:
 
 void draw(const nlohmann::json &data, const std::string &png) {
     const TemporaryFile file(data.dump());
-    const ChildEnd end = run_child(
-        {"/usr/bin/env", "python3", script().string(), file.path(), fs::absolute(png).string()},
-        time_limit);
+    const ChildEnd end = run_child({"/usr/bin/env", "python3", plot_script().string(), file.path(),
+                                    fs::absolute(png).string()},
+                                   time_limit);
     if (end.well()) return;
     if (end.status == no_such_command)
         throw TuneError("--plot needs python3, which is not in PATH");

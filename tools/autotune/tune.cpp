@@ -39,13 +39,13 @@
 #include "program.hpp"
 #include "progress.hpp"
 #include "schedule.hpp"
+#include "sizes.hpp"
 
 namespace cldist::tool {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t mib = std::size_t{1} << 20U;
 constexpr std::size_t largest_measured = 64 * mib;
 
 // The duration of a timed loop with the usual budget.

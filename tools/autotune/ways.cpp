@@ -2,11 +2,10 @@
 
 #include <algorithm>
 
+#include "sizes.hpp"
+
 namespace cldist::tool {
 namespace {
-
-constexpr std::size_t kib = 1024;
-constexpr std::size_t mib = 1024 * kib;
 
 // The same as the built-in choice.
 constexpr unsigned pipelined_depth(bool host_memory) { return host_memory ? 3 : 4; }

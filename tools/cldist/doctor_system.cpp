@@ -18,13 +18,12 @@
 #include <fmt/format.h>
 
 #include "settings.hpp"
+#include "sizes.hpp"
 
 namespace cldist::tool {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr std::uint64_t mib = 1U << 20U;
 
 std::optional<std::string> first_line(const fs::path &path) {
     std::ifstream in(path);
