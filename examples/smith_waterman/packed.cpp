@@ -32,7 +32,7 @@ void write(std::ofstream &file, const T *data, std::size_t count) {
 }
 
 template <typename T>
-void read(std::ifstream &file, T *data, std::size_t count) {
+void read_items(std::ifstream &file, T *data, std::size_t count) {
     file.read(reinterpret_cast<char *>(data), std::streamsize(count * sizeof(T)));
 }
 
@@ -89,7 +89,7 @@ Database Database::open(const std::string &path) {
     const auto size = std::uint64_t(file.tellg());
     file.seekg(0);
     Header header{};
-    read(file, &header, 1);
+    read_items(file, &header, 1);
     if (!file || !std::equal(std::begin(magic), std::end(magic), header.magic))
         refuse("is not a packed database; 'smith_waterman pack' makes one of a FASTA file");
     if (header.proteins == 0 || header.proteins >= size / sizeof(std::uint64_t) ||
@@ -101,9 +101,9 @@ Database Database::open(const std::string &path) {
     database.path = path;
     database.residues_at = header.residues_at;
     database.starts.resize(header.proteins + 1);
-    read(file, database.starts.data(), database.starts.size());
+    read_items(file, database.starts.data(), database.starts.size());
     std::string names(header.names_size, '\0');
-    read(file, names.data(), names.size());
+    read_items(file, names.data(), names.size());
     if (!file || database.starts.front() != 0 || database.starts.back() != header.residues ||
         std::adjacent_find(database.starts.begin(), database.starts.end(),
                            std::greater_equal<>()) != database.starts.end())
@@ -118,7 +118,7 @@ Residues Database::read_residues() const {
     std::ifstream file = open_for_reading(path);
     file.seekg(std::streamoff(residues_at));
     Residues all(residues());
-    read(file, all.data(), all.size());
+    read_items(file, all.data(), all.size());
     if (!file) throw std::runtime_error(path + ": reading failed");
     const auto wrong = std::find_if(all.begin(), all.end(),
                                     [](std::uint8_t residue) { return residue >= letters.size(); });

@@ -53,7 +53,7 @@ std::size_t element_of_reduction(MPI_Datatype type, MPI_Op op) {
     return element;
 }
 
-std::size_t bytes_of(std::size_t count, std::size_t element) {
+std::size_t bytes_of_elements(std::size_t count, std::size_t element) {
     std::size_t bytes = 0;
     if (__builtin_mul_overflow(count, element, &bytes))
         throw Error(
@@ -63,7 +63,9 @@ std::size_t bytes_of(std::size_t count, std::size_t element) {
 }
 
 SideArgument side_of(const Elements &elements, std::size_t element, Direction direction) {
-    return {{elements.buffer, elements.offset, bytes_of(elements.count, element), direction}, {}};
+    return {
+        {elements.buffer, elements.offset, bytes_of_elements(elements.count, element), direction},
+        {}};
 }
 
 /// The same for kinds with counts and displacements.
@@ -75,8 +77,8 @@ SideArgument uneven_side_of(const Elements &elements, std::size_t element, int p
     std::size_t begin = SIZE_MAX;
     std::size_t end = 0;
     for (std::size_t i = 0; i < static_cast<std::size_t>(processes); ++i) {
-        const Span part{bytes_of(elements.displacements[i], element),
-                        bytes_of(elements.counts[i], element)};
+        const Span part{bytes_of_elements(elements.displacements[i], element),
+                        bytes_of_elements(elements.counts[i], element)};
         parts.push_back(part);
         if (part.size == 0) continue;
         if (part.offset > SIZE_MAX - part.size)
@@ -96,7 +98,7 @@ SideArgument side_of_all(const Elements &elements, bool uneven, std::size_t elem
                          Direction direction) {
     if (uneven) return uneven_side_of(elements, element, processes, direction);
     Elements all = elements;
-    all.count = bytes_of(elements.count, static_cast<std::size_t>(processes));
+    all.count = bytes_of_elements(elements.count, static_cast<std::size_t>(processes));
     return side_of(all, element, direction);
 }
 
@@ -159,7 +161,7 @@ void run_parts(const CommandArguments &command, MPI_Comm comm, CollectiveKind ki
                 .emplace(side_of_all(all, uneven, element, call.group.size,
                                      scatters ? Direction::send : Direction::recv));
         const Span own =
-            uneven ? side.parts[rank] : Span{rank * part, bytes_of(all.count, element)};
+            uneven ? side.parts[rank] : Span{rank * part, bytes_of_elements(all.count, element)};
         check_parts(scatters ? own.size : part, scatters ? part : own.size);
         const auto distance = static_cast<std::ptrdiff_t>(own.offset);
         call.in_place_at = scatters ? -distance : distance;

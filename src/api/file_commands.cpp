@@ -14,7 +14,7 @@ namespace cldist {
 namespace {
 
 // Up to this size a blocking command copies instead of mapping.
-constexpr std::size_t largest_copied = 512 * 1024;
+constexpr std::size_t largest_copied_in_queue = 512 * 1024;
 
 class FileCall final : public CheckedCall {
 public:
@@ -34,7 +34,7 @@ public:
 
     std::span<Mapping> make_mappings(Drives driver) override {
         // A copy of a small range takes one command. Mapping and unmapping take two.
-        if (driver == Drives::caller_in_queue && range_.size <= largest_copied &&
+        if (driver == Drives::caller_in_queue && range_.size <= largest_copied_in_queue &&
             host_path(config()) == Path::automatic)
             return {};
         const Advice *const advice = file_advice(*resources, range_.direction, *access_);

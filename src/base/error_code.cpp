@@ -17,7 +17,7 @@ struct NamedCode {
 
 #define CLDIST_CODE(name) \
     NamedCode { name, #name }
-constexpr NamedCode names[] = {
+constexpr NamedCode named_codes[] = {
     CLDIST_CODE(CL_DEVICE_NOT_FOUND), CLDIST_CODE(CL_DEVICE_NOT_AVAILABLE),
     CLDIST_CODE(CL_COMPILER_NOT_AVAILABLE), CLDIST_CODE(CL_MEM_OBJECT_ALLOCATION_FAILURE),
     CLDIST_CODE(CL_OUT_OF_RESOURCES), CLDIST_CODE(CL_OUT_OF_HOST_MEMORY),
@@ -68,9 +68,9 @@ constexpr NamedCode names[] = {
 
 const char *error_name(int code) {
     const auto *const found =
-        std::find_if(std::begin(names), std::end(names),
+        std::find_if(std::begin(named_codes), std::end(named_codes),
                      [code](const NamedCode &named) { return named.code == code; });
-    return found == std::end(names) ? nullptr : found->name;
+    return found == std::end(named_codes) ? nullptr : found->name;
 }
 
 std::string code_text(int code) {

@@ -39,7 +39,7 @@ struct Range : Addresses {
     Owner owner = Owner::program;
 };
 
-std::mutex mutex;
+std::mutex callers_mutex;
 // The loaded modules by address. Never destroyed: constructors and destructors make wrapped calls.
 std::vector<Range> &ranges() {
     static auto &all = *new std::vector<Range>;
@@ -60,7 +60,7 @@ Owner owner_at(std::uintptr_t address) {
         const auto after = std::ranges::upper_bound(ranges(), address, {}, &Range::begin);
         return after != ranges().begin() && address < (after - 1)->end ? &*(after - 1) : nullptr;
     };
-    std::unique_lock lock(mutex);
+    std::unique_lock lock(callers_mutex);
     const Range *found = find();
     if (found == nullptr) {
         // Not under the mutex: this takes the loader's lock, whose holder may wait for the mutex.

@@ -21,7 +21,7 @@
 namespace cldist::host {
 namespace {
 
-std::mutex mutex;
+std::mutex places_mutex;
 // Never destroyed: the program may use files in constructors and destructors.
 using Places = std::map<std::string, std::string>;
 Places &places() {
@@ -115,7 +115,7 @@ std::uint32_t to_be_sent(const Session &session, const std::string &path, int fi
         return 0;
     const std::pair<std::int64_t, std::int64_t> now{
         state.st_mtim.tv_sec * 1'000'000'000LL + state.st_mtim.tv_nsec, state.st_size};
-    const std::lock_guard lock(mutex);
+    const std::lock_guard lock(places_mutex);
     auto &before = sent()[path];
     if (before == now) return 2;
     before = now;
@@ -240,14 +240,14 @@ void report_copy(const Session &session, ssize_t result, ssize_t expected) {
 }
 
 std::string place_of(const std::string &path) {
-    const std::lock_guard lock(mutex);
+    const std::lock_guard lock(places_mutex);
     if (places().empty()) return {};
     const auto found = places().find(true_path(path));
     return found == places().end() ? "" : found->second;
 }
 
 std::string make_place(const Session &session, const std::string &path, bool keep) {
-    const std::lock_guard lock(mutex);
+    const std::lock_guard lock(places_mutex);
     std::string &place = places()[true_path(path)];
     if (!place.empty()) return place;
     if (made++ == 0) (void)!mkdir(session.folder().c_str(), 0700);
@@ -258,7 +258,7 @@ std::string make_place(const Session &session, const std::string &path, bool kee
 }
 
 void forget(const std::string &path) {
-    const std::lock_guard lock(mutex);
+    const std::lock_guard lock(places_mutex);
     const auto found = places().find(true_path(path));
     if (found == places().end()) return;
     (void)!unlinkat(AT_FDCWD, found->second.c_str(), 0);
@@ -266,7 +266,7 @@ void forget(const std::string &path) {
 }
 
 void move_place(const std::string &from, const std::string &to) {
-    const std::lock_guard lock(mutex);
+    const std::lock_guard lock(places_mutex);
     const auto found = places().find(true_path(from));
     if (found == places().end()) {
         places().erase(true_path(to));
@@ -278,7 +278,7 @@ void move_place(const std::string &from, const std::string &to) {
 }
 
 void forget_all() {
-    const std::lock_guard lock(mutex);
+    const std::lock_guard lock(places_mutex);
     places().clear();
 }
 

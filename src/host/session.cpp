@@ -25,7 +25,7 @@ thread_local Thread this_thread;
 
 namespace {
 
-constexpr int look_again_ms = 1000;
+constexpr int ask_again_ms = 1000;
 constexpr int patience_of_others_ms = 3000;  // for threads other than the main thread
 constexpr std::size_t much_to_receive = std::size_t{64} << 10U;
 constexpr std::size_t most_of_main = 1'000'000;  // with more records, clock reads are dropped
@@ -206,7 +206,7 @@ bool Session::meet_first() {
                     rank_, program_invocation_short_name);
                 return false;
             }
-            reader_.wait(seen, 0, look_again_ms);
+            reader_.wait(seen, 0, ask_again_ms);
             continue;
         }
         Record record{};
@@ -354,7 +354,7 @@ bool Session::wait_until(Lock &lock, Look look, int patience_ms, const char *wha
     if (look()) return true;
     const Deadline deadline(patience_ms);
     const Deadline stall(stall_ms());
-    const Deadline long_wait(look_again_ms);
+    const Deadline long_wait(ask_again_ms);
     bool said = what == nullptr;
     for (bool uses_mpi = false;;) {
         const std::uint32_t seen = reader_.changes();
@@ -373,7 +373,7 @@ bool Session::wait_until(Lock &lock, Look look, int patience_ms, const char *wha
         }
         ++waiters_;
         lock.unlock();
-        reader_.wait(seen, there, std::min(deadline.left_ms(), look_again_ms), what == nullptr);
+        reader_.wait(seen, there, std::min(deadline.left_ms(), ask_again_ms), what == nullptr);
         // Not under the mutex: this takes the loader's lock, whose holder may run a library's
         // constructor that waits for the mutex.
         uses_mpi = long_wait.is_over() && !platform_mpi_ && program_runs_mpi();

@@ -23,7 +23,7 @@
 namespace cldist::host {
 namespace {
 
-std::mutex mutex;
+std::mutex streams_mutex;
 // Never destroyed, because streams are flushed after the last destructor.
 using Descriptors = std::map<const std::FILE *, int>;
 struct Child {
@@ -72,7 +72,7 @@ int seek_below(void *cookie, off64_t *at, int from) {
 int close_below(void *cookie) {
     const std::unique_ptr<Below> owned(static_cast<Below *>(cookie));
     {
-        const std::lock_guard lock(mutex);
+        const std::lock_guard lock(streams_mutex);
         descriptors().erase(owned->stream);
     }
     return close(owned->descriptor);
@@ -137,7 +137,7 @@ std::FILE *stream_on(int descriptor, const char *mode) {
         if (stream != nullptr) {
             state->stream = stream;
             (void)state.release();
-            const std::lock_guard lock(mutex);
+            const std::lock_guard lock(streams_mutex);
             descriptors()[stream] = descriptor;
         }
     }
@@ -149,7 +149,7 @@ std::FILE *stream_on(int descriptor, const char *mode) {
 }
 
 bool is_own(std::FILE *stream) {
-    const std::lock_guard lock(mutex);
+    const std::lock_guard lock(streams_mutex);
     return descriptors().contains(stream);
 }
 
@@ -179,7 +179,7 @@ void replace_standard_error() {
     if (error == nullptr) return;
     setvbuf(error, nullptr, _IONBF, 0);
     {
-        const std::lock_guard lock(mutex);
+        const std::lock_guard lock(streams_mutex);
         descriptors()[error] = STDERR_FILENO;
     }
     stderr = error;
@@ -203,7 +203,7 @@ using namespace cldist::host;
 CLDIST_IN_FRONT int fileno(std::FILE *stream) noexcept {
     CLDIST_NEXT(fileno);
     if (Session::current() != nullptr) {
-        const std::lock_guard lock(mutex);
+        const std::lock_guard lock(streams_mutex);
         if (const auto found = descriptors().find(stream); found != descriptors().end())
             return found->second;
     }
@@ -247,7 +247,7 @@ CLDIST_IN_FRONT std::FILE *popen(const char *command, const char *mode) {
     else if (own == nullptr)
         stream = next_function<decltype(::fopen)>("fopen")("/dev/null", "w");
     const int descriptor = own != nullptr ? fileno(own) : -1;
-    const std::lock_guard lock(mutex);
+    const std::lock_guard lock(streams_mutex);
     child_streams()[stream] = std::move(child);
     if (stream != own && own != nullptr) descriptors()[stream] = descriptor;
     return stream;
@@ -257,7 +257,7 @@ CLDIST_IN_FRONT int pclose(std::FILE *stream) {
     CLDIST_NEXT(pclose);
     std::unique_ptr<Child> child;
     {
-        const std::lock_guard lock(mutex);
+        const std::lock_guard lock(streams_mutex);
         const auto found = child_streams().find(stream);
         if (found == child_streams().end()) return next(stream);
         child = std::move(found->second);

@@ -89,7 +89,7 @@ const Way *advised(std::size_t size, const Situation &situation, const Config &r
 }
 
 // The path of `way`, or the most similar path if the range is not mapped or has no ring.
-Path path_of(const Way &way, const Situation &situation) {
+Path path_of_way(const Way &way, const Situation &situation) {
     const bool near = way.path == Path::shared || way.path == Path::direct;
     if (near && !situation.ring) return Path::pipelined;
     if (way.path == Path::direct && (situation.exports == Exports::nothing || situation.mapped))
@@ -179,7 +179,7 @@ Plan plan_send(std::size_t size, const Situation &situation, const Config &reque
                        : !insists_on_blocks && size <= largest_inlined(situation, requested))
         return {situation.mapped ? Path::mapped : Path::pinned, size, 1, true};
     if (way != nullptr) {
-        const Path path = path_of(*way, situation);
+        const Path path = path_of_way(*way, situation);
         if (path == Path::pinned) return in_one_block(size);
         Plan plan = in_blocks(path, size, way->block, way->depth, requested);
         fit_ring(plan, size);
@@ -238,7 +238,7 @@ Plan plan_recv(std::size_t size, std::size_t block, const Situation &situation,
     const Way *const way = advised(size, situation, requested);
     const bool follows = way != nullptr && !way->whole;
     const Path path =
-        follows ? path_of(*way, situation) : path_in_blocks(size, situation, requested);
+        follows ? path_of_way(*way, situation) : path_in_blocks(size, situation, requested);
     if (path == Path::pinned) wire.depth = 1;
     const unsigned depth = follows                ? way->depth
                            : path == Path::mapped ? mapped_depth
@@ -249,7 +249,7 @@ Plan plan_recv(std::size_t size, std::size_t block, const Situation &situation,
 Plan plan_file(std::size_t size, const Situation &situation, const FileBlocks &file,
                const Config &requested) {
     const Way *const way = advised(size, situation, requested);
-    const Path path_wanted = way != nullptr ? path_of(*way, situation) : host_path(requested);
+    const Path path_wanted = way != nullptr ? path_of_way(*way, situation) : host_path(requested);
     const bool pinned = path_wanted == Path::pinned;
     const bool mapped = situation.mapped && !pinned && path_wanted != Path::pipelined;
     const std::size_t granularity = file.granularity != 0 ? file.granularity : size;

@@ -133,7 +133,7 @@ __kernel void address_of(__global ulong *slots, uint index, __global const uchar
 
 constexpr std::size_t words_per_slot = 8;
 constexpr std::size_t slot_group_size = 256;
-constexpr std::size_t bytes_per_group = 32768;
+constexpr std::size_t contiguous_bytes_per_group = 32768;
 // A thread of a strided message moves single elements, of 4 bytes or more in most programs.
 constexpr std::size_t strided_bytes_per_group = 4096;
 // More work-groups do not speed up sends of contiguous bytes to another H200, or other copies on an
@@ -179,7 +179,8 @@ cl_int SlotKernels::enqueue(cl_command_queue queue, cl_mem slots, const SlotMove
                             cl_event *event) {
     const auto groups_of = [&](const SlotMove *move) -> cl_uint {
         if (move == nullptr) return 0;
-        const std::size_t bytes = move->strided ? strided_bytes_per_group : bytes_per_group;
+        const std::size_t bytes =
+            move->strided ? strided_bytes_per_group : contiguous_bytes_per_group;
         const bool streams = move == send && !move->strided;
         const std::size_t most = is_cpu_ ? 2 : streams ? most_streaming_groups : most_groups;
         return static_cast<cl_uint>(

@@ -14,13 +14,13 @@ constexpr double least_gain = 0.1;  // fraction of a launch's time
 constexpr std::uint64_t first_time = 4;
 constexpr std::uint64_t longest_interval = 1024;
 
-bool is_known(double rate) { return rate > 0 && std::isfinite(rate); }
+bool is_rate(double rate) { return rate > 0 && std::isfinite(rate); }
 
 }  // namespace
 
 void MedianRate::add(double work_items, double seconds) {
     const double rate = work_items / seconds;
-    if (!is_known(rate)) return;
+    if (!is_rate(rate)) return;
     if (last_.size() == most) last_.erase(last_.begin());
     last_.push_back(rate);
 }
@@ -36,7 +36,7 @@ double MedianRate::median() const {
 std::vector<double> shares_by_rates(std::span<const double> before, std::span<const double> rates) {
     assert(before.size() == rates.size());
     std::vector<double> kept(before.begin(), before.end());
-    if (!std::ranges::all_of(rates, is_known)) return kept;
+    if (!std::ranges::all_of(rates, is_rate)) return kept;
     const double all = std::accumulate(rates.begin(), rates.end(), 0.0);
     const double all_before = std::accumulate(kept.begin(), kept.end(), 0.0);
     double time_before = 0;  // per work-item
@@ -74,14 +74,14 @@ bool AdaptedShares::adapt(std::span<const double> rates) {
             double &rate = kind.rates[i];
             // The geometric mean gives old and new measurements the same weight, even if they
             // differ by orders of magnitude.
-            if (is_known(now)) rate = is_known(rate) ? std::sqrt(rate) * std::sqrt(now) : now;
-            if (!is_known(rate)) continue;
+            if (is_rate(now)) rate = is_rate(rate) ? std::sqrt(rate) * std::sqrt(now) : now;
+            if (!is_rate(rate)) continue;
             known_rates += rate;
             known_shares += shares_[i];
         }
         if (known_rates > 0)
             for (std::size_t i = 0; i < shares_.size(); ++i)
-                times[i] += kind.work_items / (is_known(kind.rates[i])
+                times[i] += kind.work_items / (is_rate(kind.rates[i])
                                                    ? kind.rates[i]
                                                    : known_rates * shares_[i] / known_shares);
         kind.work_items /= 2;

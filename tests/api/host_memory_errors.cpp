@@ -19,7 +19,7 @@ int class_of(int code) {
 }
 
 /// The other side of a `mixed_` call has the datatype MPI_BYTE.
-enum class call {
+enum class host_call {
     send,
     ssend,
     isend,
@@ -31,11 +31,12 @@ enum class call {
     sendrecv_recv,
     mixed_recv
 };
-constexpr std::array calls{call::send,          call::ssend,      call::isend, call::issend,
-                           call::sendrecv_send, call::mixed_send, call::recv,  call::irecv,
-                           call::sendrecv_recv, call::mixed_recv};
+constexpr std::array calls{host_call::send,      host_call::ssend,         host_call::isend,
+                           host_call::issend,    host_call::sendrecv_send, host_call::mixed_send,
+                           host_call::recv,      host_call::irecv,         host_call::sendrecv_recv,
+                           host_call::mixed_recv};
 
-bool sends(call which) { return which <= call::mixed_send; }
+bool host_sends(host_call which) { return which <= host_call::mixed_send; }
 
 /// The arguments of a call. Initially all are valid.
 struct arguments {
@@ -46,30 +47,30 @@ struct arguments {
     MPI_Comm comm;
 };
 
-int issue(call which, const arguments &a) {
+int issue(host_call which, const arguments &a) {
     static unsigned char other[8];
     MPI_Request request = MPI_REQUEST_NULL;
     switch (which) {
-        case call::send: return MPI_Send(a.data, a.count, MPI_CL_MEM, a.peer, a.tag, a.comm);
-        case call::ssend: return MPI_Ssend(a.data, a.count, MPI_CL_MEM, a.peer, a.tag, a.comm);
-        case call::isend:
+        case host_call::send: return MPI_Send(a.data, a.count, MPI_CL_MEM, a.peer, a.tag, a.comm);
+        case host_call::ssend: return MPI_Ssend(a.data, a.count, MPI_CL_MEM, a.peer, a.tag, a.comm);
+        case host_call::isend:
             return MPI_Isend(a.data, a.count, MPI_CL_MEM, a.peer, a.tag, a.comm, &request);
-        case call::issend:
+        case host_call::issend:
             return MPI_Issend(a.data, a.count, MPI_CL_MEM, a.peer, a.tag, a.comm, &request);
-        case call::recv:
+        case host_call::recv:
             return MPI_Recv(a.data, a.count, MPI_CL_MEM, a.peer, a.tag, a.comm, MPI_STATUS_IGNORE);
-        case call::irecv:
+        case host_call::irecv:
             return MPI_Irecv(a.data, a.count, MPI_CL_MEM, a.peer, a.tag, a.comm, &request);
-        case call::sendrecv_send:
+        case host_call::sendrecv_send:
             return MPI_Sendrecv(a.data, a.count, MPI_CL_MEM, a.peer, a.tag, other, 8, MPI_CL_MEM, 0,
                                 7, a.comm, MPI_STATUS_IGNORE);
-        case call::sendrecv_recv:
+        case host_call::sendrecv_recv:
             return MPI_Sendrecv(other, 8, MPI_CL_MEM, 0, 7, a.data, a.count, MPI_CL_MEM, a.peer,
                                 a.tag, a.comm, MPI_STATUS_IGNORE);
-        case call::mixed_send:
+        case host_call::mixed_send:
             return MPI_Sendrecv(a.data, a.count, MPI_CL_MEM, a.peer, a.tag, other, 8, MPI_BYTE, 0,
                                 7, a.comm, MPI_STATUS_IGNORE);
-        case call::mixed_recv:
+        case host_call::mixed_recv:
             return MPI_Sendrecv(other, 8, MPI_BYTE, 0, 7, a.data, a.count, MPI_CL_MEM, a.peer,
                                 a.tag, a.comm, MPI_STATUS_IGNORE);
     }
@@ -84,7 +85,7 @@ void expect_error(const mpi_view &mpi, int error_class, Change &&change, Concern
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     MPI_Comm_set_errhandler(mpi.comm, MPI_ERRORS_RETURN);
     unsigned char data[8] = {};
-    for (const call which : calls) {
+    for (const host_call which : calls) {
         if (!concerns(which)) {
             continue;
         }
@@ -101,7 +102,7 @@ void expect_error(const mpi_view &mpi, int error_class, Change &&change, Concern
     MPI_Errhandler_free(&before);
 }
 
-bool any(call) { return true; }
+bool any(host_call) { return true; }
 
 }  // namespace
 
@@ -119,13 +120,13 @@ MPI_CASE("with MPI_CL_MEM, a rank outside of the communicator is an MPI_ERR_RANK
     expect_error(
         mpi, MPI_ERR_RANK, [](arguments &a) { a.peer = -77; }, any);
     expect_error(
-        mpi, MPI_ERR_RANK, [](arguments &a) { a.peer = MPI_ANY_SOURCE; }, sends);
+        mpi, MPI_ERR_RANK, [](arguments &a) { a.peer = MPI_ANY_SOURCE; }, host_sends);
 }
 MPI_CASE("with MPI_CL_MEM, a tag out of range is an MPI_ERR_TAG", 1) {
     expect_error(
         mpi, MPI_ERR_TAG, [](arguments &a) { a.tag = -77; }, any);
     expect_error(
-        mpi, MPI_ERR_TAG, [](arguments &a) { a.tag = MPI_ANY_TAG; }, sends);
+        mpi, MPI_ERR_TAG, [](arguments &a) { a.tag = MPI_ANY_TAG; }, host_sends);
 }
 MPI_CASE("with MPI_CL_MEM, MPI_COMM_NULL is an MPI_ERR_COMM", 1) {
     expect_error(

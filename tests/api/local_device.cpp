@@ -39,7 +39,7 @@ cl_device_type type_without_device(cl_platform_id platform) {
     skip_case("there is a device of every type");
 }
 
-struct call {
+struct device_call {
     MPI_Comm comm;
     cl_platform_id platform = nullptr;
     cl_device_type type = CL_DEVICE_TYPE_ALL;
@@ -47,7 +47,7 @@ struct call {
 };
 
 /// Checks that the call fails with `code` and does not change the device.
-void expect(const call &c, cl_int code) {
+void expect(const device_call &c, cl_int code) {
     static int mark = 0;
     const auto untouched = reinterpret_cast<cl_device_id>(&mark);
     cl_device_id device = untouched;
@@ -134,21 +134,21 @@ MPI_CASE("a local device of a type that the platform does not have is CL_DEVICE_
 MPI_CASE("a local device with two wrong arguments gets the code of the first check", 1) {
     struct defect {
         cl_int code;
-        std::function<void(call &)> apply;
+        std::function<void(device_call &)> apply;
     };
     const cl_device_type missing = type_without_device(nullptr);
     const defect defects[] = {
-        {CL_INVALID_COMMUNICATOR, [](call &c) { c.comm = MPI_COMM_NULL; }},
-        {CL_INVALID_PLATFORM, [](call &c) { c.platform = no_platform(); }},
-        {CL_INVALID_DEVICE_TYPE, [](call &c) { c.type = 0; }},
-        {CL_INVALID_VALUE, [](call &c) { c.device = false; }},
-        {CL_DEVICE_NOT_FOUND, [&](call &c) { c.type = missing; }},
+        {CL_INVALID_COMMUNICATOR, [](device_call &c) { c.comm = MPI_COMM_NULL; }},
+        {CL_INVALID_PLATFORM, [](device_call &c) { c.platform = no_platform(); }},
+        {CL_INVALID_DEVICE_TYPE, [](device_call &c) { c.type = 0; }},
+        {CL_INVALID_VALUE, [](device_call &c) { c.device = false; }},
+        {CL_DEVICE_NOT_FOUND, [&](device_call &c) { c.type = missing; }},
     };
     for (std::size_t first = 0; first < std::size(defects); ++first) {
         for (std::size_t second = first + 1; second < std::size(defects); ++second) {
             CAPTURE(defects[first].code);
             CAPTURE(defects[second].code);
-            call c{MPI_COMM_SELF};
+            device_call c{MPI_COMM_SELF};
             defects[second].apply(c);
             defects[first].apply(c);
             expect(c, defects[first].code);

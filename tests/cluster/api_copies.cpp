@@ -11,7 +11,7 @@ using namespace cluster_test;
 namespace {
 
 // The sizes select copies during the call, by another thread, and in blocks.
-constexpr std::array<std::size_t, 5> sizes = {1, 4096, 100001, MiB + 3, 9 * MiB};
+constexpr std::array<std::size_t, 5> copied_sizes = {1, 4096, 100001, MiB + 3, 9 * MiB};
 
 void enqueue_write(cl_command_queue queue, cl_mem buffer, const bytes &from,
                    const std::vector<cl_event> &after = {}, cl_event *event = nullptr) {
@@ -30,7 +30,7 @@ void enqueue_read(cl_command_queue queue, cl_mem buffer, bytes &to,
 
 TEST_CASE("non-blocking copies return before they can begin") {
     const setup cl;
-    for (const std::size_t size : sizes) {
+    for (const std::size_t size : copied_sizes) {
         CAPTURE(size);
         const cl_command_queue queue = cl.queues.back();
         const buffer_handle buffer = cl.buffer(size);
@@ -53,7 +53,7 @@ TEST_CASE("non-blocking copies return before they can begin") {
 
 TEST_CASE("copies access the program's memory in the order of their queue") {
     const setup cl;
-    for (const std::size_t size : sizes) {
+    for (const std::size_t size : copied_sizes) {
         CAPTURE(size);
         const cl_command_queue queue = cl.queues.back();
         const buffer_handle first = cl.buffer(size);
@@ -154,7 +154,7 @@ TEST_CASE(
 TEST_CASE(
     "copies ordered by events access the program's memory in that order, on any kind of queue") {
     const setup cl;
-    for (const std::size_t size : sizes) {
+    for (const std::size_t size : copied_sizes) {
         CAPTURE(size);
         const queue_handle queue = cl.out_of_order(0);
         const buffer_handle first = cl.buffer(size);
@@ -209,7 +209,7 @@ TEST_CASE("a large write takes what a small read of another queue has brought") 
 
 TEST_CASE("the end of a later command guarantees a copy's bytes, and its memory may be freed") {
     const setup cl;
-    for (const std::size_t size : sizes) {
+    for (const std::size_t size : copied_sizes) {
         CAPTURE(size);
         const cl_command_queue queue = cl.queues.front();
         const buffer_handle buffer = cl.buffer(size);
@@ -314,7 +314,7 @@ TEST_CASE(
 
 TEST_CASE("the profiling times of a copy of any size are in order") {
     const setup cl;
-    for (const std::size_t size : sizes) {
+    for (const std::size_t size : copied_sizes) {
         CAPTURE(size);
         const buffer_handle buffer = cl.buffer(size);
         bytes data(size);
@@ -338,7 +338,7 @@ TEST_CASE("the profiling times of a copy of any size are in order") {
 
 TEST_CASE("a read after a failed command does not change the program's memory") {
     const setup cl;
-    for (const std::size_t size : sizes) {
+    for (const std::size_t size : copied_sizes) {
         CAPTURE(size);
         const buffer_handle buffer = cl.buffer(size);
         const bytes data = pattern(7, size);

@@ -10,7 +10,7 @@ using namespace cldist_test;
 
 namespace {
 
-constexpr std::size_t buffer_size = 400'000;
+constexpr std::size_t stream_buffer_size = 400'000;
 
 enum class action { write, read, seek, unread, put, get, flush, clear };
 
@@ -34,7 +34,7 @@ public:
     twins(const opencl &cl, const scenario &s)
         : cl_(cl),
           queue_(cl.in_order_queue()),
-          buffer_(cl.filled(buffer_size, 5)),
+          buffer_(cl.filled(stream_buffer_size, 5)),
           file_(pattern(2, s.content)),
           twin_file_(pattern(2, s.content)),
           stream_(file_.path(), s.mode),
@@ -93,10 +93,10 @@ private:
     }
 
     void read(std::size_t size, cl_bool blocking) {
-        bytes memory = cl_.read(buffer_, 0, buffer_size);
+        bytes memory = cl_.read(buffer_, 0, stream_buffer_size);
         const std::size_t moved = std::fread(memory.data(), 1, size, twin_);
         settle(command::stream_read, size, moved, blocking);
-        expect_same(cl_.read(buffer_, 0, buffer_size), memory);
+        expect_same(cl_.read(buffer_, 0, stream_buffer_size), memory);
     }
 
     void settle(command which, std::size_t size, std::size_t moved, cl_bool blocking) {

@@ -48,7 +48,7 @@ MPI_Request request_of(cl_event event) {
     return request;
 }
 
-int count_of(const MPI_Status &status, MPI_Datatype type) {
+int count_in(const MPI_Status &status, MPI_Datatype type) {
     int count = -1;
     MPI_Get_count(&status, type, &count);
     return count;
@@ -114,7 +114,7 @@ MPI_CASE("the event of a receive's request ends with it, and both report source,
         CHECK(request == MPI_REQUEST_NULL);
         CHECK(status.MPI_SOURCE == 0);
         CHECK(status.MPI_TAG == 5);
-        CHECK(count_of(status, MPI_INT) == 60);
+        CHECK(count_in(status, MPI_INT) == 60);
         CHECK(!cancelled(status));
     }
 }
@@ -195,7 +195,7 @@ MPI_CASE("MPI file operations have events that report the bytes", 1) {
     CHECK(transfer_info<std::size_t>(read, CL_TRANSFER_BYTES) == size);
     MPI_Status status;
     CHECK(MPI_Wait(&request, &status) == MPI_SUCCESS);
-    CHECK(count_of(status, MPI_BYTE) == static_cast<int>(size));
+    CHECK(count_in(status, MPI_BYTE) == static_cast<int>(size));
     CHECK(back == data);
     MPI_File_close(&file);
 }
@@ -235,7 +235,7 @@ MPI_CASE("a persistent request has an event for each start, and its handle remai
     MPI_Status status;
     CHECK(MPI_Wait(&copy, &status) == MPI_SUCCESS);
     CHECK(status.MPI_SOURCE == MPI_ANY_SOURCE);
-    CHECK(count_of(status, MPI_BYTE) == 0);
+    CHECK(count_in(status, MPI_BYTE) == 0);
     CHECK(MPI_Request_free(&persistent) == MPI_SUCCESS);
 }
 
@@ -277,8 +277,8 @@ MPI_CASE("a request that fails gives its event a negative status and MPI_Wait it
         // The third request has no event.
         std::array<MPI_Status, 2> statuses{};
         CHECK(MPI_Waitall(2, &requests[1], statuses.data()) == MPI_SUCCESS);
-        CHECK(count_of(statuses[0], MPI_BYTE) == 100);
-        CHECK(count_of(statuses[1], MPI_BYTE) == 10);
+        CHECK(count_in(statuses[0], MPI_BYTE) == 100);
+        CHECK(count_in(statuses[1], MPI_BYTE) == 10);
         for (const MPI_Request request : requests) {
             CHECK(request == MPI_REQUEST_NULL);
         }
@@ -330,7 +330,7 @@ MPI_CASE("the request of an event ends when the event does", 1) {
     MPI_Status status;
     CHECK(MPI_Wait(&request, &status) == MPI_SUCCESS);
     CHECK(request == MPI_REQUEST_NULL);
-    CHECK(count_of(status, MPI_BYTE) == 0);
+    CHECK(count_in(status, MPI_BYTE) == 0);
     CHECK(!cancelled(status));
     // The same with an event that has already ended.
     request = request_of(event);

@@ -15,7 +15,7 @@ using namespace cldist_test;
 namespace {
 
 constexpr int rounds = 400;  // a wrong order shows within about 20 rounds
-constexpr std::size_t size = 8;
+constexpr std::size_t message_size = 8;
 
 /// A communicator in plain mode, whose messages have no header.
 class plain_communicator {
@@ -43,9 +43,9 @@ void spin(int round) {
 }
 
 void send_both(MPI_Comm comm, MPI_Datatype datatype, int dest) {
-    const std::array<char, size> data{};
-    MPI_OK(MPI_Send(data.data(), size, datatype, dest, 0, comm));
-    MPI_OK(MPI_Send(data.data(), size, datatype, dest, 1, comm));
+    const std::array<char, message_size> data{};
+    MPI_OK(MPI_Send(data.data(), message_size, datatype, dest, 0, comm));
+    MPI_OK(MPI_Send(data.data(), message_size, datatype, dest, 1, comm));
 }
 
 /// In each round, rank 0 sends messages with tags 0 and 1 after rank 1's `receive_both` has called
@@ -70,12 +70,12 @@ void compete(
 
 void requests_compete(const mpi_view &mpi, MPI_Comm comm, int broad_source) {
     compete(mpi, comm, MPI_CL_MEM, [&](int /*round*/, const auto &ready) {
-        std::array<char, size> data{};
+        std::array<char, message_size> data{};
         std::array<MPI_Request, 2> requests{};
         std::array<MPI_Status, 2> statuses{};
-        MPI_OK(MPI_Irecv(data.data(), size, MPI_CL_MEM, broad_source, MPI_ANY_TAG, comm,
+        MPI_OK(MPI_Irecv(data.data(), message_size, MPI_CL_MEM, broad_source, MPI_ANY_TAG, comm,
                          requests.data()));
-        MPI_OK(MPI_Irecv(data.data(), size, MPI_CL_MEM, 0, 1, comm, &requests[1]));
+        MPI_OK(MPI_Irecv(data.data(), message_size, MPI_CL_MEM, 0, 1, comm, &requests[1]));
         ready();
         MPI_OK(MPI_Waitall(2, requests.data(), statuses.data()));
         REQUIRE(statuses[0].MPI_TAG == 0);
@@ -88,17 +88,17 @@ void commands_compete(const mpi_view &mpi, MPI_Comm comm, MPI_Datatype datatype,
     const opencl cl;
     const queue_handle queue = cl.in_order_queue();
     const queue_handle other = cl.in_order_queue();
-    const buffer_handle buffer = cl.buffer(size);
-    const buffer_handle other_buffer = cl.buffer(size);
+    const buffer_handle buffer = cl.buffer(message_size);
+    const buffer_handle other_buffer = cl.buffer(message_size);
     compete(mpi, comm, datatype, [&](int /*round*/, const auto &ready) {
-        const event_handle broad = receive(queue, buffer, 0, size, 0, MPI_ANY_TAG, comm);
+        const event_handle broad = receive(queue, buffer, 0, message_size, 0, MPI_ANY_TAG, comm);
         await_start(broad);
         if (second_blocks) {
             ready();
-            CL_OK(clEnqueueRecvBuffer(other, other_buffer, CL_TRUE, 0, size, 0, 1, comm, 0, nullptr,
-                                      nullptr));
+            CL_OK(clEnqueueRecvBuffer(other, other_buffer, CL_TRUE, 0, message_size, 0, 1, comm, 0,
+                                      nullptr, nullptr));
         } else {
-            const event_handle narrow = receive(other, other_buffer, 0, size, 0, 1, comm);
+            const event_handle narrow = receive(other, other_buffer, 0, message_size, 0, 1, comm);
             await_start(narrow);
             ready();
             expect_complete(narrow);
@@ -148,12 +148,13 @@ MPI_CASE(
     "a blocking MPI_Recv does not get the message of a broader receive that was posted earlier",
     2) {
     compete(mpi, mpi.comm, MPI_CL_MEM, [&](int /*round*/, const auto &ready) {
-        std::array<char, size> data{};
+        std::array<char, message_size> data{};
         MPI_Request request = MPI_REQUEST_NULL;
         MPI_Status status;
-        MPI_OK(MPI_Irecv(data.data(), size, MPI_CL_MEM, 0, MPI_ANY_TAG, mpi.comm, &request));
+        MPI_OK(
+            MPI_Irecv(data.data(), message_size, MPI_CL_MEM, 0, MPI_ANY_TAG, mpi.comm, &request));
         ready();
-        MPI_OK(MPI_Recv(data.data(), size, MPI_CL_MEM, 0, 1, mpi.comm, MPI_STATUS_IGNORE));
+        MPI_OK(MPI_Recv(data.data(), message_size, MPI_CL_MEM, 0, 1, mpi.comm, MPI_STATUS_IGNORE));
         MPI_OK(MPI_Wait(&request, &status));
         REQUIRE(status.MPI_TAG == 0);
     });
@@ -161,18 +162,19 @@ MPI_CASE(
 
 MPI_CASE("a probe does not find a message that belongs to a broader receive posted earlier", 2) {
     compete(mpi, mpi.comm, MPI_CL_MEM, [&](int round, const auto &ready) {
-        std::array<char, size> data{};
+        std::array<char, message_size> data{};
         MPI_Request request = MPI_REQUEST_NULL;
         MPI_Status status;
-        MPI_OK(MPI_Irecv(data.data(), size, MPI_CL_MEM, 0, MPI_ANY_TAG, mpi.comm, &request));
+        MPI_OK(
+            MPI_Irecv(data.data(), message_size, MPI_CL_MEM, 0, MPI_ANY_TAG, mpi.comm, &request));
         ready();
         if (round % 2 == 0) {
             MPI_OK(MPI_Probe(0, 1, mpi.comm, &status));
-            MPI_OK(MPI_Recv(data.data(), size, MPI_CL_MEM, 0, 1, mpi.comm, &status));
+            MPI_OK(MPI_Recv(data.data(), message_size, MPI_CL_MEM, 0, 1, mpi.comm, &status));
         } else {
             MPI_Message message = MPI_MESSAGE_NULL;
             MPI_OK(MPI_Mprobe(MPI_ANY_SOURCE, 1, mpi.comm, &message, &status));
-            MPI_OK(MPI_Mrecv(data.data(), size, MPI_CL_MEM, &message, &status));
+            MPI_OK(MPI_Mrecv(data.data(), message_size, MPI_CL_MEM, &message, &status));
         }
         CHECK(status.MPI_TAG == 1);
         MPI_OK(MPI_Wait(&request, &status));
@@ -188,7 +190,7 @@ MPI_CASE(
         CAPTURE(round);
         MPI_Comm comm = MPI_COMM_NULL;
         MPI_OK(MPI_Comm_dup(MPI_COMM_SELF, &comm));
-        std::array<std::array<char, size>, threads + 1> data{};
+        std::array<std::array<char, message_size>, threads + 1> data{};
         std::array<MPI_Request, threads + 1> requests{};
         std::array<MPI_Status, threads + 1> statuses{};
         {
@@ -197,14 +199,15 @@ MPI_CASE(
             for (int t = 0; t < threads; ++t) {
                 posters.emplace_back([&, t, at = static_cast<std::size_t>(t)] {
                     start.arrive_and_wait();
-                    MPI_Irecv(data.at(at).data(), size, MPI_CL_MEM, 0, t, comm, &requests.at(at));
+                    MPI_Irecv(data.at(at).data(), message_size, MPI_CL_MEM, 0, t, comm,
+                              &requests.at(at));
                 });
             }
         }
-        MPI_OK(MPI_Irecv(data.back().data(), size, MPI_CL_MEM, 0, MPI_ANY_TAG, comm,
+        MPI_OK(MPI_Irecv(data.back().data(), message_size, MPI_CL_MEM, 0, MPI_ANY_TAG, comm,
                          &requests.back()));
         for (int tag = 0; tag <= threads; ++tag) {
-            MPI_OK(MPI_Send(data.front().data(), size, MPI_CL_MEM, 0, tag, comm));
+            MPI_OK(MPI_Send(data.front().data(), message_size, MPI_CL_MEM, 0, tag, comm));
         }
         MPI_OK(MPI_Waitall(threads + 1, requests.data(), statuses.data()));
         for (int t = 0; t <= threads; ++t) {

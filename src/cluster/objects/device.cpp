@@ -206,7 +206,7 @@ Serials &serials() {
     return all;
 }
 
-std::string text_of(const DeviceInfos &infos, cl_device_info param) {
+std::string text_of_info(const DeviceInfos &infos, cl_device_info param) {
     const auto at = infos.find(param);
     if (at == infos.end() || at->second.empty()) return {};
     return {reinterpret_cast<const char *>(at->second.data()), at->second.size() - 1};
@@ -264,8 +264,8 @@ DeviceInfos infos_of_all(const std::vector<Ref<DeviceObject>> &members) {
              {CL_DEVICE_QUEUE_ON_HOST_PROPERTIES, CL_DEVICE_SINGLE_FP_CONFIG,
               CL_DEVICE_DOUBLE_FP_CONFIG, CL_DEVICE_HALF_FP_CONFIG})
             join_info<cl_bitfield>(all, one, param, common);
-        std::istringstream names(text_of(all, CL_DEVICE_EXTENSIONS));
-        const std::string theirs = " " + text_of(one, CL_DEVICE_EXTENSIONS) + " ";
+        std::istringstream names(text_of_info(all, CL_DEVICE_EXTENSIONS));
+        const std::string theirs = " " + text_of_info(one, CL_DEVICE_EXTENSIONS) + " ";
         std::string kept;
         for (std::string name; names >> name;)
             if (theirs.find(" " + name + " ") != std::string::npos)
@@ -274,7 +274,7 @@ DeviceInfos infos_of_all(const std::vector<Ref<DeviceObject>> &members) {
     }
     all[CL_DEVICE_NAME] =
         blob_of(std::to_string(members.size()) + (alike ? " x " : " devices, the first: ") +
-                text_of(members.front()->infos, CL_DEVICE_NAME));
+                text_of_info(members.front()->infos, CL_DEVICE_NAME));
     all[CL_DEVICE_PARTITION_MAX_SUB_DEVICES] = blob_of(cl_uint{1});
     all[CL_DEVICE_PARTITION_PROPERTIES] = blob_of(cl_device_partition_property{0});
     all[CL_DEVICE_PARTITION_AFFINITY_DOMAIN] = blob_of(cl_device_affinity_domain{0});
@@ -319,7 +319,7 @@ DeviceObject::DeviceObject(std::vector<Ref<DeviceObject>> members_in)
           (*std::ranges::max_element(members, {}, &DeviceObject::sub_buffer_alignment))
               ->sub_buffer_alignment) {}
 
-std::string DeviceObject::text(cl_device_info param) const { return text_of(infos, param); }
+std::string DeviceObject::text(cl_device_info param) const { return text_of_info(infos, param); }
 
 DeviceObject::~DeviceObject() { serials().give_back(serial); }
 

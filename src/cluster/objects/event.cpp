@@ -95,7 +95,7 @@ void abandon_user_events() {
 
 namespace {
 
-constexpr auto join = [](const OpenUserEvents &a, const OpenUserEvents &b) {
+constexpr auto join_user_events = [](const OpenUserEvents &a, const OpenUserEvents &b) {
     OpenUserEvents both = a;
     both.add(b);
     return both;
@@ -111,7 +111,8 @@ OpenUserEvents user_events_before(const QueueObject &queue, Ordering ordering,
     for (const EventObject *const event : wait_list)
         if (event->may_fail()) events.add(event->user_events);
     if (!before.all.any()) return events;
-    return promised_before(before, ordering, std::span<const OpenUserEvents>(&events, 1), join);
+    return promised_before(before, ordering, std::span<const OpenUserEvents>(&events, 1),
+                           join_user_events);
 }
 
 void note_user_events(QueueObject &queue, Ordering ordering, const OpenUserEvents &events) {
@@ -119,7 +120,7 @@ void note_user_events(QueueObject &queue, Ordering ordering, const OpenUserEvent
     if (!any && !queue.behind_user_events.load(std::memory_order_relaxed)) return;
     if (any) {
         promise_of_next(queue.user_events, ordering, events, std::span<const OpenUserEvents>(),
-                        join);
+                        join_user_events);
         ++queue.user_events_noted;
     }
     const OpenUserEvents &of_next =

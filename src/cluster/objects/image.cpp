@@ -48,7 +48,7 @@ std::size_t channel_size(cl_channel_type type) {
     }
 }
 
-bool is_one_of(cl_channel_type type, std::initializer_list<cl_channel_type> types) {
+bool is_type_in(cl_channel_type type, std::initializer_list<cl_channel_type> types) {
     return std::ranges::find(types, type) != types.end();
 }
 
@@ -56,9 +56,9 @@ bool go_together(cl_channel_order order, cl_channel_type type) {
     switch (order) {
         case CL_INTENSITY:
         case CL_LUMINANCE:
-            return is_one_of(type, {CL_UNORM_INT8, CL_UNORM_INT16, CL_SNORM_INT8, CL_SNORM_INT16,
-                                    CL_HALF_FLOAT, CL_FLOAT});
-        case CL_DEPTH: return is_one_of(type, {CL_UNORM_INT16, CL_FLOAT});
+            return is_type_in(type, {CL_UNORM_INT8, CL_UNORM_INT16, CL_SNORM_INT8, CL_SNORM_INT16,
+                                     CL_HALF_FLOAT, CL_FLOAT});
+        case CL_DEPTH: return is_type_in(type, {CL_UNORM_INT16, CL_FLOAT});
         case CL_BGRA:
         case CL_ARGB:
         case CL_ABGR: return channel_size(type) == 1;
