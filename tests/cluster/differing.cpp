@@ -103,6 +103,15 @@ void map_and_unmap(objects &cl, std::size_t which) {
                                           i * size / 2, size / 2, 0, nullptr, nullptr, nullptr);
     clEnqueueUnmapMemObject(cl.last, cl.buffers[0], mapped.at(which), 0, nullptr, nullptr);
 }
+// The bytes must first move to the first device.
+void read_moved(objects &cl, std::size_t bytes) {
+    constexpr std::size_t most = std::size_t{16} << 20U;
+    cl_mem buffer = clCreateBuffer(cl.context, CL_MEM_READ_WRITE, most, nullptr, nullptr);
+    clEnqueueFillBuffer(cl.last, buffer, "1234", 4, 0, most, 0, nullptr, nullptr);
+    clFinish(cl.last);
+    std::vector<char> host(most);
+    clEnqueueReadBuffer(cl.first, buffer, CL_TRUE, 0, bytes, host.data(), 0, nullptr, nullptr);
+}
 void event_info(objects &cl, std::size_t which, cl_event_info param) {
     std::array<char, 64> value{};
     clGetEventInfo(cl.events.at(which), param, sizeof(cl_int), value.data(), nullptr);
@@ -179,6 +188,8 @@ const std::map<std::string, std::function<void(objects &)>> ways = {
      [](objects &cl) {
          clEnqueueMigrateMemObjects(cl.last, 1, &cl.buffers[1], 0, 0, nullptr, nullptr);
      }},
+    {"read-little", [](objects &cl) { read_moved(cl, 64); }},
+    {"read-much", [](objects &cl) { read_moved(cl, std::size_t{16} << 20U); }},
     {"rect", [](objects &cl) { read_rect(cl, 64, 64); }},
     {"rect-2", [](objects &cl) { read_rect(cl, 128, 64); }},
     {"rect-3", [](objects &cl) { read_rect(cl, 64, 128); }},

@@ -61,7 +61,7 @@ void Transfers::start(const Transfer &transfer) {
         const Direction direction = sends ? Direction::send : Direction::recv;
         if (!sends) object.arrivals.lose(transfer.target, bytes_moved_by(transfer));
         if (transfer.kind == Transfer::Kind::copy) return;
-        DeviceRange nothing{nullptr, {}, 0, transfer.end - transfer.begin, nullptr, {}};
+        DeviceRange nothing{nullptr, {}, 0, bytes_moved_by(transfer).bytes(), nullptr, {}};
         transport_.progress_thread().submit(
             command_of(transport_.transfer(std::move(nothing), direction, transfer.message,
                                            link(transfer, direction))),

@@ -11,6 +11,7 @@
 #include "cluster/world/channel_transfer.hpp"
 #include "cluster/world/host_memory_transfer.hpp"
 #include "cluster/world/kernel_transfer.hpp"
+#include "cluster/world/message_tag.hpp"
 #include "cluster/world/require_mpi.hpp"
 #include "mpi_interop/mpi_status.hpp"
 #include "pipeline/file_endpoint.hpp"
@@ -21,10 +22,10 @@ namespace {
 constexpr std::size_t relay_piece = std::size_t{4} << 20U;
 constexpr std::size_t relay_depth = 4;  // pieces whose receives are posted
 
-Wire wire_of(const Runtime &runtime, MPI_Comm comm, const Message &message) {
-    const auto tag =
-        static_cast<int>(message.number % (static_cast<std::uint64_t>(runtime.max_tag()) + 1));
-    return {comm, static_cast<int>(message.peer), tag};
+Wire wire_of(const Runtime &runtime, MPI_Comm comm, const Message &message, Content content,
+             std::size_t size) {
+    return {comm, static_cast<int>(message.peer),
+            message_tag(runtime.max_tag(), message.number, content, size)};
 }
 
 // The most small (eager) messages in transit: Open MPI scans all postponed messages at each call,
@@ -432,14 +433,13 @@ void MpiTransport::drive(Command &command) { cldist::drive(command, caller_drive
 std::unique_ptr<Operation> MpiTransport::transfer(DeviceRange range, Direction direction,
                                                   const Message &message, const Link &link) {
     require_mpi();
+    const Wire wire = wire_of(*runtime_, comm_, message, Content::data, range.size);
     if (link.sends_program_memory && reach_ != nullptr &&
         reach_->has(static_cast<int>(message.peer), range.size))
-        return make_host_memory_transfer(std::move(range), direction,
-                                         wire_of(*runtime_, comm_, message), *reach_,
+        return make_host_memory_transfer(std::move(range), direction, wire, *reach_,
                                          runtime_->progress_driver());
-    return make_channel_transfer(std::move(range), direction, wire_of(*runtime_, comm_, message),
-                                 link, *runtime_->communicators().links(),
-                                 runtime_->progress_driver());
+    return make_channel_transfer(std::move(range), direction, wire, link,
+                                 *runtime_->communicators().links(), runtime_->progress_driver());
 }
 
 static_assert(most_bytes_by_kernel == DeviceLinks::most_bytes);
@@ -447,7 +447,7 @@ static_assert(most_bytes_by_kernel == DeviceLinks::most_bytes);
 Event MpiTransport::transfer_by_kernel(const KernelMessage &message) {
     require_mpi();
     const DeviceRange &range = message.range;
-    const Wire wire = wire_of(*runtime_, comm_, message.message);
+    const Wire wire = wire_of(*runtime_, comm_, message.message, Content::data, range.size);
     HostLinks &rings = *runtime_->communicators().links();
     const std::shared_ptr<DeviceLinks> &links = rings.devices();
     if (!links->connected(wire.rank, range.resources)) return {};
@@ -468,25 +468,27 @@ Event MpiTransport::transfer_by_kernel(const KernelMessage &message) {
 
 std::unique_ptr<Operation> MpiTransport::send_status(const Message &message, TimesOfCommand times) {
     require_mpi();
-    return std::make_unique<StatusSend>(wire_of(*runtime_, comm_, message), std::move(times),
-                                        runtime_->progress_driver());
+    return std::make_unique<StatusSend>(wire_of(*runtime_, comm_, message, Content::status, 0),
+                                        std::move(times), runtime_->progress_driver());
 }
 
 std::unique_ptr<Operation> MpiTransport::receive_status(const Message &message,
                                                         std::shared_ptr<Ending> ending) {
     require_mpi();
-    return std::make_unique<StatusReceive>(wire_of(*runtime_, comm_, message), std::move(ending),
-                                           runtime_->progress_driver());
+    return std::make_unique<StatusReceive>(wire_of(*runtime_, comm_, message, Content::status, 0),
+                                           std::move(ending), runtime_->progress_driver());
 }
 
 std::unique_ptr<Operation> MpiTransport::relay(Result result, const Relay &relay,
                                                std::shared_ptr<Ending> ending, TimesOfCommand times,
                                                bool by_caller) {
     require_mpi();
-    const Wire from =
-        relay.from ? wire_of(*runtime_, comm_, *relay.from) : Wire{MPI_COMM_NULL, 0, 0};
+    const auto wire = [&](const Message &message) {
+        return wire_of(*runtime_, comm_, message, Content::result, result.size);
+    };
+    const Wire from = relay.from ? wire(*relay.from) : Wire{MPI_COMM_NULL, 0, 0};
     std::vector<Wire> to;
-    for (const Message &message : relay.to) to.push_back(wire_of(*runtime_, comm_, message));
+    for (const Message &message : relay.to) to.push_back(wire(message));
     return std::make_unique<RelayOperation>(
         std::move(result), from, to, std::move(ending), std::move(times), reach_.get(),
         by_caller ? caller_driver() : runtime_->progress_driver());

@@ -10,8 +10,8 @@
 
 namespace cldist::cluster {
 
-/// Uses MPI. Both ends know a message's size and derive its tag from its number, so most messages
-/// need no header.
+/// Uses MPI. Both ends know a message's size and number and derive its tag from them, so most
+/// messages need no header.
 class MpiTransport final : public Transport {
 public:
     /// `comm` is only for these messages.
