@@ -1,6 +1,7 @@
 // Plain OpenCL programs that only one process of a job can run, because they use several threads or
 // random calls. The first argument selects the program.
 #include <CL/cl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -422,6 +423,29 @@ int launch_together() {
     return 0;
 }
 
+/// Maps more bytes than the process may have.
+int map_too_much() {
+    constexpr std::size_t size = std::size_t{600} << 20U;
+    const Platform platform;
+    const cl_command_queue queue = platform.queue(platform.devices.size() - 1);
+    const cl_mem buffer = platform.buffer(size);
+    const cl_uint zero = 0;
+    CHECKED(clEnqueueFillBuffer(queue, buffer, &zero, sizeof zero, 0, size, 0, nullptr, nullptr));
+    CHECKED(clFinish(queue));
+    rlimit limit{};
+    std::size_t pages = 0;
+    std::FILE *const used = std::fopen("/proc/self/statm", "r");
+    require(used != nullptr && std::fscanf(used, "%zu", &pages) == 1, "/proc/self/statm");
+    std::fclose(used);
+    limit.rlim_cur = limit.rlim_max =
+        pages * static_cast<std::size_t>(sysconf(_SC_PAGESIZE)) + size / 2;
+    require(setrlimit(RLIMIT_AS, &limit) == 0, "setrlimit");
+    cl_int code = CL_SUCCESS;
+    clEnqueueMapBuffer(queue, buffer, CL_TRUE, CL_MAP_READ, 0, size, 0, nullptr, nullptr, &code);
+    std::fprintf(stderr, "the map returned %d\n", code);
+    return 0;
+}
+
 /// Makes calls forever.
 int run_on() {
     const Platform platform;
@@ -502,6 +526,7 @@ int main(int, char **argv) {
     if (what == "threads") return run_threads(8, 12);
     if (what == "chance") return run_by_chance();
     if (what == "launches-together") return launch_together();
+    if (what == "maps-too-much") return map_too_much();
     if (what == "ends-calling") return run_ending(false);
     if (what == "exits-waiting") return run_ending(true);
     if (what == "ends-building") return end_building();

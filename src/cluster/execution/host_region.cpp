@@ -18,7 +18,7 @@ namespace {
 constexpr std::align_val_t alignment{128};
 
 /// Large memory that is used again after it was freed, because page faults are most of its cost.
-/// Meanwhile, the kernel may take its pages. Thread-safe.
+/// Meanwhile, the kernel may take its pages, which nevertheless count as resident. Thread-safe.
 class KeptBlocks {
 public:
     static constexpr std::size_t least = std::size_t{4} << 20U;  ///< smallest size of a block
@@ -39,30 +39,50 @@ public:
             if (at != blocks_.end()) {
                 const Block block = *at;
                 blocks_.erase(at);
+                bytes_ -= block.size;
                 return block;
             }
         }
-        auto *const memory =
-            static_cast<std::byte *>(operator new (size, std::align_val_t{huge_page}));
-        madvise(memory, size, MADV_HUGEPAGE);  // may be refused
-        return {memory, size};
+        Block block{allocate(size), size};
+        if (block.memory == nullptr) {
+            trim(0);
+            block.memory = allocate(size);
+        }
+        if (block.memory == nullptr) throw std::bad_alloc();
+        madvise(block.memory, size, MADV_HUGEPAGE);  // may be refused
+        return block;
     }
     void give_back(Block block) {
-        if (madvise(block.memory, block.size, MADV_FREE) == 0) {
+        if (madvise(block.memory, block.size, MADV_FREE) != 0) return free(block);
+        {
             const std::lock_guard lock(mutex_);
             blocks_.push_back(block);
-            if (blocks_.size() <= most) return;
-            block = blocks_.front();
-            blocks_.pop_front();
+            bytes_ += block.size;
         }
-        operator delete (block.memory, std::align_val_t{huge_page});
+        trim(most);
     }
 
 private:
     static constexpr std::size_t huge_page = std::size_t{2} << 20U;
-    static constexpr std::size_t most = 16;
+    static constexpr std::size_t most = std::size_t{1} << 30U;  ///< bytes of free blocks
+
+    static std::byte *allocate(std::size_t size) {
+        return static_cast<std::byte *>(operator new (size, std::align_val_t{huge_page},
+                                                      std::nothrow));
+    }
+    static void free(Block block) { operator delete (block.memory, std::align_val_t{huge_page}); }
+    void trim(std::size_t keep) {
+        const std::lock_guard lock(mutex_);
+        while (bytes_ > keep) {
+            bytes_ -= blocks_.front().size;
+            free(blocks_.front());
+            blocks_.pop_front();
+        }
+    }
+
     std::mutex mutex_;
     std::deque<Block> blocks_;  ///< free ones, in the order of their return
+    std::size_t bytes_ = 0;     ///< of `blocks_`
 };
 
 }  // namespace
