@@ -118,6 +118,8 @@ public:
     bool free_later(MPI_Comm comm);
 
     [[nodiscard]] MPI_Comm world() const { return world_; }
+    /// The processes of this host, for collective calls while the job begins.
+    [[nodiscard]] MPI_Comm host() const { return host_; }
     [[nodiscard]] const std::shared_ptr<HostLinks> &links() const { return links_; }
     /// Communicators that were not freed.
     [[nodiscard]] std::vector<std::shared_ptr<const Communicator>> known();
@@ -134,8 +136,8 @@ private:
     std::shared_ptr<const Communicator> keep(const std::shared_ptr<Communicator> &communicator);
 
     MPI_Comm world_ = MPI_COMM_NULL;
-    MPI_Comm self_ = MPI_COMM_NULL;         ///< receives errors about invalid handles
-    MPI_Comm host_ = MPI_COMM_NULL;         ///< the processes of this host
+    MPI_Comm self_ = MPI_COMM_NULL;  ///< receives errors about invalid handles
+    MPI_Comm host_ = MPI_COMM_NULL;
     MPI_Comm collectives_ = MPI_COMM_NULL;  ///< a duplicate of world_
     std::shared_ptr<Channels> contexts_;    ///< context numbers of the CollectiveLines
     std::shared_ptr<HostLinks> links_;

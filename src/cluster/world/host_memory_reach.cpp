@@ -47,11 +47,8 @@ int error_of_access(const Introduction &other) {
 
 }  // namespace
 
-HostMemoryReach::HostMemoryReach(MPI_Comm comm, std::size_t least) : least_(least) {
+HostMemoryReach::HostMemoryReach(MPI_Comm comm, MPI_Comm host, std::size_t least) : least_(least) {
     check_mpi(PMPI_Comm_dup(comm, &comm_), "MPI_Comm_dup");
-    MPI_Comm host = MPI_COMM_NULL;
-    check_mpi(PMPI_Comm_split_type(comm_, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host),
-              "MPI_Comm_split_type");
     self_ = rank_in(comm_);
     std::random_device random;
     const std::uint64_t secret = (std::uint64_t{random()} << 32U) + random();
@@ -68,7 +65,6 @@ HostMemoryReach::HostMemoryReach(MPI_Comm comm, std::size_t least) : least_(leas
     const int wish = error == 0 ? self_ : -1;
     Other self{mine.process, 0};
     check_mpi(PMPI_Allreduce(&wish, &self.host, 1, MPI_INT, MPI_MIN, host), "MPI_Allreduce");
-    PMPI_Comm_free(&host);
     others_.resize(static_cast<std::size_t>(processes_in(comm_)));
     check_mpi(
         PMPI_Allgather(&self, sizeof self, MPI_BYTE, others_.data(), sizeof self, MPI_BYTE, comm_),

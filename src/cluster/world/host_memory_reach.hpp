@@ -12,9 +12,9 @@ namespace cldist::cluster {
 /// (process_vm_readv). It requires permission to trace them. All processes know who has access.
 class HostMemoryReach {
 public:
-    /// Collective over `comm`, which it duplicates. Copies of fewer than `least` bytes cost less as
-    /// messages.
-    HostMemoryReach(MPI_Comm comm, std::size_t least);
+    /// Collective over `comm`, which it duplicates. `host`: its processes on this machine. Copies
+    /// of fewer than `least` bytes cost less as messages.
+    HostMemoryReach(MPI_Comm comm, MPI_Comm host, std::size_t least);
 
     /// The communicator for messages from the receiver of a message to its sender.
     [[nodiscard]] MPI_Comm comm() const { return comm_; }

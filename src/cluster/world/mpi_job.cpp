@@ -158,16 +158,11 @@ MpiJob::MpiJob()
 
 // Collective. The place is that of this process. The lowest rank of a host identifies the host.
 Job::Place MpiJob::place_of(Process) const {
-    MPI_Comm host = MPI_COMM_NULL;
-    check_mpi(PMPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host),
-              "MPI_Comm_split_type");
-    const int number = rank_in(host);
-    const int count = processes_in(host);
+    const MPI_Comm host = Runtime::current()->communicators().host();
     int first = static_cast<int>(agreement_.self());
     check_mpi(PMPI_Bcast(&first, 1, MPI_INT, 0, host), "MPI_Bcast");
-    PMPI_Comm_free(&host);
-    return {static_cast<std::uint32_t>(first), static_cast<std::size_t>(number),
-            static_cast<std::size_t>(count)};
+    return {static_cast<std::uint32_t>(first), static_cast<std::size_t>(rank_in(host)),
+            static_cast<std::size_t>(processes_in(host))};
 }
 
 CallStream &MpiJob::call_stream() {

@@ -19,7 +19,7 @@ public:
     /// From now on, processes on the same machine copy results of `least` bytes or more, and the
     /// program's memory in process 0, directly between their memories. Collective.
     void reach_host_memory(std::size_t least) {
-        reach_ = std::make_unique<HostMemoryReach>(comm_, least);
+        reach_ = std::make_unique<HostMemoryReach>(comm_, runtime_->communicators().host(), least);
     }
 
     std::unique_ptr<Operation> transfer(DeviceRange range, Direction direction,
