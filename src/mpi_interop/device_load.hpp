@@ -27,8 +27,12 @@ public:
     /// command.
     [[nodiscard]] bool measures_send() {
         if (is_heavy()) return true;
-        if (to_measure_ == 0) ++not_measured_;
-        return to_measure_ != 0 && to_measure_-- != 0;
+        if (to_measure_ > 0) {
+            --to_measure_;
+            return true;
+        }
+        ++not_measured_;
+        return false;
     }
     /// A send's kernel ran so long after it was enqueued, because of the device or of earlier
     /// commands. If this was long, some of the next sends are measured.

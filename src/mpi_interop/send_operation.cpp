@@ -224,11 +224,11 @@ private:
                               host_path(config()) != Path::automatic ||
                               DeviceResources::some_have_own_memory();
         with_peer.ring = worth_it && peer_.comm->links().reach(peer_.comm->world_rank(peer_.rank));
-        // Copies on the device would wait, too.
-        const bool busy = range_.size <= DeviceLinks::most_bytes &&
-                          config().path == Path::automatic &&
-                          peer_.comm->links().devices()->is_busy();
-        with_peer.exports = busy ? Exports::nothing : range_.exports();
+        with_peer.exports = range_.exports();
+        // Copies on a busy device would wait, too.
+        if (with_peer.exports != Exports::nothing && config().path == Path::automatic &&
+            range_.size <= DeviceLinks::most_bytes && peer_.comm->links().devices()->is_busy())
+            with_peer.exports = Exports::nothing;
         with_peer.in_place = trial_.chooses_place(range_, with_peer);
         plan_ = plan_send(range_.size, with_peer, config());
         in_place_ = with_peer.in_place;

@@ -30,35 +30,29 @@ public:
     /// Returns a block of at least `size` bytes.
     Block take(std::size_t size) {
         size = (size + huge_page - 1) / huge_page * huge_page;
-        {
-            const std::lock_guard lock(mutex_);
-            const auto fits = [size](const Block &b) {
-                return size <= b.size && b.size / 2 <= size;
-            };
-            const auto at = std::ranges::find_if(blocks_, fits);
-            if (at != blocks_.end()) {
-                const Block block = *at;
-                blocks_.erase(at);
-                bytes_ -= block.size;
-                return block;
-            }
+        const std::lock_guard lock(mutex_);
+        const auto at = std::ranges::find_if(
+            blocks_, [size](const Block &b) { return size <= b.size && b.size / 2 <= size; });
+        if (at != blocks_.end()) {
+            const Block block = *at;
+            blocks_.erase(at);
+            bytes_ -= block.size;
+            return block;
         }
-        Block block{allocate(size), size};
-        if (block.memory == nullptr) {
+        std::byte *memory = allocate(size);
+        if (memory == nullptr) {
             trim(0);
-            block.memory = allocate(size);
+            memory = allocate(size);
         }
-        if (block.memory == nullptr) throw std::bad_alloc();
-        madvise(block.memory, size, MADV_HUGEPAGE);  // may be refused
-        return block;
+        if (memory == nullptr) throw std::bad_alloc();
+        madvise(memory, size, MADV_HUGEPAGE);  // may be refused
+        return {memory, size};
     }
     void give_back(Block block) {
         if (madvise(block.memory, block.size, MADV_FREE) != 0) return free(block);
-        {
-            const std::lock_guard lock(mutex_);
-            blocks_.push_back(block);
-            bytes_ += block.size;
-        }
+        const std::lock_guard lock(mutex_);
+        blocks_.push_back(block);
+        bytes_ += block.size;
         trim(most);
     }
 
@@ -71,8 +65,8 @@ private:
                                                       std::nothrow));
     }
     static void free(Block block) { operator delete (block.memory, std::align_val_t{huge_page}); }
+    /// Under the lock.
     void trim(std::size_t keep) {
-        const std::lock_guard lock(mutex_);
         while (bytes_ > keep) {
             bytes_ -= blocks_.front().size;
             free(blocks_.front());

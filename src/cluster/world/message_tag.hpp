@@ -9,8 +9,8 @@ namespace cldist::cluster {
 enum class Content : std::uint64_t { data, status, result };
 
 /// Derives the tag of a message from its number and, as far as MPI has tags (0 to `max_tag`), from
-/// its content and size. If processes make different calls, their numbers mean different messages,
-/// and these must not match: Open MPI (4.1) writes all bytes of a large message to a smaller
+/// its content and size. If processes make different calls, their numbers mean different messages.
+/// Such messages must not match. Open MPI (4.1) writes all bytes of a large message to a smaller
 /// receive if it copies between the processes' memories.
 inline int message_tag(int max_tag, std::uint64_t number, Content content, std::size_t size) {
     constexpr std::uint64_t numbers = std::uint64_t{1} << 19U;

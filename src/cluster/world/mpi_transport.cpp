@@ -194,7 +194,7 @@ public:
           result_(std::move(result)),
           reach_(reach),
           from_(from),
-          from_copies_(is_root() ? false : copies_directly(from)),
+          from_copies_(!is_root() && copies_directly(from)),
           has_times_(bool(times)),
           ending_(std::move(ending)),
           times_of_command_(std::move(times)),
