@@ -1,9 +1,9 @@
 /* Another driver's platform with the peculiarities of NVIDIA's driver (580). It replaces entries in
  * the other driver's function table, which all objects of that driver share.
  *
- * - Argument information is available only with -cl-kernel-arg-info. Programs that contain the text
- *   "kernel void nothing()" then fail to build or link.
- * - The reported work-group size is 256 for every kernel, but larger groups run.
+ * - Argument information is available only with -cl-kernel-arg-info. Then programs with the text
+ *   "kernel void nothing()" fail to build or link.
+ * - Every kernel reports a work-group size of 256, but larger groups run.
  * - The profiling times of a barrier are 0. A marker ends 2 s too early, before its start.
  * - The devices have their own memory. A write of at most 64 KiB from pageable memory reads that
  *   memory in the call. A read or write of at least 16 MiB of pageable memory blocks.

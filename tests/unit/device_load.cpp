@@ -12,7 +12,7 @@ namespace {
 constexpr std::uint64_t quick = 50'000, slow = 2'000'000;
 constexpr std::size_t size = std::size_t{1} << 20U;
 
-/// The number of messages until the next one that uses a kernel.
+/// The number of messages before the next trial.
 unsigned avoided(DeviceLoad &load) {
     unsigned count = 0;
     while (load.avoids_kernels()) ++count;
@@ -70,7 +70,7 @@ TEST_SUITE("device load") {
         CHECK(avoided(load) == 0);
     }
 
-    TEST_CASE("sends are measured after one that ran late, but not all of a long chain") {
+    TEST_CASE("sends are measured after a late send, but not all sends of a long chain") {
         DeviceLoad load;
         load.ran_after(quick);
         CHECK(!load.measures_send());
