@@ -160,8 +160,8 @@ private:
         KernelAddress arenas_address;
         Descriptor claim;     ///< shows other processes that this process uses the device
         bool shared = false;  ///< another process uses the device, too
-        /// So many kernels of receives may wait for running kernels. The device has room for twice
-        /// their work-groups.
+        /// So many kernels of receives may wait with all their work-groups: two work-groups per
+        /// multiprocessor, which has room for at least six.
         std::size_t most_joining = 1;
         std::size_t joining = 0;
     };

@@ -1,5 +1,6 @@
 #include "mpi_interop/ordered_command.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/clock.hpp"
@@ -133,7 +134,18 @@ void OrderedCommand::enqueue_both(OrderedCommand &send, OrderedCommand &recv, co
 
 SlotMove OrderedCommand::move_of(cl_mem buffer, std::size_t offset,
                                  const std::optional<RectRegion> &strided) const {
-    return {*index_, buffer, offset, size_, slot().address, strided};
+    const std::lock_guard lock(links_->mutex_);
+    const std::size_t queues =
+        links_->waiting_.size() + (links_->waiting_.contains(queue_) ? 0 : 1);
+    const std::size_t full = links_->lane_->most_joining;
+    const bool leaves_room = position_ == Position::at_call && queues > full;
+    return {*index_,
+            buffer,
+            offset,
+            size_,
+            slot().address,
+            strided,
+            leaves_room ? std::max<std::size_t>(1, full / 2) : most_move_groups};
 }
 
 void OrderedCommand::note_enqueued() {

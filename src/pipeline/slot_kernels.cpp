@@ -139,7 +139,6 @@ constexpr std::size_t strided_bytes_per_group = 4096;
 // More work-groups do not speed up sends of contiguous bytes to another H200, or other copies on an
 // H200.
 constexpr std::size_t most_streaming_groups = 32;
-constexpr std::size_t most_groups = 64;
 
 }  // namespace
 
@@ -182,7 +181,10 @@ cl_int SlotKernels::enqueue(cl_command_queue queue, cl_mem slots, const SlotMove
         const std::size_t bytes =
             move->strided ? strided_bytes_per_group : contiguous_bytes_per_group;
         const bool streams = move == send && !move->strided;
-        const std::size_t most = is_cpu_ ? 2 : streams ? most_streaming_groups : most_groups;
+        const std::size_t most = std::min<std::size_t>(is_cpu_   ? 2
+                                                       : streams ? most_streaming_groups
+                                                                 : most_move_groups,
+                                                       move->most_groups);
         return static_cast<cl_uint>(
             std::clamp<std::size_t>((move->size + bytes - 1) / bytes, 1, most));
     };

@@ -17,6 +17,9 @@ namespace cldist {
 [[nodiscard]] Program build_slot_program(cl_context context, cl_device_id device,
                                          const char *kernels, std::string options);
 
+/// The most work-groups of a send or a receive.
+inline constexpr std::size_t most_move_groups = 64;
+
 /// The arguments of a send or a receive.
 struct SlotMove {
     std::uint32_t index;  ///< the command's slot
@@ -26,6 +29,7 @@ struct SlotMove {
     std::uint64_t address;  ///< send: the destination, in the receiver's landing memory
     /// The layout of the bytes in the buffer. Empty if they are contiguous.
     std::optional<RectRegion> strided;
+    std::size_t most_groups = most_move_groups;  ///< receive: work-groups, which may all wait
 };
 
 /// The address of a buffer in kernels. A kernel finds it, and nobody waits for this kernel, because

@@ -332,6 +332,48 @@ void many_queues_wait() {
     }
 }
 
+/// Kernels that wait for large messages in many queues leave room for the kernels that send what
+/// the other process waits for.
+void waiting_receives_leave_room() {
+    constexpr std::size_t size = std::size_t{2} << 20;
+    constexpr int count = 20;
+    fill(6, size);
+    cl_int error = CL_SUCCESS;
+    const cl_event may_send = clCreateUserEvent(context, &error);
+    std::vector<cl_event> events;
+    const auto send_all = [&](const std::vector<cl_command_queue> &queues) {
+        for (int i = 0; i < count; ++i)
+            events.push_back(send(queues[static_cast<std::size_t>(i)], 0, size, i));
+    };
+    const auto receive_all = [&](const std::vector<cl_command_queue> &queues) {
+        for (int i = 0; i < count; ++i)
+            events.push_back(receive(queues[static_cast<std::size_t>(i)], 0, size, other, i));
+    };
+    std::vector<cl_command_queue> queues(count);
+    for (cl_command_queue &own : queues)
+        own = clCreateCommandQueue(context, device_of_queue(), 0, &error);
+    expect("the code of creating queues and an event", error, CL_SUCCESS);
+    // The receives of each rank match when they are called, so their kernels wait on the device.
+    if (rank_here == 0) {
+        expect("clEnqueueBarrierWithWaitList",
+               clEnqueueBarrierWithWaitList(queue, 1, &may_send, nullptr), CL_SUCCESS);
+        send_all(std::vector(count, queue));
+        MPI_Barrier(MPI_COMM_WORLD);
+        MPI_Barrier(MPI_COMM_WORLD);
+        receive_all(queues);
+    } else {
+        MPI_Barrier(MPI_COMM_WORLD);
+        receive_all(queues);
+        send_all(queues);
+        MPI_Barrier(MPI_COMM_WORLD);
+    }
+    expect("clSetUserEventStatus", clSetUserEventStatus(may_send, CL_COMPLETE), CL_SUCCESS);
+    for (cl_event event : events) ended_on_device(event, size);
+    compare("the bytes that many queues have waited for are right", 6, size);
+    for (cl_command_queue own : queues) clReleaseCommandQueue(own);
+    clReleaseEvent(may_send);
+}
+
 /// The path is used in only one context. Messages of other contexts arrive, too.
 void a_second_context_takes_part() {
     const cl_device_id device = device_of_queue();
@@ -404,6 +446,7 @@ int main() {
                 messages_that_wait_for_messages_are_overtaken},
                {"messages are enqueued far ahead of the receiver", far_ahead_of_the_receiver},
                {"64 and 200 queues wait", many_queues_wait},
+               {"waiting receives leave room for sends", waiting_receives_leave_room},
                {"a second context takes part", a_second_context_takes_part}});
     clReleaseMemObject(in);
     clReleaseMemObject(out);
