@@ -17,8 +17,10 @@ public:
     /// `comm` is only for these messages.
     MpiTransport(std::shared_ptr<Runtime> runtime, MPI_Comm comm);
     /// From now on, processes on the same machine copy results of `least` bytes or more, and the
-    /// program's memory in process 0, directly between their memories. Collective.
+    /// program's memory in process 0, directly between their memories. Only the first call counts.
+    /// Collective.
     void reach_host_memory(std::size_t least) {
+        if (reach_ != nullptr) return;
         reach_ = std::make_unique<HostMemoryReach>(comm_, runtime_->communicators().host(), least);
     }
 
