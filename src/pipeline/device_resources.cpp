@@ -174,7 +174,9 @@ DeviceResources::DeviceResources(cl_context context, cl_device_id device)
     if (!quirks_of(device).reports_markers_late) return;
     start_source_ =
         create("clCreateBuffer", clCreateBuffer, context, CL_MEM_READ_WRITE, 64U, nullptr);
-    start_target_ = staging_->lease(sizeof(cl_uint));
+    // Not from staging_, where it would count as lent.
+    start_target_ =
+        std::make_shared<StagingPool>(context, write_queue_.get(), 0)->lease(sizeof(cl_uint));
 }
 
 void DeviceResources::describe(QueueInfo &queue) const {
