@@ -67,6 +67,7 @@ void Executor::detach(MemObject &buffer) {
 void Executor::forget(QueueObject &queue) {
     steps_.forget_queue(queue);
     throttle_.forget(queue);
+    memory_.forget_filled();
     // HostCopies would free the memory only in a later call, and the native context with it.
     for (auto &[event, memory] : memory_.copies().take_kept()) {
         const auto ended = std::make_shared<Ending>();

@@ -44,20 +44,30 @@ private:
 
 }  // namespace
 
-bool Landings::is_expected(std::span<const std::byte> memory) const {
+bool Landings::is_expected(std::span<const std::byte> memory) {
     if (memory.empty() || landings_.empty()) return false;
     const std::byte *const begin = memory.data();
     const auto first = reinterpret_cast<std::uintptr_t>(begin);
     const auto from = reinterpret_cast<const std::byte *>(first - std::min(first, longest_));
     for (auto at = landings_.lower_bound(from);
-         at != landings_.end() && at->first < begin + memory.size(); ++at)
-        if (at->second.end > begin && !at->second.over()) return true;
+         at != landings_.end() && at->first < begin + memory.size();) {
+        if (at->second.end <= begin)
+            ++at;
+        else if (at->second.over())
+            at = landings_.erase(at);
+        else
+            return true;
+    }
     return false;
+}
+
+void Landings::tidy() {
+    std::erase_if(landings_, [](const auto &entry) { return entry.second.over(); });
 }
 
 bool Landings::add(std::span<const std::byte> memory, std::function<bool()> over) {
     if (landings_.size() >= tidy_at_) {
-        std::erase_if(landings_, [](const auto &entry) { return entry.second.over(); });
+        tidy();
         tidy_at_ = std::max<std::size_t>(64, 2 * landings_.size());
     }
     if (landings_.empty()) longest_ = 0;

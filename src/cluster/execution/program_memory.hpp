@@ -17,10 +17,12 @@ namespace cldist::cluster {
 class Landings {
 public:
     /// Whether results will still arrive in that memory, or commands will still read it.
-    [[nodiscard]] bool is_expected(std::span<const std::byte> memory) const;
+    [[nodiscard]] bool is_expected(std::span<const std::byte> memory);
     /// Adds a range. `over` returns whether its result has arrived, or it has been read. Returns
     /// true if other expected ranges overlap it.
     bool add(std::span<const std::byte> memory, std::function<bool()> over);
+    /// Removes the ranges whose results have arrived, or that have been read.
+    void tidy();
 
 private:
     struct Landing {
@@ -66,7 +68,7 @@ public:
     /// Returns true if a result must wait for earlier uses.
     bool note_use(const Enqueued &command, const std::shared_ptr<Ending> &end);
     /// Whether such uses of the memory are still expected.
-    [[nodiscard]] bool is_used(std::span<const std::byte> memory) const {
+    [[nodiscard]] bool is_used(std::span<const std::byte> memory) {
         return landings_.is_expected(memory) || sources_.is_expected(memory);
     }
 
@@ -79,6 +81,8 @@ public:
     [[nodiscard]] bool is_filled(const Enqueued &command) const;
     /// Notes such a command, whose event is `native`.
     void note_filled(const Enqueued &command, cl_event native);
+    /// Forgets the native commands that have ended, which keep their native contexts.
+    void forget_filled() { filled_.tidy(); }
 
 private:
     [[nodiscard]] bool uses_copies(QueueObject &queue) const {
