@@ -245,9 +245,8 @@ public:
             moved = true;
         }
         const Progress pending = moved ? Progress::moved : Progress::idle;
-        if (!has_all() || !sends_.empty() || !has_passed(data_only)) return pending;
+        if (!has_all() || !arrive() || !sends_.empty() || !has_passed(data_only)) return pending;
         if (from_copies_ && !address_ticket_.done) return pending;
-        if (!arrive()) return Progress::idle;
         if (!knows_times_) {
             // The command's end time includes the copy to the program's memory in this process.
             if (times_.back() != 0) times_.back() += now_ns() - start_ns_;
@@ -315,8 +314,8 @@ private:
 
     /// Returns true if the bytes are in the program's memory. The first call copies them there.
     bool arrive() {
-        if (!status().ok() || !result_.arrived) return true;
         if (arrived_at_program_ == nullptr) {
+            if (!status().ok() || !result_.arrived) return true;
             arrived_at_program_ = std::make_shared<std::atomic<bool>>(false);
             const auto arrive = [arrived = result_.arrived, flag = arrived_at_program_,
                                  waker = waker_] {
