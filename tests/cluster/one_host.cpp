@@ -423,9 +423,12 @@ int launch_together() {
     return 0;
 }
 
-/// Maps more bytes than the process may have.
-int map_too_much() {
+/// Maps a buffer, or reads it to rows with gaps, with more bytes than the process may have.
+int use_too_much_memory(bool maps) {
     constexpr std::size_t size = std::size_t{600} << 20U;
+    constexpr std::size_t row = std::size_t{1} << 20U;
+    constexpr std::size_t pitch = row + 4096;  // bytes; the rows in host memory have gaps
+    const std::vector<std::byte> memory(maps ? 0 : size / row * pitch);
     const Platform platform;
     const cl_command_queue queue = platform.queue(platform.devices.size() - 1);
     const cl_mem buffer = platform.buffer(size);
@@ -441,8 +444,16 @@ int map_too_much() {
         pages * static_cast<std::size_t>(sysconf(_SC_PAGESIZE)) + size / 2;
     require(setrlimit(RLIMIT_AS, &limit) == 0, "setrlimit");
     cl_int code = CL_SUCCESS;
-    clEnqueueMapBuffer(queue, buffer, CL_TRUE, CL_MAP_READ, 0, size, 0, nullptr, nullptr, &code);
-    std::fprintf(stderr, "the map returned %d\n", code);
+    const std::size_t origin[3] = {};
+    const std::size_t region[3] = {row, size / row, 1};
+    if (maps)
+        clEnqueueMapBuffer(queue, buffer, CL_TRUE, CL_MAP_READ, 0, size, 0, nullptr, nullptr,
+                           &code);
+    else
+        code =
+            clEnqueueReadBufferRect(queue, buffer, CL_TRUE, origin, origin, region, row, 0, pitch,
+                                    0, const_cast<std::byte *>(memory.data()), 0, nullptr, nullptr);
+    std::fprintf(stderr, "the call returned %d\n", code);
     return 0;
 }
 
@@ -526,7 +537,8 @@ int main(int, char **argv) {
     if (what == "threads") return run_threads(8, 12);
     if (what == "chance") return run_by_chance();
     if (what == "launches-together") return launch_together();
-    if (what == "maps-too-much") return map_too_much();
+    if (what == "maps-too-much") return use_too_much_memory(true);
+    if (what == "reads-too-much") return use_too_much_memory(false);
     if (what == "ends-calling") return run_ending(false);
     if (what == "exits-waiting") return run_ending(true);
     if (what == "ends-building") return end_building();

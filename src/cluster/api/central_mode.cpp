@@ -111,7 +111,7 @@ public:
     }
     bool keeps_mapped_memory() const override { return true; }
     void give_memory(QueueObject &queue, MemObject &object, Mapped &mapped) const override {
-        give_memory_here(queue, object, mapped);
+        executor().memory().give_memory(queue, object, mapped);
     }
 
     void note_build() const override { World::get().note_build(); }

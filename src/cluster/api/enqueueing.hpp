@@ -43,10 +43,6 @@ void *keep_mapping(MemObject &object, Mapped mapped, const Ref<EventObject> &map
                    const Ref<EventObject> &part, cl_event *event, bool blocking,
                    const CallHash &call);
 
-/// Gives a mapping memory of the library. Ends the job if there is none and other processes have
-/// already enqueued the command.
-void give_memory_here(QueueObject &queue, MemObject &object, Mapped &mapped);
-
 inline Executor &executor() { return World::get().executor(); }
 
 /// For a command that reads into or writes from `memory`: if the memory belongs to a mapping, it

@@ -7,6 +7,7 @@
 #include "base/error_code.hpp"
 #include "base/log.hpp"
 #include "cluster/api/host_mode.hpp"
+#include "events/failure.hpp"
 
 namespace cldist::cluster {
 namespace {
@@ -86,6 +87,13 @@ void note(const CallArguments &arguments) {
 cl_int code_of_exception(std::string_view function) noexcept {
     try {
         throw;
+    } catch (const OutOfMemory &error) {
+        if (!World::get().alone())
+            end_job(fmt::format("{}: rank {}: {}; use less memory at once", function,
+                                World::get().self(), error.status().message),
+                    "because other processes may have enqueued the command");
+        log_info("{}: {}", function, error.status().message);
+        return error.status().code;
     } catch (const Error &error) {
         const cl_int code = error.status().code;
         const std::string text =

@@ -1,7 +1,6 @@
 // Mapping of buffers, and unmapping of all memory objects.
 #include <algorithm>
 #include <array>
-#include <new>
 
 #include "base/log.hpp"
 #include "cluster/api/checks.hpp"
@@ -10,7 +9,6 @@
 #include "cluster/api/handles.hpp"
 #include "cluster/api/host_mode.hpp"
 #include "cluster/execution/host_region.hpp"
-#include "events/failure.hpp"
 #include "ocl/query.hpp"
 #include "ocl/quirks.hpp"
 
@@ -44,17 +42,6 @@ void check_map_flags(const MemObject &object, cl_map_flags flags) {
     if ((flags & CL_MAP_READ) != 0) check_host_access(object, CL_MEM_HOST_WRITE_ONLY);
     if ((flags & CL_MAP_WRITE) != 0 || invalidates)
         check_host_access(object, CL_MEM_HOST_READ_ONLY);
-}
-
-void give_memory_here(QueueObject &queue, MemObject &object, Mapped &mapped) {
-    try {
-        executor().memory().give_memory(queue, object, mapped);
-    } catch (const std::bad_alloc &) {
-        if (executor().alone()) throw;
-        end_job(fmt::format("clEnqueueMap…: rank {} has no memory for {} bytes; map less at once",
-                            World::get().self(), mapped.size),
-                "because other processes have already enqueued the command");
-    }
 }
 
 void *keep_mapping(MemObject &object, Mapped mapped, const Ref<EventObject> &map,

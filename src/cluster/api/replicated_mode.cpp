@@ -189,7 +189,7 @@ public:
     }
     bool keeps_results(const QueueObject &) const override { return executor().alone(); }
     void give_memory(QueueObject &queue, MemObject &object, Mapped &mapped) const override {
-        give_memory_here(queue, object, mapped);
+        executor().memory().give_memory(queue, object, mapped);
     }
 };
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cluster/calls/call.hpp"
+#include "cluster/objects/errors.hpp"
 #include "ocl/query.hpp"
 
 namespace cldist::cluster {
@@ -27,9 +28,9 @@ public:
         std::size_t size;
     };
 
-    /// Returns a block of at least `size` bytes.
-    Block take(std::size_t size) {
-        size = (size + huge_page - 1) / huge_page * huge_page;
+    /// Returns a block of at least `wanted` bytes. Throws OutOfMemory.
+    Block take(std::size_t wanted) {
+        const std::size_t size = (wanted + huge_page - 1) / huge_page * huge_page;
         const std::lock_guard lock(mutex_);
         const auto at = std::ranges::find_if(
             blocks_, [size](const Block &b) { return size <= b.size && b.size / 2 <= size; });
@@ -44,7 +45,7 @@ public:
             trim(0);
             memory = allocate(size);
         }
-        if (memory == nullptr) throw std::bad_alloc();
+        if (memory == nullptr) throw OutOfMemory(wanted);
         madvise(memory, size, MADV_HUGEPAGE);  // may be refused
         return {memory, size};
     }
@@ -91,9 +92,11 @@ bool boxes_overlap(const std::size_t *origin_a, const std::size_t *origin_b,
 
 std::shared_ptr<std::byte[]> own_memory(std::size_t size) {
     static auto &kept = *new KeptBlocks;
-    if (size < KeptBlocks::least)
-        return std::shared_ptr<std::byte[]>(new (alignment) std::byte[size],
-                                            [](std::byte *m) { operator delete[](m, alignment); });
+    if (size < KeptBlocks::least) {
+        auto *const memory = new (alignment, std::nothrow) std::byte[size];
+        if (memory == nullptr) throw OutOfMemory(size);
+        return {memory, [](std::byte *m) { operator delete[](m, alignment); }};
+    }
     const KeptBlocks::Block block = kept.take(size);
     return {block.memory, [block](std::byte *) { kept.give_back(block); }};
 }

@@ -14,7 +14,7 @@ namespace cldist::cluster {
 bool boxes_overlap(const std::size_t *origin_a, const std::size_t *origin_b,
                    const std::size_t *region);
 
-/// Allocates memory that is aligned for every OpenCL type.
+/// Allocates memory that is aligned for every OpenCL type. Throws OutOfMemory.
 std::shared_ptr<std::byte[]> own_memory(std::size_t size);
 /// Keeps the memory until the event has ended.
 void keep_until(cl_event event, std::shared_ptr<const void> memory);
