@@ -2,6 +2,8 @@
 
 #include <cstddef>
 #include <cstring>
+#include <functional>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -13,7 +15,11 @@ namespace cldist {
 /// memory. The memory must outlive the transfer.
 class MemoryAccess final : public FileAccess {
 public:
-    explicit MemoryAccess(std::byte *memory) : memory_(memory) {}
+    using Written = std::function<void(std::size_t offset, std::byte *from, std::size_t size)>;
+
+    /// `written`, which may be empty, gets each block that is written.
+    explicit MemoryAccess(std::byte *memory, Written written = {})
+        : memory_(memory), written_(std::move(written)) {}
 
     [[nodiscard]] std::string name() const override {
         return fmt::format("memory {}", fmt::ptr(memory_));
@@ -25,11 +31,13 @@ public:
     }
     FileResult write(std::size_t offset, const std::byte *from, std::size_t size) override {
         std::memcpy(memory_ + offset, from, size);
+        if (written_) written_(offset, memory_ + offset, size);
         return {size, {}};
     }
 
 private:
     std::byte *const memory_;
+    const Written written_;
 };
 
 }  // namespace cldist

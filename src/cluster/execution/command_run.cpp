@@ -161,6 +161,9 @@ void CommandRun::decide() {
         event_of(completion.command).end_as(ends.receive(completion.message));
     for (const Transfer &transfer : decisions_->transfers) executor_.transfers().start(transfer);
     if (!native_) return;
+    if (command.in_blocks && !decisions_->result.to.empty())
+        command_.result.forward =
+            executor_.transport().forward(decisions_->result, command.result.size);
     if (command.queue.in_order() && command.queue.context->is_careful())
         executor_.steps().add_waits_in(command.queue, *command.queue.space, waits_.events());
     executor_.steps().add_waits(decisions_->after, *command.queue.space, waits_.events());
@@ -332,8 +335,8 @@ std::shared_ptr<Ending> CommandRun::pass_result(EventObject &event, cl_int failu
     Transport &transport = executor_.transport();
     CommandEnds &ends = executor_.ends();
     const Relay relay = decisions_ != nullptr ? decisions_->result : Relay{};
-    const bool by_caller =
-        command.blocking && failure == CL_SUCCESS && executor_.mode().has_program();
+    const bool by_caller = command.blocking && failure == CL_SUCCESS &&
+                           executor_.mode().has_program() && command.result.forward == nullptr;
     // An earlier result for the same memory may not have arrived yet. It must arrive first. A lane
     // may not have read the memory yet.
     const bool overlaps = (lands() || relay.from) && executor_.memory().note_use(command, ending);

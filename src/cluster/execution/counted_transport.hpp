@@ -33,6 +33,9 @@ public:
         traffic_.received(message.peer, Carries::end, sizeof(EndMessage));
         return carrier_.receive_status(message, std::move(ending));
     }
+    std::shared_ptr<ResultForward> forward(const Relay &relay, std::size_t size) override {
+        return carrier_.forward(relay, size);
+    }
     std::unique_ptr<Operation> relay(Result result, const Relay &relay,
                                      std::shared_ptr<Ending> ending, TimesOfCommand times,
                                      bool by_caller) override {

@@ -231,10 +231,14 @@ cl_int ProgramMemory::copy_in_blocks(Enqueued &command, const NativeRange &range
     times->fill(system_ns());
     command.own_times = times;
     *waits.event = Event::share(bridge->user_visible_event()).give();
+    MemoryAccess::Written forward;
+    if (command.result.forward != nullptr)
+        forward = [to = command.result.forward](std::size_t offset, std::byte *from,
+                                                std::size_t size) { to->copy(offset, from, size); };
     auto operation = std::make_unique<TimedOperation>(
         make_file_transfer(
             {resources, Mem::share(range.buffer), range.offset, range.size, nullptr, {}}, direction,
-            std::make_shared<MemoryAccess>(memory), false),
+            std::make_shared<MemoryAccess>(memory, forward), false),
         times);
     file_progress_thread().start_when_ready(command_of(std::move(operation), std::move(bridge)),
                                             {nullptr, waits.count != 0, !resources->is_cpu()});

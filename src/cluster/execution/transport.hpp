@@ -59,6 +59,18 @@ struct EndMessage {
     Times times{};
 };
 
+/// Copies the blocks of a result to other processes while the native command runs. Thread-safe.
+class ResultForward {
+public:
+    ResultForward() = default;
+    ResultForward(const ResultForward &) = delete;
+    ResultForward &operator=(const ResultForward &) = delete;
+    virtual ~ResultForward() = default;
+
+    /// `offset`: bytes from the start of the result.
+    virtual void copy(std::size_t offset, std::byte *from, std::size_t size) = 0;
+};
+
 /// Bytes that a command delivers to every process that runs the program.
 struct Result {
     /// Where this process first stores the bytes; the native command does so if the device is here.
@@ -72,6 +84,8 @@ struct Result {
     std::shared_ptr<const void> kept{};  ///< keeps the memory alive; may be null
     /// The program's memory that the bytes fill, with gaps. Empty if it is `data`.
     std::span<std::byte> target{};
+    /// If not null, gets each block, and the transport's relay() sends only what it has not copied.
+    std::shared_ptr<ResultForward> forward{};
 
     [[nodiscard]] std::span<std::byte> memory() const {
         return target.empty() ? std::span(data, size) : target;
@@ -111,6 +125,11 @@ public:
     /// Receives such a status, and ends `ending` with it.
     virtual std::unique_ptr<Operation> receive_status(const Message &message,
                                                       std::shared_ptr<Ending> ending) = 0;
+    /// Prepares to copy a result of this process to the others in blocks, before relay(). Returns
+    /// null if this is impossible.
+    virtual std::shared_ptr<ResultForward> forward(const Relay & /*relay*/, std::size_t /*size*/) {
+        return nullptr;
+    }
     /// Forwards a result. Receives it from `relay.from`, if there is one, sends it to each of
     /// `relay.to`, and then ends `ending`. If the bytes do not arrive here, the receives of
     /// `relay.to` fail, too. The times, if any, follow the bytes. `by_caller`: the caller passes

@@ -73,13 +73,18 @@ HostMemoryReach::HostMemoryReach(MPI_Comm comm, MPI_Comm host, std::size_t least
 
 int HostMemoryReach::copy(int rank, std::uint64_t address, std::byte *here, std::size_t size,
                           bool writes) const {
-    const auto process = static_cast<pid_t>(others_[static_cast<std::size_t>(rank)].process);
     std::atomic<int> error = 0;
     io_threads().run_in_pieces(size, [&](std::size_t begin, std::size_t end) {
-        const int code = copy_piece(process, address + begin, here + begin, end - begin, writes);
+        const int code = copy_alone(rank, address + begin, here + begin, end - begin, writes);
         if (code != 0) error = code;
     });
     return error;
+}
+
+int HostMemoryReach::copy_alone(int rank, std::uint64_t address, std::byte *here, std::size_t size,
+                                bool writes) const {
+    const auto process = static_cast<pid_t>(others_[static_cast<std::size_t>(rank)].process);
+    return copy_piece(process, address, here, size, writes);
 }
 
 }  // namespace cldist::cluster

@@ -30,6 +30,9 @@ public:
     /// if `writes`. Blocks, and uses several threads. Returns 0 or an errno value.
     [[nodiscard]] int copy(int rank, std::uint64_t address, std::byte *here, std::size_t size,
                            bool writes) const;
+    /// The same on the calling thread only.
+    [[nodiscard]] int copy_alone(int rank, std::uint64_t address, std::byte *here, std::size_t size,
+                                 bool writes) const;
 
 private:
     struct Other {

@@ -8,11 +8,13 @@
 #include <vector>
 
 #include "base/clock.hpp"
+#include "cluster/execution/operations.hpp"
 #include "cluster/world/channel_transfer.hpp"
 #include "cluster/world/host_memory_transfer.hpp"
 #include "cluster/world/kernel_transfer.hpp"
 #include "cluster/world/message_tag.hpp"
 #include "cluster/world/require_mpi.hpp"
+#include "cluster/world/result_forward.hpp"
 #include "mpi_interop/mpi_status.hpp"
 #include "pipeline/file_endpoint.hpp"
 
@@ -199,22 +201,33 @@ public:
           ending_(std::move(ending)),
           times_of_command_(std::move(times)),
           driver_(driver) {
-        for (const Wire &wire : to) children_.emplace_back(wire, copies_directly(wire));
+        if (result_.forward != nullptr) {
+            // MpiTransport::forward() has made it.
+            auto target = static_cast<const ResultTargets &>(*result_.forward).all().begin();
+            for (const Wire &wire : to) children_.emplace_back(wire, *target++);
+            return;
+        }
+        for (const Wire &wire : to)
+            children_.emplace_back(
+                wire, copies_directly(wire) ? std::make_shared<ResultTarget>(wire) : nullptr);
     }
     ~RelayOperation() override { ending_->set(CL_TRANSFER_ABANDONED); }
 
     void woken_by(const Waker &waker) override {
         waker_ = waker;
         address_ticket_.waker = &waker_;
-        for (Child &child : children_) child.address_ticket.waker = &waker_;
+        if (result_.forward != nullptr) return;
+        for (Child &child : children_)
+            if (child.target != nullptr) child.target->ticket.waker = &waker_;
     }
     void start(const Status &gate) override {
         if (!gate.ok()) fail(gate);
         start_ns_ = now_ns();
         for (Child &child : children_)
-            if (child.copies)
-                driver_.receive(&child.address, sizeof child.address, child.wire.rank,
-                                child.wire.tag, reach_->comm(), child.address_ticket);
+            if (child.target != nullptr && result_.forward == nullptr)
+                driver_.receive(&child.target->address, sizeof child.target->address,
+                                child.wire.rank, child.wire.tag, reach_->comm(),
+                                child.target->ticket);
         if (is_root()) {
             if (gate.ok() && times_of_command_ && *times_of_command_)
                 times_ = (*times_of_command_)();
@@ -263,19 +276,23 @@ public:
         const auto has_ended = [](const auto &tickets) {
             return !tickets.empty() && tickets.front().done;
         };
-        return waker_ && !has_ended(receives_) && !has_ended(sends_);
+        const bool misses_address =
+            result_.forward != nullptr && std::ranges::any_of(children_, [](const Child &child) {
+                return !child.target->ticket.done;
+            });
+        return waker_ && !has_ended(receives_) && !has_ended(sends_) && !misses_address;
     }
     [[nodiscard]] bool bytes_in_flight() const override { return is_root() || arrived_ > 0; }
 
 private:
     /// A process to which this one passes the result.
     struct Child {
-        Child(const Wire &wire_in, bool copies_in) : wire(wire_in), copies(copies_in) {}
+        Child(const Wire &wire_in, std::shared_ptr<ResultTarget> target_in)
+            : wire(wire_in), target(std::move(target_in)) {}
 
         const Wire wire;
-        const bool copies;  ///< this process copies the bytes to the child's memory
-        std::uint64_t address = 0;
-        MessageTicket address_ticket{};
+        /// Null unless this process copies the bytes to the child's memory.
+        const std::shared_ptr<ResultTarget> target;
         OwnCopy copy{};
         bool copied = false;
         std::size_t passed = 0;  ///< pieces
@@ -297,7 +314,7 @@ private:
     }
     [[nodiscard]] bool has_passed(Pieces which) const {
         return std::ranges::all_of(children_, [&](const Child &child) {
-            return child.passed >= pieces(child.copies, which);
+            return child.passed >= pieces(child.target != nullptr, which);
         });
     }
     /// The number of bytes that are at `result_.data`.
@@ -361,10 +378,11 @@ private:
         if (!may_send()) return false;
         bool sent = false;
         for (Child &child : children_) {
-            while (child.passed < pieces(child.copies, knows_times_ ? with_times : data_only) &&
+            while (child.passed <
+                       pieces(child.target != nullptr, knows_times_ ? with_times : data_only) &&
                    is_ready(child)) {
                 sends_.emplace_back().waker = &waker_;
-                const auto bytes = bytes_of(child.passed++, child.copies);
+                const auto bytes = bytes_of(child.passed++, child.target != nullptr);
                 driver_.send(bytes.data(), status().ok() ? bytes.size() : 0, child.wire.rank,
                              child.wire.tag, child.wire.comm, sends_.back());
                 sent = true;
@@ -376,7 +394,7 @@ private:
     /// Returns false if the operation must wait for its permission.
     bool may_send() {
         if (!is_root() || children_.empty()) return true;
-        const bool copies = children_.front().copies;
+        const bool copies = children_.front().target != nullptr;
         return pieces(copies, with_times) != 1 || bytes_of(0, copies).size() > small_message ||
                turn_.take(waker_);
     }
@@ -384,14 +402,14 @@ private:
     /// Returns true if the child's next piece is here. If necessary, first copies the bytes to the
     /// child's memory.
     bool is_ready(Child &child) {
-        if (child.passed == data_pieces(child.copies)) return true;
-        if (!child.copies)
+        if (child.passed == data_pieces(child.target != nullptr)) return true;
+        if (child.target == nullptr)
             return std::min(result_.size, (child.passed + 1) * relay_piece) <= bytes_here();
-        if (bytes_here() < result_.size || !child.address_ticket.done) return false;
-        if (child.address_ticket.error != MPI_SUCCESS)
-            fail(mpi_failure(child.address_ticket.error, "MPI_Irecv"));
-        if (!status().ok() || child.copied) return true;
-        const Outcome copied = child.copy.poll(*reach_, child.wire.rank, child.address,
+        ResultTarget &target = *child.target;
+        if (bytes_here() < result_.size || !target.ticket.done) return false;
+        if (target.ticket.error != MPI_SUCCESS) fail(mpi_failure(target.ticket.error, "MPI_Irecv"));
+        if (!status().ok() || child.copied || target.copied == result_.size) return true;
+        const Outcome copied = child.copy.poll(*reach_, child.wire.rank, target.address,
                                                result_.data, result_.size, true, waker_);
         if (!copied) return false;
         if (!copied->ok()) fail(*copied);
@@ -476,6 +494,20 @@ std::unique_ptr<Operation> MpiTransport::receive_status(const Message &message,
     require_mpi();
     return std::make_unique<StatusReceive>(wire_of(*runtime_, comm_, message, Content::status, 0),
                                            std::move(ending), runtime_->progress_driver());
+}
+
+std::shared_ptr<ResultForward> MpiTransport::forward(const Relay &relay, std::size_t size) {
+    require_mpi();
+    const auto reached = [&](const Message &message) {
+        return reach_ != nullptr && reach_->has(static_cast<int>(message.peer), size);
+    };
+    if (!std::ranges::all_of(relay.to, reached)) return nullptr;
+    auto targets = std::make_shared<ResultTargets>(*reach_);
+    for (const Message &message : relay.to)
+        targets->add(wire_of(*runtime_, comm_, message, Content::result, size));
+    progress_thread().submit(command_of(make_address_receive(targets, runtime_->progress_driver())),
+                             {});
+    return targets;
 }
 
 std::unique_ptr<Operation> MpiTransport::relay(Result result, const Relay &relay,

@@ -30,6 +30,7 @@ public:
     std::unique_ptr<Operation> send_status(const Message &message, TimesOfCommand times) override;
     std::unique_ptr<Operation> receive_status(const Message &message,
                                               std::shared_ptr<Ending> ending) override;
+    std::shared_ptr<ResultForward> forward(const Relay &relay, std::size_t size) override;
     std::unique_ptr<Operation> relay(Result result, const Relay &relay,
                                      std::shared_ptr<Ending> ending, TimesOfCommand times,
                                      bool by_caller) override;
