@@ -105,6 +105,10 @@ public:
     }
 
     Progress poll() override {
+        if (ordered_ != nullptr && ordered_->command.failed()) {
+            fail(OrderedCommand::failure());
+            abandon(status());
+        }
         if (released_) return ordered_->command.ended() ? Progress::done : Progress::idle;
         if (!begun_) {
             announce();
@@ -195,11 +199,6 @@ private:
     }
 
     Progress poll_kernel() {
-        if (ordered_->command.failed()) {
-            fail(Status::failure(CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST,
-                                 "an event of the wait list has failed"));
-            abandon(status());
-        }
         if (!ordered_->command.ended()) return Progress::idle;
         const std::size_t size =
             in_blocks(what_.kind) ? what_.bytes : std::max(send_.range.size, recv_.range.size);

@@ -193,6 +193,7 @@ private:
     std::optional<Lane> lane_;
     bool refused_ = false;
     std::map<cl_command_queue, std::size_t> waiting_;  ///< number of unfinished kernels
+    std::size_t unfinished_ = 0;                       ///< their sum
     HeldCommands held_;
     DeviceLoad load_;
     std::array<bool, TransferSlots::boards> arenas_taken_{};

@@ -110,11 +110,10 @@ protected:
         blocks_.emplace(range_, direction, size, plan, std::move(far_end), record(), so_far);
     }
 
-    /// If the kernel will never start (failed wait list), ends with a failure and returns true.
-    bool end_if_wait_failed() {
+    /// If the kernel has failed or will never start, ends with a failure and returns true.
+    bool end_if_kernel_failed() {
         if (!is_ahead() || !ordered_->failed()) return false;
-        fail(Status::failure(CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST,
-                             "an event of the wait list has failed"));
+        fail(OrderedCommand::failure());
         return end();
     }
 

@@ -84,7 +84,7 @@ public:
         return step_ != Step::nothing && step_ != Step::match;
     }
     [[nodiscard]] bool wakes() const override {
-        return has_waker() && !(is_ahead() && ordered_->waits()) &&
+        return has_waker() && !is_ahead() &&
                (step_ == Step::match || step_ == Step::message ||
                 (step_ == Step::blocks && !near_ && !blocks_->device_busy()));
     }
@@ -104,7 +104,7 @@ private:
     };
 
     bool step() override {
-        if (end_if_wait_failed()) return true;
+        if (end_if_kernel_failed()) return true;
         switch (step_) {
             case Step::nothing: return end_or_read_rest();
             case Step::match:

@@ -12,8 +12,8 @@
 namespace cldist {
 namespace {
 
-// The kernel's event is queried only if the kernel has not ended after this time.
-constexpr std::uint64_t check_ns = 50000;
+// A query of an event costs a few microseconds. All commands together make one in this time.
+constexpr std::uint64_t check_ns = 1'000'000;
 
 }  // namespace
 
@@ -78,7 +78,6 @@ void OrderedCommand::hold(const QueueInfo &queue, std::span<const cl_event> wait
         clEnqueueMarkerWithWaitList(queue.queue, static_cast<cl_uint>(wait_list.size()),
                                     wait_list.empty() ? nullptr : wait_list.data(), reached_.out()),
         "clEnqueueMarkerWithWaitList");
-    waits_ = !wait_list.empty();
     held_by_ = create("clCreateUserEvent", clCreateUserEvent, queue.context);
     const std::lock_guard lock(links_->mutex_);
     number_ = links_->held_.hold(queue.queue, line_);
@@ -89,12 +88,10 @@ template <typename EnqueueKernel>
 void OrderedCommand::enqueue_with(EnqueueKernel enqueue_kernel, std::span<const cl_event> wait_list,
                                   cl_event *event) {
     const cl_event held_by = held_by_.get();
-    waits_ = waits_ || !wait_list.empty() || position_ == Position::at_start;
-    cl_event *const wanted = event == nullptr && waits_ ? event_.out() : event;
     check(enqueue_kernel(*links_->lane_, held_by != nullptr ? std::span(&held_by, 1) : wait_list,
-                         wanted),
+                         event_.out()),
           "clEnqueueNDRangeKernel");
-    if (event != nullptr && waits_) event_ = Event::share(*event);
+    if (event != nullptr) *event = Event::share(event_.get()).give();
     note_enqueued();
 }
 
@@ -151,10 +148,10 @@ SlotMove OrderedCommand::move_of(cl_mem buffer, std::size_t offset,
 void OrderedCommand::note_enqueued() {
     enqueued_ = true;
     enqueued_ns_ = now_ns();
-    next_check_ns_ = enqueued_ns_ + check_ns;
     if (position_ == Position::at_call) flush_if_needed(queue_);
     const std::lock_guard lock(links_->mutex_);
     ++links_->waiting_[queue_];
+    next_check_ns_ = enqueued_ns_ + check_ns * ++links_->unfinished_;
 }
 
 OrderedCommand::~OrderedCommand() {
@@ -235,23 +232,24 @@ void OrderedCommand::give_order(SlotOrder order, cl_int status) {
     set_user_event(held_by_.get(), status);
 }
 
-bool OrderedCommand::failed() const {
-    if (failed_ || ended_ || !waits_) return failed_;
-    return (event_ && execution_status(event_.get()) < 0) ||
-           (reached_ && execution_status(reached_.get()) < 0);
+bool OrderedCommand::failed() {
+    if (failed_ || ended_) return failed_;
+    const std::uint64_t now = now_ns();
+    if (now < next_check_ns_) return false;
+    {
+        const std::lock_guard lock(links_->mutex_);
+        next_check_ns_ = now + check_ns * links_->unfinished_;
+    }
+    const auto has_failed = [](const Event &e) { return e && execution_status(e.get()) < 0; };
+    return failed_ = has_failed(event_) || has_failed(reached_);
 }
 
 bool OrderedCommand::ended() {
     if (ended_) return true;
-    if (slot().ended.load(std::memory_order_acquire) == 0 && !failed_) {
-        const std::uint64_t now = now_ns();
-        if (now < next_check_ns_) return false;
-        next_check_ns_ = now + check_ns;
-        failed_ = failed();
-        if (!failed_) return false;
-    }
+    if (slot().ended.load(std::memory_order_acquire) == 0 && !failed()) return false;
     ended_ = true;
     const std::lock_guard lock(links_->mutex_);
+    --links_->unfinished_;
     if (const auto at = links_->waiting_.find(queue_); --at->second == 0)
         links_->waiting_.erase(at);
     if (direction_ == Direction::send) {

@@ -9,6 +9,7 @@
 
 #include <mpi.h>
 
+#include "base/status.hpp"
 #include "events/bridge.hpp"
 #include "events/record.hpp"
 #include "mpi_interop/wire.hpp"
@@ -108,10 +109,16 @@ public:
     [[nodiscard]] bool ended();
     /// Receive: after the end of a granted kernel, returns true if the sender's kernel has failed.
     [[nodiscard]] bool spoiled() const { return spoiled_; }
-    /// Returns true if the command has a wait list, which may fail.
-    [[nodiscard]] bool waits() const { return waits_; }
-    /// Returns true if the kernel will never start, because its wait list failed.
-    [[nodiscard]] bool failed() const;
+    /// Returns true if the kernel will never start, because its wait list or an earlier command of
+    /// the queue has failed, or if the device has failed the kernel. Notices this after a
+    /// millisecond or more.
+    [[nodiscard]] bool failed();
+    /// The status of such a command.
+    [[nodiscard]] static Status failure() {
+        return Status::failure(CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST,
+                               "an event of the wait list or an earlier command of the in-order "
+                               "queue failed, or the device has failed the kernel");
+    }
 
 private:
     [[nodiscard]] TransferSlot &slot() const;
@@ -142,12 +149,10 @@ private:
     Event reached_;             ///< the queue has reached the kernel, which is held back
     Event held_by_;             ///< a user event; null if the kernel is not held back
     std::uint64_t number_ = 0;  ///< of this command if held, else of the next held one
-    /// The kernel's event, if the command has a wait list or takes its position at its start.
-    Event event_;
+    Event event_;               ///< the kernel's; null if the other half of an exchange has it
     int world_rank_ = MPI_UNDEFINED;  ///< the peer's
     std::uint32_t peer_slot_ = 0;
     std::size_t landing_ = 0;  ///< send: offset in landing memory
-    bool waits_ = false;
     bool granted_ = false;
     bool joins_ = false;
     bool spoiled_ = false;

@@ -187,7 +187,7 @@ private:
     }
 
     bool step_kernel() {
-        if (end_if_wait_failed()) return true;
+        if (end_if_kernel_failed()) return true;
         if (!ordered_->ended()) return false;
         // After an error message, the slot may already belong to another message.
         if (!is_ahead() && status().ok() && ordered_->failed()) {
