@@ -1,6 +1,7 @@
 #include "api/collective_call.hpp"
 
 #include <algorithm>
+#include <exception>
 #include <span>
 #include <utility>
 
@@ -194,14 +195,12 @@ private:
             if (arguments.blocking != CL_FALSE) clFlush(queue.queue);
             if (arguments.event != nullptr) event_table().add(event.get(), operations);
             command = std::make_unique<Command>(std::move(operations), nullptr, queue.device);
-        } catch (const Error &error) {
-            end_job(error.status().message,
-                    "because the other processes may already wait in kernels");
+            lock.unlock();
+            if (arguments.blocking == CL_FALSE) progress_thread().submit(std::move(command), {});
+        } catch (const std::exception &error) {
+            end_job(error.what(), "because the other processes may already wait in kernels");
         }
-        lock.unlock();
-        if (arguments.blocking == CL_FALSE) {
-            progress_thread().submit(std::move(command), {});
-        } else {
+        if (command != nullptr) {
             drive_here(*command, {});
             if (event) wait_for(event.get());
         }

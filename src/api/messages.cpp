@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <exception>
 #include <memory>
 #include <optional>
 #include <span>
@@ -337,9 +338,8 @@ bool MessageCall::run_ordered() {
     if (!progress_thread().positions_taken()) return false;
     try {
         enqueue_ordered(reserved);
-    } catch (const Error &error) {
-        end_job(error.status().message,
-                "because the other process may already wait for the message");
+    } catch (const std::exception &error) {
+        end_job(error.what(), "because the other process may already wait for the message");
     }
     return true;
 }

@@ -66,7 +66,7 @@ Progress Command::poll() {
     if (all_done && (bridge_ == nullptr || bridge_->may_end())) {
         end(first_error_);
         const bool visible = bridge_ == nullptr || bridge_->ended();
-        if (visible && (!status_.ok() || unused())) {
+        if (visible && unused()) {
             finish_in_queue();
             return Progress::done;
         }
@@ -81,9 +81,10 @@ void Command::finish_in_queue() {
             operations_[i]->record()->finished(operations_[i]->status());
 }
 
-// Returns true if the queue does not use memory of the library any more.
+// Returns true if the queue does not use memory of the library any more. A failed command's bridge
+// is kept for longer.
 bool Command::unused() const {
-    return (bridge_ == nullptr || !bridge_->copies_back() || bridge_->settled()) &&
+    return (bridge_ == nullptr || !status_.ok() || !bridge_->copies_back() || bridge_->settled()) &&
            std::all_of(operations_.begin(), operations_.end(),
                        [](const auto &o) { return o->unused(); });
 }

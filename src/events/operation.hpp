@@ -44,8 +44,8 @@ public:
     /// Called if nobody will drive the operation to its end. `status` is the result for the
     /// program.
     virtual void abandon(const Status & /*status*/) {}
-    /// After a successful end: returns true if the command's queue does not use memory of the
-    /// operation any more. The driving thread calls it until it returns true.
+    /// After the command's end: returns true if its queue does not use memory of the operation any
+    /// more. The driving thread calls it until it returns true.
     [[nodiscard]] virtual bool unused() { return true; }
     /// After a successful end: returns true if a kernel in the command's queue still moves the
     /// bytes. The record then ends after unused() has returned true.

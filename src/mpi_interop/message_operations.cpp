@@ -70,7 +70,7 @@ public:
     [[nodiscard]] bool unused() override {
         if (ordered_ == nullptr || is_ahead()) return true;
         if (!ordered_->ended()) return false;
-        if (ordered_->spoiled())
+        if (ordered_->spoiled() && !ordered_->failed())
             end_job(fmt::format("{}\n  {}", spoiled().message, describe(*record(), now_ns())),
                     "because the kernel that receives the message cannot fail any more");
         if (ends_in_queue()) record()->stage_done(Stage::device, start_ns_);
