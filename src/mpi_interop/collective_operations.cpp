@@ -18,6 +18,7 @@
 #include "mpi_interop/collective_exchange.hpp"
 #include "mpi_interop/collective_records.hpp"
 #include "mpi_interop/mpi_status.hpp"
+#include "pipeline/cleanup.hpp"
 
 namespace cldist {
 
@@ -77,6 +78,8 @@ public:
         line_->leave(this);
         line_->remove(number_);
         if (devices_ != nullptr) devices_->leave(number_);
+        release_later(std::move(send_.range.buffer));
+        release_later(std::move(recv_.range.buffer));
     }
 
     void announce() override {
@@ -514,8 +517,8 @@ private:
     }
 
     const Collective what_;
-    const CollectiveSide send_;
-    const CollectiveSide recv_;
+    CollectiveSide send_;
+    CollectiveSide recv_;
     const std::shared_ptr<CollectiveLine> line_;
     MessageDriver &driver_;
     const std::uint64_t number_;        ///< position in the line

@@ -14,6 +14,7 @@
 #include "mpi_interop/ordered_command.hpp"
 #include "mpi_interop/wire.hpp"
 #include "pipeline/block_transfer.hpp"
+#include "pipeline/cleanup.hpp"
 
 namespace cldist {
 
@@ -29,6 +30,11 @@ public:
           plain_(peer_.comm->wire() == Wire::plain),
           driver_(driver),
           ordered_(std::move(ordered)) {}
+
+    ~MessageOperation() override {
+        blocks_.reset();
+        release_later(std::move(range_.buffer));
+    }
 
     void woken_by(const Waker &waker) override {
         waker_ = waker;

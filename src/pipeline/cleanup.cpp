@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/config.hpp"
 #include "base/forks.hpp"
 #include "base/log.hpp"
 #include "pipeline/device_resources.hpp"
@@ -26,6 +27,8 @@ using Clock = std::chrono::steady_clock;
 constexpr double idle_seconds = 10;
 constexpr auto tick = 5s;
 constexpr auto moment = 25ms;
+// A busy program wakes the thread only once in this time to release buffers.
+constexpr auto buffers_pause = 2ms;
 constexpr auto patience = 5s;
 
 struct CleanupThread {
@@ -33,8 +36,9 @@ struct CleanupThread {
     std::condition_variable changed;
     bool started = false;
     bool working = false;
-    bool clear = false;  ///< free everything unused now
-    bool soon = false;   ///< check in a `moment`
+    bool clear = false;        ///< free everything unused now
+    bool soon = false;         ///< check in a `moment`
+    std::vector<Mem> buffers;  ///< of release_later()
     std::vector<void (*)()> at_rounds;
     bool stop = false;
     bool stuck = false;
@@ -50,9 +54,25 @@ CleanupThread &cleanup_thread() {
 
 void log_stuck() {
     log_warning(
-        "the OpenCL driver has not returned from the release of a queue or context for {} s; this "
+        "the OpenCL driver has not returned from the release of a queue, buffer or context for {} "
+        "s; this "
         "release is abandoned",
         patience.count());
+}
+
+// Calls `work` without the lock. Returns false if this thread was abandoned in the meantime.
+template <typename Work>
+bool work_unlocked(std::unique_lock<std::mutex> &lock, unsigned number, Work work) {
+    CleanupThread &thread = cleanup_thread();
+    thread.working = true;
+    thread.begun = Clock::now();
+    lock.unlock();
+    work();
+    lock.lock();
+    if (thread.number != number) return false;
+    thread.working = false;
+    thread.changed.notify_all();
+    return true;
 }
 
 void run(unsigned number) {
@@ -63,29 +83,33 @@ void run(unsigned number) {
     Clock::time_point next = Clock::now() + pause;
     for (;;) {
         thread.changed.wait_until(lock, next, [&] {
-            return thread.clear || thread.stop || (thread.soon && Clock::now() + moment < next);
+            return thread.clear || thread.stop || !thread.buffers.empty() ||
+                   (thread.soon && Clock::now() + moment < next);
         });
+        if (!thread.buffers.empty())
+            thread.changed.wait_for(lock, buffers_pause,
+                                    [&] { return thread.clear || thread.stop; });
         if (thread.stop) return;
+        if (!thread.buffers.empty()) {
+            std::vector<Mem> buffers = std::exchange(thread.buffers, {});
+            if (!work_unlocked(lock, number, [&] { buffers.clear(); })) return;
+        }
         if (thread.soon) next = std::min(next, Clock::now() + moment);
         if (!thread.clear && Clock::now() < next) continue;
         const bool all = std::exchange(thread.clear, false);
         pause =
             std::exchange(thread.soon, false) ? moment : std::min<Clock::duration>(pause * 2, tick);
         const std::vector<void (*)()> at_rounds = thread.at_rounds;
-        thread.working = true;
-        thread.begun = Clock::now();
-        lock.unlock();
-        // First, because these objects may hold a queue and through it the context.
-        for (void (*const release)() : at_rounds) release();
-        DeviceResources::release_unused(all ? 0 : idle_seconds);
-        Ring::release_idle(all ? 0 : idle_seconds);
-        ImportedMemory::release_idle(all ? 0 : idle_seconds);
-        FileLane::release_idle(idle_seconds);
-        lock.lock();
-        if (thread.number != number) return;
+        const bool done = work_unlocked(lock, number, [&] {
+            // First, because these objects may hold a queue and through it the context.
+            for (void (*const release)() : at_rounds) release();
+            DeviceResources::release_unused(all ? 0 : idle_seconds);
+            Ring::release_idle(all ? 0 : idle_seconds);
+            ImportedMemory::release_idle(all ? 0 : idle_seconds);
+            FileLane::release_idle(idle_seconds);
+        });
+        if (!done) return;
         next = Clock::now() + pause;
-        thread.working = false;
-        thread.changed.notify_all();
     }
 }
 
@@ -137,6 +161,16 @@ void clean_up_soon() {
         const std::lock_guard lock(cleanup_thread().mutex);
         replace_stuck_thread();
         if (std::exchange(cleanup_thread().soon, true)) return;
+    }
+    cleanup_thread().changed.notify_all();
+}
+
+void release_later(Mem buffer) {
+    if (!buffer || config().path != Path::device) return;
+    {
+        const std::lock_guard lock(cleanup_thread().mutex);
+        cleanup_thread().buffers.push_back(std::move(buffer));
+        if (cleanup_thread().buffers.size() > 1) return;
     }
     cleanup_thread().changed.notify_all();
 }

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "ocl/handle.hpp"
+
 namespace cldist {
 
 /// Starts the cleanup thread unless it runs. It frees idle device resources, rings, imported memory
@@ -14,6 +16,12 @@ void at_cleanup_rounds(void (*release)());
 /// Reports that the program has released an object, and perhaps its context. The thread checks soon
 /// and then at growing intervals. Does not wait.
 void clean_up_soon();
+
+/// Releases the reference that a command of the program held. With CLDIST_PATH=device, the cleanup
+/// thread does this in a few milliseconds: while a kernel waits on the device, NVIDIA's driver
+/// (580) does not return from the last release of a buffer, and the kernel may wait for what the
+/// calling thread does next. Does not wait.
+void release_later(Mem buffer);
 
 /// Frees all unused device resources, rings and imported memory. Waits at most five seconds for it.
 void clean_up();
