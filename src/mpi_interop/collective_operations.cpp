@@ -442,13 +442,16 @@ private:
     [[nodiscard]] Member me() const { return {line_->rank(), line_->size()}; }
 
     [[nodiscard]] Rounds rounds(std::size_t block) const {
+        // Kernels combine in this order, and the result must not depend on who combines.
+        const bool in_rank_order = devices_ != nullptr && devices_->agreed();
         switch (what_.kind) {
             case CollectiveKind::barrier: return {};
             case CollectiveKind::bcast: return broadcast_rounds(me(), what_.root, span(block).size);
             case CollectiveKind::reduce:
-                return reduce_rounds(me(), what_.root, span(block).size, what_.element);
+                return reduce_rounds(me(), what_.root, span(block).size, what_.element,
+                                     in_rank_order);
             case CollectiveKind::allreduce:
-                return allreduce_rounds(me(), span(block).size, what_.element);
+                return allreduce_rounds(me(), span(block).size, what_.element, in_rank_order);
             case CollectiveKind::reduce_scatter: {
                 std::vector<std::size_t> parts = what_.counts;
                 for (std::size_t &part : parts) part *= what_.element;

@@ -166,9 +166,10 @@ Rounds broadcast_rounds(Member me, int root, std::size_t bytes) {
     return all;
 }
 
-Rounds reduce_rounds(Member me, int root, std::size_t bytes, std::size_t element) {
+Rounds reduce_rounds(Member me, int root, std::size_t bytes, std::size_t element,
+                     bool in_rank_order) {
     Rounds all;
-    if (!shares_work(me, bytes)) {
+    if (!in_rank_order && !shares_work(me, bytes)) {
         tree_reduce(all, me, root, bytes);
         return all;
     }
@@ -185,9 +186,9 @@ Rounds reduce_rounds(Member me, int root, std::size_t bytes, std::size_t element
     return all;
 }
 
-Rounds allreduce_rounds(Member me, std::size_t bytes, std::size_t element) {
+Rounds allreduce_rounds(Member me, std::size_t bytes, std::size_t element, bool in_rank_order) {
     Rounds all;
-    if (!shares_work(me, bytes)) {
+    if (!in_rank_order && !shares_work(me, bytes)) {
         tree_reduce(all, me, 0, bytes);
         tree_broadcast(all, me, 0, bytes, Area::out);
         return all;

@@ -57,8 +57,11 @@ struct Member {
 /// The root's input becomes the output of all other processes.
 Rounds broadcast_rounds(Member me, int root, std::size_t bytes);
 /// Reductions of elements of `element` bytes. Input and output may be the same memory.
-Rounds reduce_rounds(Member me, int root, std::size_t bytes, std::size_t element);
-Rounds allreduce_rounds(Member me, std::size_t bytes, std::size_t element);
+/// `in_rank_order`: combine in the order of the ranks, also if another order is faster. All
+/// processes must pass the same value.
+Rounds reduce_rounds(Member me, int root, std::size_t bytes, std::size_t element,
+                     bool in_rank_order);
+Rounds allreduce_rounds(Member me, std::size_t bytes, std::size_t element, bool in_rank_order);
 /// Process i receives the elements of part i, which has `parts[i]` bytes.
 Rounds reduce_scatter_rounds(Member me, const std::vector<std::size_t> &parts);
 /// `given` and `got` return the bytes that the process sends to or receives from each process,

@@ -233,6 +233,11 @@ void DeviceCollectives::agree(std::vector<DeviceLinks::Arena> arenas) {
         arenas_ = std::move(arenas);
 }
 
+bool DeviceCollectives::agreed() const {
+    const std::lock_guard lock(mutex_);
+    return !arenas_.empty();
+}
+
 bool DeviceCollectives::ready(const std::shared_ptr<DeviceResources> &resources,
                               cl_command_queue queue) {
     bool all = links_->may_wait();

@@ -55,6 +55,9 @@ public:
     [[nodiscard]] const DeviceLinks::Arena &arena() const { return arena_; }
     /// Sets the members' arenas, in the order of the ranks. Call it once.
     void agree(std::vector<DeviceLinks::Arena> arenas);
+    /// After agree(): returns true if every member has an arena, so that kernels may carry out
+    /// commands. The same in all processes.
+    [[nodiscard]] bool agreed() const;
 
     /// Returns true if a command on the device and queue may be device-ordered now. Otherwise
     /// prepares for later commands.

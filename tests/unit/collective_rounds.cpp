@@ -42,8 +42,13 @@ struct process {
     [[nodiscard]] const numbers &result() const { return in_place ? in : out; }
 };
 
+using operation = std::int32_t (*)(std::int32_t to, std::int32_t from);
+std::int32_t sum(std::int32_t to, std::int32_t from) { return to + from; }
+/// The result depends on the order.
+std::int32_t append(std::int32_t to, std::int32_t from) { return (to * 31 + from) % 65521; }
+
 /// Executes all processes' rounds in a random order. Messages between two processes stay in order.
-void play(std::vector<process> &all, std::mt19937 &random) {
+void play(std::vector<process> &all, std::mt19937 &random, operation combine = sum) {
     std::map<std::pair<int, int>, std::deque<std::vector<char>>> wire;
     for (process &each : all)
         each.scratch.assign((each.rounds.scratch + element - 1) / element, -1);
@@ -91,7 +96,7 @@ void play(std::vector<process> &all, std::mt19937 &random) {
             auto *const from = reinterpret_cast<std::int32_t *>(p.at(step.from));
             auto *const to = reinterpret_cast<std::int32_t *>(p.at(step.to));
             for (std::size_t i = 0; i < step.from.size / element; ++i)
-                to[i] = step.combines ? to[i] + from[i] : from[i];
+                to[i] = step.combines ? combine(to[i], from[i]) : from[i];
         }
         ++p.round;
         p.posted = false;
@@ -142,9 +147,10 @@ TEST_CASE(
                     for (int rank = 0; rank < size; ++rank) {
                         process &p = all[static_cast<std::size_t>(rank)];
                         const Member me{rank, size};
-                        p.rounds = kind == 0   ? broadcast_rounds(me, root, count * element)
-                                   : kind == 1 ? reduce_rounds(me, root, count * element, element)
-                                               : allreduce_rounds(me, count * element, element);
+                        p.rounds = kind == 0 ? broadcast_rounds(me, root, count * element)
+                                   : kind == 1
+                                       ? reduce_rounds(me, root, count * element, element, false)
+                                       : allreduce_rounds(me, count * element, element, false);
                         p.in = values(rank, count);
                         p.out.assign(count, -1);
                         p.in_place = random() % 2 == 0;
@@ -157,6 +163,36 @@ TEST_CASE(
                             CHECK(p.result() == sums(size, count));
                         if (!p.in_place) CHECK(p.in == values(rank, count));
                     }
+                }
+}
+
+TEST_CASE("reductions of any size combine in the order of the ranks if kernels do") {
+    std::mt19937 random(10);
+    for (const int size : sizes)
+        for (const std::size_t count : counts_for(size))
+            for (const int root : {0, size / 2, size - 1})
+                for (const bool for_all : {false, true}) {
+                    CAPTURE(size);
+                    CAPTURE(count);
+                    CAPTURE(root);
+                    CAPTURE(for_all);
+                    std::vector<process> all(static_cast<std::size_t>(size));
+                    numbers wanted = values(0, count);
+                    for (int rank = 0; rank < size; ++rank) {
+                        process &p = all[static_cast<std::size_t>(rank)];
+                        const Member me{rank, size};
+                        p.rounds = for_all
+                                       ? allreduce_rounds(me, count * element, element, true)
+                                       : reduce_rounds(me, root, count * element, element, true);
+                        p.in = values(rank, count);
+                        p.out.assign(count, -1);
+                        for (std::size_t i = 0; rank != 0 && i < count; ++i)
+                            wanted[i] = append(wanted[i], value(rank, i));
+                    }
+                    play(all, random, append);
+                    for (int rank = 0; rank < size; ++rank)
+                        if (for_all || rank == root)
+                            CHECK(all[static_cast<std::size_t>(rank)].out == wanted);
                 }
 }
 
