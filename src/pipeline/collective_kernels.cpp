@@ -54,11 +54,15 @@ Slice slice_of(ulong size, uint round, ulong block) {
             FENCE;                                                                                                   \
             store(FLAG(work.members[other].to_flag, phase), work.members[other].to_value + 2 * round + (phase) + 1); \
         }
+// The other process may be one round ahead, which is two values, because it needs this process's flag to complete that
+// round. All other values are old: a work-group's flag may be many rounds behind, if the commands in between had fewer
+// work-groups or phases. Only a flag that is 2^31 rounds behind would look new.
+#define AHEAD 2u
 #define AWAIT(phase)                                                                   \
     for (uint m = get_local_id(0); m < MEMBERS; m += get_local_size(0))                \
         if (m != work.me && round < work.members[m].rounds) {                          \
             const uint value = work.members[m].from_value + 2 * round + (phase) + 1;   \
-            while ((int)(load(FLAG(work.members[m].from_flag, phase)) - value) < 0) {} \
+            while (load(FLAG(work.members[m].from_flag, phase)) - value > AHEAD) {}    \
             FENCE;                                                                     \
         }                                                                              \
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
