@@ -53,6 +53,8 @@ bool DeviceLinks::connected(int world_rank, const std::shared_ptr<DeviceResource
     const std::lock_guard lock(mutex_);
     if (refused_ || peers_.empty()) return false;
     if (!lane_ && !open_lane(resources)) return false;
+    // Also if all are ready, because a process may refuse or use the same device later.
+    if (calls_++ % 64 == 0) take_notes();
     const auto usable = [](const auto &peer) { return peer.second.ready(); };
     if (world_rank == MPI_ANY_SOURCE) {
         if (std::none_of(peers_.begin(), peers_.end(), usable)) take_notes();

@@ -192,6 +192,7 @@ private:
     std::map<int, Peer> peers_;
     std::optional<Lane> lane_;
     bool refused_ = false;
+    unsigned calls_ = 0;                               ///< of connected()
     std::map<cl_command_queue, std::size_t> waiting_;  ///< number of unfinished kernels
     std::size_t unfinished_ = 0;                       ///< their sum
     HeldCommands held_;
