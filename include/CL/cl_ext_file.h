@@ -275,7 +275,8 @@ typedef struct cl_transfer_stage {
 /** Returns the parameters and the result of the command of `event`.
  *
  *  The call works while the command runs and afterwards, as long as the caller holds `event`. Of
- *  more than 65536 held events, it forgets the oldest that have ended.
+ *  more than 65536 held events, it forgets the oldest that have ended. In a callback, the end of
+ *  another command may be missing although that command's event is complete.
  *  Thread-safe. Not collective.
  *
  *  @retval CL_SUCCESS The value was returned.

@@ -62,8 +62,10 @@ std::vector<cl_transfer_stage> stages_of(const std::vector<Record::State> &state
 // collective, or an MPI request.
 void answer(cl_event event, const EventTable::Records &records, cl_transfer_info param,
             const Answer &out) {
-    // A device-ordered command's event completes before the progress thread notices.
-    if (query<cl_command_type>(event, CL_EVENT_COMMAND_TYPE) == CL_COMMAND_NDRANGE_KERNEL &&
+    // A device-ordered command's event completes before the progress thread notices. A callback on
+    // that thread cannot wait for it.
+    if (!ProgressThread::polls_here() &&
+        query<cl_command_type>(event, CL_EVENT_COMMAND_TYPE) == CL_COMMAND_NDRANGE_KERNEL &&
         execution_status(event) == CL_COMPLETE)
         for (Backoff backoff; !std::all_of(records.begin(), records.end(),
                                            [](const auto &r) { return r->ended(); });)

@@ -46,6 +46,8 @@ constexpr unsigned id_bits = 48;
 // On PoCL, the events of a failed command are kept for at least this long.
 constexpr std::uint64_t remains_ns = 1'000'000'000;
 
+thread_local bool has_poller = false;
+
 // The progress thread runs for microseconds but must start at once. This function removes the timer
 // slack of 50 us. It also asks for a short time slice, which Linux supports per thread since 6.12.
 // The thread then need not wait for the end of a computing thread's slice of milliseconds. Older
@@ -256,6 +258,8 @@ bool ProgressThread::wait_idle(double patience_seconds) {
     return true;
 }
 
+bool ProgressThread::polls_here() { return has_poller; }
+
 void ProgressThread::stop(const std::optional<Status> &status) {
     if (!thread_.joinable()) return;
     {
@@ -277,6 +281,7 @@ void ProgressThread::stop(const std::optional<Status> &status) {
 
 void ProgressThread::run() {
     become_responsive();
+    has_poller = poller_ != nullptr;
     using Seconds = std::chrono::duration<double>;
     const Seconds tick = tick_of(stall_seconds_);
     std::uint64_t next_tick = 0;

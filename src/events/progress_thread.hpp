@@ -82,6 +82,8 @@ public:
     /// Waits until no command is left, or until there was no progress for `patience_seconds` (0: no
     /// limit). Returns true if none is left.
     bool wait_idle(double patience_seconds);
+    /// Returns true on a progress thread with a poller, where a callback of the program may run.
+    [[nodiscard]] static bool polls_here();
     /// Ends the thread. The remaining commands end with `status`. Without it, they never end.
     void stop(const std::optional<Status> &status);
 

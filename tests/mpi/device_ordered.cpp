@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cstring>
 #include <functional>
+#include <semaphore>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <CL/cl_ext_dist.h>
@@ -26,6 +28,11 @@ cl_device_id device_of_queue() {
     clGetCommandQueueInfo(queue, CL_QUEUE_DEVICE, sizeof device, &device, nullptr);
     return device;
 }
+
+struct asked_send {
+    cl_event gate = nullptr, event = nullptr;
+    std::binary_semaphore answered{0};
+};
 
 std::vector<unsigned char> bytes_of(int sender, int number, std::size_t size) {
     std::vector<unsigned char> bytes(size);
@@ -291,6 +298,56 @@ void messages_that_wait_for_messages_are_overtaken() {
     clReleaseCommandQueue(third);
 }
 
+/// Lets a send start, waits for its kernel, and asks about it.
+void CL_CALLBACK ask(cl_event, cl_int, void *data) {
+    auto *const asked = static_cast<asked_send *>(data);
+    clSetUserEventStatus(asked->gate, CL_COMPLETE);
+    cl_int status = CL_QUEUED;
+    while (status > CL_COMPLETE) {
+        clGetEventInfo(asked->event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status,
+                       nullptr);
+        std::this_thread::yield();
+    }
+    status_told(asked->event);
+    asked->answered.release();
+}
+
+/// The event of an MPI request calls its callback on the progress thread, which has not noticed the
+/// end of the send's kernel.
+void callbacks_ask_about_commands() {
+    fill(3, 1000);
+    char number = 0;
+    if (rank_here == 0) {
+        cl_int error = CL_SUCCESS;
+        asked_send asked;
+        asked.gate = clCreateUserEvent(context, &error);
+        // The library does not see what this command waits for.
+        cl_event before = nullptr;
+        clEnqueueFillBuffer(queue, in, &number, 1, 0, 1, 1, &asked.gate, &before);
+        asked.event = send(queue, 0, 1000, 1);
+        MPI_Request request = MPI_REQUEST_NULL;
+        MPI_Irecv(&number, 1, MPI_CHAR, other, 2, MPI_COMM_WORLD, &request);
+        cl_event arrived = clCreateEventFromMPIRequest(context, &request, &error);
+        expect("clCreateEventFromMPIRequest", error, CL_SUCCESS);
+        clSetEventCallback(arrived, CL_COMPLETE, ask, &asked);
+        MPI_Barrier(MPI_COMM_WORLD);
+        asked.answered.acquire();
+        expect("a send that a callback asked about used path device",
+               ended_on_device(asked.event, 1000), 1);
+        for (cl_event event : {arrived, before, asked.gate}) {
+            clReleaseEvent(event);
+        }
+        if (request != MPI_REQUEST_NULL) {
+            MPI_Request_free(&request);
+        }
+    } else {
+        MPI_Barrier(MPI_COMM_WORLD);
+        MPI_Send(&number, 1, MPI_CHAR, other, 2, MPI_COMM_WORLD);
+        ended_on_device(receive(queue, 0, 1000, other, 1), 1000);
+        compare("the bytes of a send that a callback asked about are right", 3, 1000);
+    }
+}
+
 /// Enqueues more bytes than the landing memory holds.
 void far_ahead_of_the_receiver() {
     constexpr int count = 30;
@@ -444,6 +501,7 @@ int main() {
                {"messages keep their order", messages_keep_their_order},
                {"messages that wait for messages are overtaken",
                 messages_that_wait_for_messages_are_overtaken},
+               {"callbacks ask about commands", callbacks_ask_about_commands},
                {"messages are enqueued far ahead of the receiver", far_ahead_of_the_receiver},
                {"64 and 200 queues wait", many_queues_wait},
                {"waiting receives leave room for sends", waiting_receives_leave_room},
