@@ -320,7 +320,8 @@ void DeviceLinks::read_landed(int world_rank, const MessageHeader &header, std::
 Mem DeviceLinks::landing_for(Peer &peer, const DeviceResources &resources) {
     if (&resources == lane_->resources.get()) return Mem::share(peer.own_landing->buffer());
     if (resources.is_cpu() != lane_->resources->is_cpu()) return {};
-    if (peer.own_landing_elsewhere == nullptr || peer.own_landing_elsewhere->closed())
+    // The cleanup thread may close it as long as it is idle.
+    if (peer.own_landing_elsewhere == nullptr || !peer.own_landing_elsewhere->use())
         peer.own_landing_elsewhere = ImportedMemory::keep(peer.own_landing->imported());
     return peer.own_landing_elsewhere->buffer(resources.context(), resources.device());
 }

@@ -226,6 +226,12 @@ bool ImportedMemory::closed() const {
     return !descriptor_;
 }
 
+bool ImportedMemory::use() {
+    const std::lock_guard lock(mutex_);
+    last_used_ns_ = now_ns();
+    return static_cast<bool>(descriptor_);
+}
+
 std::vector<std::shared_ptr<ImportedMemory>> ImportedMemory::all() {
     std::vector<std::shared_ptr<ImportedMemory>> all;
     const std::lock_guard lock(buffers().mutex);

@@ -85,6 +85,8 @@ public:
     }
     /// Returns true if release_idle() has released the memory.
     [[nodiscard]] bool closed() const;
+    /// Returns !closed(). If so, the memory counts as used now.
+    [[nodiscard]] bool use();
     /// Releases imported memory for which buffer() was not called for `idle_seconds`, because an
     /// import keeps the other process's memory allocated.
     static void release_idle(double idle_seconds);
