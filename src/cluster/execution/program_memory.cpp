@@ -20,8 +20,9 @@ namespace {
 constexpr std::size_t copied_at_once = 16384;
 // NVIDIA's driver (580) copies pageable memory of this size and above in the call.
 constexpr std::size_t copied_in_call = std::size_t{16} << 20U;
-// Up to this size, NVIDIA's driver (580) copies pageable memory as fast as two copies would.
-constexpr std::size_t largest_native = std::size_t{512} << 10U;
+// Up to these sizes, NVIDIA's driver (580) copies pageable memory as fast as two copies would.
+constexpr std::size_t largest_native_write = std::size_t{1} << 20U;
+constexpr std::size_t largest_native_read = std::size_t{512} << 10U;
 
 cl_ulong system_ns() {
     using namespace std::chrono;
@@ -148,6 +149,8 @@ void ProgramMemory::stage(Enqueued &command, const void *memory, std::size_t siz
     // event. So the memory must not be about to change.
     const bool changes = user_events_open || is_filled_later ||
                          (command.reads_host_memory && landings_.is_expected(bytes));
+    const std::size_t largest_native =
+        command.reads_host_memory ? largest_native_write : largest_native_read;
     if (config().host_copies == cldist::HostCopies::automatic && size <= largest_native && !changes)
         return;
     // The program's memory may change while a write waits for a user event, or for a native command
