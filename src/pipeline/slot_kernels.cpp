@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include <CL/cl_ext.h>
+
 #include "base/status.hpp"
 #include "ocl/build_log.hpp"
 #include "ocl/query.hpp"
@@ -163,6 +165,8 @@ SlotKernels::SlotKernels(cl_context context, cl_device_id device)
     : queue_(create("clCreateCommandQueue", clCreateCommandQueue, context, device, 0U)),
       program_(build_slot_program(context, device, slot_source, "")),
       is_cpu_(cldist::is_cpu(device)) {
+    if (query<cl_bool>(device, CL_DEVICE_KERNEL_EXEC_TIMEOUT_NV).value_or(CL_FALSE) != CL_FALSE)
+        throw Error(CL_INVALID_DEVICE, "the driver limits the run time of kernels on this GPU");
     for (auto [kernel, name] :
          {std::pair{&send_, "ordered_send"}, std::pair{&recv_, "ordered_recv"},
           std::pair{&exchange_, "ordered_exchange"}, std::pair{&address_, "address_of"}})

@@ -58,7 +58,8 @@ private:
 /// sender's flag, and then moves the bytes. Thread-safe.
 class SlotKernels {
 public:
-    /// Builds the kernels. Throws an Error.
+    /// Builds the kernels. Throws an Error, also if the driver limits the run time of kernels, because
+    /// kernels may wait.
     SlotKernels(cl_context context, cl_device_id device);
 
     /// Enqueues one kernel for a send, a receive, or both. The other pointer and `event` may be

@@ -1,5 +1,5 @@
 /* A preloaded library. It refuses the system calls for shared memory that CLDIST_TEST_REFUSES
- * selects. */
+ * selects, or reports a run-time limit for kernels (limit). */
 #undef _FILE_OFFSET_BITS /* both names of a call are defined here */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -10,6 +10,8 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#include <CL/cl_ext.h>
 
 static int refuses(const char *what) {
     const char *refused = getenv("CLDIST_TEST_REFUSES");
@@ -108,4 +110,22 @@ ssize_t recvmsg(int socket_fd, struct msghdr *message, int flags) {
         message->msg_flags |= MSG_CTRUNC;
     }
     return bytes;
+}
+
+cl_int clGetDeviceInfo(cl_device_id device, cl_device_info what, size_t size, void *value,
+                       size_t *value_size) {
+    static cl_int (*next)(cl_device_id, cl_device_info, size_t, void *, size_t *);
+    if (what == CL_DEVICE_KERNEL_EXEC_TIMEOUT_NV && refuses("limit")) {
+        if (value != NULL) {
+            *(cl_bool *)value = CL_TRUE;
+        }
+        if (value_size != NULL) {
+            *value_size = sizeof(cl_bool);
+        }
+        return CL_SUCCESS;
+    }
+    if (next == NULL) {
+        *(void **)&next = dlsym(RTLD_NEXT, "clGetDeviceInfo");
+    }
+    return next(device, what, size, value, value_size);
 }
