@@ -280,9 +280,8 @@ Plan plan_file(std::size_t size, const Situation &situation, const FileBlocks &f
     return {path, block, static_cast<unsigned>(std::min<std::size_t>(depth, blocks)), false, first};
 }
 
-std::string kernels_in_words(bool exports, Path requested) {
-    if (!exports)
-        return "impossible, because the driver does not share device memory between processes";
+std::string kernels_in_words(const std::string &obstacle, Path requested) {
+    if (!obstacle.empty()) return "impossible: " + obstacle;
     if (!uses_kernels(requested, least_bytes_by_kernel))
         return fmt::format("possible, but CLDIST_PATH={} does not use them", name_of(requested));
     return fmt::format("used{} if one process of the job has the GPU alone (CLDIST_PATH={})",

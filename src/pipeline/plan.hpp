@@ -57,9 +57,9 @@ inline constexpr std::size_t least_bytes_by_kernel = std::size_t{64} << 10U;
            (requested == Path::automatic && size >= least_bytes_by_kernel);
 }
 
-/// Describes whether kernels move messages between the GPUs of a host. `exports`: the driver shares
-/// the GPU's memory between processes.
-[[nodiscard]] std::string kernels_in_words(bool exports, Path requested);
+/// Describes whether kernels move messages between the GPUs of a host. `obstacle`: see
+/// obstacle_to_kernels().
+[[nodiscard]] std::string kernels_in_words(const std::string &obstacle, Path requested);
 
 /// The requested path for bytes that the host moves: automatic if the user requests kernels.
 [[nodiscard]] constexpr Path host_path(const Config &requested) {

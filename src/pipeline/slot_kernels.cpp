@@ -12,6 +12,7 @@
 #include "ocl/query.hpp"
 #include "ocl/quirks.hpp"
 #include "pipeline/copy_source.hpp"
+#include "pipeline/exported_memory.hpp"
 
 namespace cldist {
 namespace {
@@ -250,6 +251,20 @@ bool KernelAddress::known() {
     slots_->pool().give_back(index_);
     found_.reset();
     return true;
+}
+
+std::string obstacle_to_kernels(cl_device_id device) {
+    if (!ExportedMemory::possible(device, false))
+        return "the driver does not share device memory between processes";
+    try {
+        const Context context =
+            create("clCreateContext", clCreateContext, nullptr, 1U, &device, nullptr, nullptr);
+        const TransferSlots slots(context.get(), device);
+        const SlotKernels kernels(context.get(), device);
+    } catch (const Error &error) {
+        return error.status().message;
+    }
+    return {};
 }
 
 }  // namespace cldist

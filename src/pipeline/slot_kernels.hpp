@@ -58,8 +58,8 @@ private:
 /// sender's flag, and then moves the bytes. Thread-safe.
 class SlotKernels {
 public:
-    /// Builds the kernels. Throws an Error, also if the driver limits the run time of kernels, because
-    /// kernels may wait.
+    /// Builds the kernels. Throws an Error, also if the driver limits the run time of kernels,
+    /// because kernels may wait.
     SlotKernels(cl_context context, cl_device_id device);
 
     /// Enqueues one kernel for a send, a receive, or both. The other pointer and `event` may be
@@ -83,5 +83,8 @@ private:
     bool is_cpu_;
     std::mutex mutex_;
 };
+
+/// Describes why kernels of the device can't move messages. Empty if they can.
+[[nodiscard]] std::string obstacle_to_kernels(cl_device_id device);
 
 }  // namespace cldist

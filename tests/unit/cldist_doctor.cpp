@@ -252,7 +252,7 @@ TEST_CASE("ranks that share a GPU cause a warning, ranks that share the CPU devi
     REQUIRE(findings.size() == 6);
     CHECK(line_of(findings[0]) ==
           "WARNING  rank 0: host a, clDistLocalDevice gives device 0.0, GPU, shared by the ranks "
-          "0, 1 -> start no more "
+          "0, 1; no kernels move its messages -> start no more "
           "ranks on a host than it has devices");
     CHECK(findings[1].level == Level::warning);
     CHECK(line_of(findings[2]) ==
@@ -305,13 +305,13 @@ TEST_CASE(
 }
 
 TEST_CASE("the doctor says whether kernels can move a GPU's messages, and how to let them") {
-    const Finding impossible = judge_kernels("device 0.1", false, Path::kernel);
+    const Finding impossible = judge_kernels("device 0.1", {{}, "no sharing"}, Path::kernel);
     CHECK(impossible.level == Level::note);
-    CHECK(has(impossible.fact, "device 0.1: impossible"));
-    const Finding large = judge_kernels("device 0.1", true, Path::automatic);
+    CHECK(has(impossible.fact, "device 0.1: impossible: no sharing"));
+    const Finding large = judge_kernels("device 0.1", {}, Path::automatic);
     CHECK(large.level == Level::note);
     CHECK(has(large.fact, "used from 64 KiB on"));
     CHECK(has(large.advice, "CLDIST_PATH=device"));
-    CHECK(has(judge_kernels("device 0.1", true, Path::direct).fact, "CLDIST_PATH=direct does not"));
-    CHECK(judge_kernels("device 0.1", true, Path::device).level == Level::ok);
+    CHECK(has(judge_kernels("device 0.1", {}, Path::direct).fact, "CLDIST_PATH=direct does not"));
+    CHECK(judge_kernels("device 0.1", {}, Path::device).level == Level::ok);
 }

@@ -31,10 +31,10 @@
 #include "measure.hpp"
 #include "message_transfers.hpp"
 #include "ocl/query.hpp"
-#include "pipeline/exported_memory.hpp"
 #include "pipeline/file_endpoint.hpp"
 #include "pipeline/plan.hpp"
 #include "pipeline/profile_file.hpp"
+#include "pipeline/slot_kernels.hpp"
 #include "plot.hpp"
 #include "program.hpp"
 #include "progress.hpp"
@@ -482,7 +482,7 @@ Explained find_explained(const TuneOptions &options) {
     }
     const cl_device_id device = choose_device(options.device, 0);
     found.here = here_of(device);
-    found.kernels = kernels_in_words(ExportedMemory::possible(device, false), config().path);
+    found.kernels = kernels_in_words(obstacle_to_kernels(device), config().path);
     const FoundProfile in_use = find_profile(device);
     found.profile = in_use.profile;
     if (in_use.profile != nullptr)

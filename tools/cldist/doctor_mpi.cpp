@@ -232,9 +232,11 @@ Findings judge_ranks(const std::vector<RankDevice> &ranks) {
                 "see \"OpenCL loader\" of that host; a rank without a device can exchange only "
                 "host memory, with MPI_CL_MEM"));
         else if (sharing.size() > 1 && !device.is_cpu)
-            findings.push_back(warning(
-                topic, fmt::format("{}, shared by the ranks {}", fact, fmt::join(sharing, ", ")),
-                "start no more ranks on a host than it has devices"));
+            findings.push_back(
+                warning(topic,
+                        fmt::format("{}, shared by the ranks {}; no kernels move its messages",
+                                    fact, fmt::join(sharing, ", ")),
+                        "start no more ranks on a host than it has devices"));
         else
             findings.push_back(
                 ok(topic, sharing.size() > 1

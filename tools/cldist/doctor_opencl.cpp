@@ -10,7 +10,6 @@
 #include "base/error_code.hpp"
 #include "cluster/world/device_choice.hpp"
 #include "ocl/query.hpp"
-#include "pipeline/exported_memory.hpp"
 #include "pipeline/plan.hpp"
 
 namespace cldist::tool {
@@ -245,11 +244,14 @@ Finding judge_profile(const std::string &device, const FoundProfile &found) {
                                  when.empty() ? "never" : when));
 }
 
-Finding judge_kernels(const std::string &device, bool exports, Path requested) {
+Finding judge_kernels(const std::string &device, const Answer &answer, Path requested) {
     const std::string topic = "messages by kernels";
-    const std::string fact = fmt::format("{}: {}", device, kernels_in_words(exports, requested));
-    if (!exports)
-        return note(topic, fact, "only NVIDIA's driver does; messages pass through host memory");
+    const std::string fact =
+        fmt::format("{}: {}", device, kernels_in_words(answer.failure, requested));
+    if (!answer.failure.empty())
+        return note(topic, fact,
+                    "messages take other paths; kernels need NVIDIA's driver, and a GPU whose "
+                    "kernels have no run-time limit (no display)");
     if (requests_kernels(requested)) return ok(topic, fact);
     return note(topic, fact,
                 "for chains of non-blocking commands between GPUs of one host, CLDIST_PATH=device "
@@ -279,8 +281,7 @@ Findings opencl_findings(const HostFacts &host, bool openmpi_job) {
                                 std::getenv("POCL_MAX_PTHREAD_COUNT") != nullptr},
                                host));
             if ((type & CL_DEVICE_TYPE_GPU) != 0)
-                all.push_back(judge_kernels(name, ExportedMemory::possible(devices[d], false),
-                                            config().path));
+                all.push_back(judge_kernels(name, ask("kernels", {p, d}), config().path));
             all.push_back(judge_profile(name, find_profile(devices[d])));
             append(all, driver_findings(name, {p, d}));
         }

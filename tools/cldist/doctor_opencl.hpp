@@ -38,9 +38,9 @@ struct PoclFacts {
 [[nodiscard]] Finding judge_profile(const std::string &device, const FoundProfile &found);
 [[nodiscard]] Findings judge_profiling(const std::string &device, const Answer &answer);
 
-/// A GPU: can kernels move messages between processes of one host? `exports` says whether the
-/// driver shares device memory.
-[[nodiscard]] Finding judge_kernels(const std::string &device, bool exports, Path requested);
+/// A GPU: can kernels move messages between processes of one host?
+[[nodiscard]] Finding judge_kernels(const std::string &device, const Answer &answer,
+                                    Path requested);
 
 /// Examines platforms, devices, and the behaviour of their drivers. Takes some seconds.
 [[nodiscard]] Findings opencl_findings(const HostFacts &host, bool openmpi_job);

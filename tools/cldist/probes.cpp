@@ -23,6 +23,7 @@
 #include "cluster/world/device_choice.hpp"
 #include "cluster_devices.hpp"
 #include "ocl/query.hpp"
+#include "pipeline/slot_kernels.hpp"
 #include "probe/failed_event.hpp"
 
 namespace cldist::tool {
@@ -192,6 +193,11 @@ Json probe_profiling(cl_device_id device) {
     return {{"start", start}, {"end", end}};
 }
 
+Json probe_kernels(cl_device_id device) {
+    const std::string obstacle = obstacle_to_kernels(device);
+    return obstacle.empty() ? Json{{"possible", true}} : Json{{"error", obstacle}};
+}
+
 // The same call as in the library.
 Json probe_mpi() {
     int level = MPI_THREAD_SINGLE;
@@ -207,11 +213,9 @@ cl_device_id device_at(DevicePlace place) {
 
 Json answer_to(const std::string &question, DevicePlace place) {
     static const std::map<std::string, Json (*)(cl_device_id)> probes{
-        {"user-event", &probe_user_event},
-        {"pageable-copy", &probe_pageable_copy},
-        {"error-code", &probe_error_code},
-        {"failed-event", &probe_failed_event},
-        {"profiling", &probe_profiling}};
+        {"user-event", &probe_user_event}, {"pageable-copy", &probe_pageable_copy},
+        {"error-code", &probe_error_code}, {"failed-event", &probe_failed_event},
+        {"profiling", &probe_profiling},   {"kernels", &probe_kernels}};
     if (question == "mpi") return probe_mpi();
     if (question == "cluster") return look_as_process(place.platform, place.device);
     return probes.at(question)(device_at(place));

@@ -23,8 +23,8 @@ struct DevicePlace {
 /// object, on standard output. Returns the exit status.
 ///
 /// Queries about a device, followed by its place: user-event, pageable-copy, error-code,
-/// failed-event, profiling. About MPI: mpi. About the cluster platform: cluster, followed by the
-/// number of a process and the number of processes of its host.
+/// failed-event, profiling, kernels. About MPI: mpi. About the cluster platform: cluster, followed
+/// by the number of a process and the number of processes of its host.
 int run_probe(const std::string &question, DevicePlace place);
 
 /// The answer to a query.
