@@ -186,7 +186,8 @@ private:
             operations.back()->announce();
             std::span<const cl_event> wait_list = arguments.events();
             const std::uint64_t until = now_ns() + moment_ns;
-            while (!(ordered.on_devices = devices->decision(ordered.number)) && now_ns() < until) {
+            while (!(ordered.on_devices = devices->decision(ordered.number, call_.what)) &&
+                   now_ns() < until) {
             }
             if (!ordered.on_devices.value_or(false))
                 ordered.command.hold(queue, std::exchange(wait_list, {}));

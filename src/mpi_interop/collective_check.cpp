@@ -16,6 +16,8 @@ void put(std::array<char, Size> &to, std::string_view text) {
     text.copy(to.data(), Size - 1);
 }
 
+void mix(std::uint64_t &hash, std::uint64_t value) { hash = (hash ^ value) * 0x100000001b3U + 1; }
+
 bool has_root(CollectiveKind kind) {
     return kind == CollectiveKind::bcast || kind == CollectiveKind::reduce ||
            kind == CollectiveKind::gather || kind == CollectiveKind::gatherv ||
@@ -41,9 +43,21 @@ CallSummary summary_of(const Collective &what) {
     PMPI_Type_get_name(what.type, name, &length);
     put(call.type, name);
     if (const Operator *const op = find_operator(what.op)) put(call.op, op->name);
-    for (const std::size_t count : what.counts)
-        call.counts = (call.counts ^ count) * 0x100000001b3U + 1;
+    for (const std::size_t count : what.counts) mix(call.counts, count);
     return call;
+}
+
+std::uint32_t hash_of(const Collective &what) {
+    std::uint64_t hash = 0;
+    mix(hash, static_cast<std::uint64_t>(what.kind));
+    mix(hash, static_cast<std::uint64_t>(what.root));
+    if (!has_sizes_of_processes(what.kind)) mix(hash, what.bytes);
+    for (const std::size_t count : what.counts) mix(hash, count);
+    const CollectiveKernels::Combination combination =
+        combination_of(what).value_or(CollectiveKernels::Combination{});
+    for (const std::string_view text : {combination.type, combination.op})
+        for (const char letter : text) mix(hash, static_cast<unsigned char>(letter));
+    return static_cast<std::uint32_t>(hash ^ hash >> 32U);
 }
 
 std::string text_of(const CallSummary &call) {

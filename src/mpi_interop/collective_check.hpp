@@ -26,6 +26,9 @@ struct CallSummary {
     std::uint64_t expected;  ///< bytes from the receiver to the sender
 };
 [[nodiscard]] CallSummary summary_of(const Collective &what);
+/// A hash of the arguments that must be equal. Datatypes that are the same in OpenCL C have the
+/// same hash.
+[[nodiscard]] std::uint32_t hash_of(const Collective &what);
 /// For example "Bcast of 4000 bytes, root 0".
 [[nodiscard]] std::string text_of(const CallSummary &call);
 

@@ -85,7 +85,7 @@ public:
     void announce() override {
         if (devices_ == nullptr || announced_) return;
         const bool may_post = ordered_ == nullptr || ordered_->command.may_post();
-        announced_ = may_post && devices_->announce(number_, ordered_ != nullptr);
+        announced_ = may_post && devices_->announce(number_, ordered_ != nullptr, what_);
     }
 
     void woken_by(const Waker &waker) override {
@@ -189,7 +189,8 @@ private:
 
     // Finds out whether kernels carry out the command. If so, lets this process's kernel start.
     void decide() {
-        ordered_->on_devices = devices_->decision(number_);
+        if (!attempt([&] { ordered_->on_devices = devices_->decision(number_, what_); }))
+            abandon(status());
         if (ordered_->on_devices.value_or(false)) ordered_->command.go();
     }
 

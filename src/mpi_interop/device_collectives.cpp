@@ -246,31 +246,28 @@ bool DeviceCollectives::ready(const std::shared_ptr<DeviceResources> &resources,
             all = links_->connected(world_ranks_[m], resources) && all;
     const std::lock_guard lock(mutex_);
     if (!all || arenas_.empty()) return false;
-    if (!prepared_) {
+    if (!announcements_) {
+        std::vector<CollectiveBoard *> boards;
         for (std::size_t m = 0; m < world_ranks_.size(); ++m) {
-            boards_.push_back(&links_->board(world_ranks_[m], arenas_[m].index));
+            boards.push_back(&links_->board(world_ranks_[m], arenas_[m].index));
             addresses_.push_back(links_->address_of_arena(world_ranks_[m], arenas_[m].index));
         }
-        prepared_ = true;
+        announcements_.emplace(std::move(boards), static_cast<std::size_t>(rank_));
     }
     // Otherwise an earlier command of another queue, or of the host, could be overtaken.
-    return first_ != 0 &&
+    return announcements_->begun() &&
            std::all_of(pending_.begin(), pending_.end(),
                        [queue](const auto &command) { return command.second == queue; });
 }
 
 bool DeviceCollectives::prepared() const {
     const std::lock_guard lock(mutex_);
-    return prepared_;
+    return announcements_.has_value();
 }
 
 void DeviceCollectives::activate() {
     const std::lock_guard lock(mutex_);
-    if (first_ != 0) return;
-    first_ = last_ + 1;
-    CollectiveBoard &board = *boards_[static_cast<std::size_t>(rank_)];
-    for (auto &call : board.calls) call.store(0, std::memory_order_relaxed);
-    board.first.store(first_, std::memory_order_release);
+    if (!announcements_->begun()) announcements_->begin(last_ + 1);
 }
 
 CollectiveWork DeviceCollectives::plan(const Collective &what, const CollectiveSide &send,
@@ -306,33 +303,16 @@ void DeviceCollectives::leave(std::uint64_t number) {
     pending_.erase(number);
 }
 
-bool DeviceCollectives::announce(std::uint64_t number, bool on_devices) {
+bool DeviceCollectives::announce(std::uint64_t number, bool on_devices, const Collective &what) {
     const std::lock_guard lock(mutex_);
-    if (first_ == 0 || number < first_) return true;
-    // All processes have read the announcement that this one replaces if its command has ended.
-    if (number - pending_.begin()->first >= CollectiveBoard::window) return false;
-    const auto value = static_cast<std::uint32_t>(number * 2 + (on_devices ? 1 : 0));
-    boards_[static_cast<std::size_t>(rank_)]->calls[number % CollectiveBoard::window].store(
-        value, std::memory_order_release);
-    return true;
+    return !announcements_ ||
+           announcements_->announce(number, pending_.begin()->first, on_devices, what);
 }
 
-std::optional<bool> DeviceCollectives::decision(std::uint64_t number) const {
+std::optional<bool> DeviceCollectives::decision(std::uint64_t number,
+                                                const Collective &what) const {
     const std::lock_guard lock(mutex_);
-    bool all = true;
-    for (const CollectiveBoard *const board : boards_) {
-        const std::uint64_t first = board->first.load(std::memory_order_acquire);
-        if (first == 0) {
-            all = false;
-            continue;
-        }
-        if (number < first) return false;
-        const std::uint32_t call =
-            board->calls[number % CollectiveBoard::window].load(std::memory_order_acquire);
-        if (call == static_cast<std::uint32_t>(number * 2)) return false;
-        if (call != static_cast<std::uint32_t>(number * 2 + 1)) all = false;
-    }
-    return all ? std::optional(true) : std::nullopt;
+    return announcements_->decision(number, what);
 }
 
 }  // namespace cldist

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "mpi_interop/announcements.hpp"
 #include "mpi_interop/device_links.hpp"
 #include "mpi_interop/ordered_command.hpp"
 #include "pipeline/collective_kernels.hpp"
@@ -75,12 +76,9 @@ public:
     /// is null if this process's host carries it out.
     void enter(std::uint64_t number, CollectiveWork &work, cl_command_queue queue);
     void leave(std::uint64_t number);
-    /// Announces to the other processes whether a kernel may carry out the command. Returns false
-    /// if the call must be repeated later.
-    bool announce(std::uint64_t number, bool on_devices);
-    /// Returns true if kernels carry out the command, false if the hosts do, and nothing while an
-    /// announcement is missing.
-    [[nodiscard]] std::optional<bool> decision(std::uint64_t number) const;
+    /// See Announcements.
+    bool announce(std::uint64_t number, bool on_devices, const Collective &what);
+    [[nodiscard]] std::optional<bool> decision(std::uint64_t number, const Collective &what) const;
 
 private:
     [[nodiscard]] std::size_t block() const;
@@ -94,12 +92,10 @@ private:
     std::vector<DeviceLinks::Arena> arenas_;  ///< empty until agree(), or if a member has none
     /// By rank: the rounds with that process in all commands.
     std::vector<std::uint32_t> rounds_;
-    bool prepared_ = false;
     std::uint64_t last_ = 0;                             ///< number of the last command
-    std::uint64_t first_ = 0;                            ///< first announced command; 0: none
     std::map<std::uint64_t, cl_command_queue> pending_;  ///< null: host
-    std::vector<CollectiveBoard *> boards_;              ///< one per member
-    std::vector<DeviceLinks::ArenaAddress> addresses_;   ///< their arenas'
+    std::optional<Announcements> announcements_;         ///< empty until prepared
+    std::vector<DeviceLinks::ArenaAddress> addresses_;   ///< the members' arenas'
 };
 
 }  // namespace cldist

@@ -19,9 +19,10 @@ struct CollectiveBoard {
     static constexpr std::uint64_t window = 128;
     /// The number of the first announced command. 0 if there is none.
     std::atomic<std::uint64_t> first;
-    /// The latest announcements, each at its command's number modulo `window`: twice the number,
-    /// plus one if kernels may carry out the command.
-    std::array<std::atomic<std::uint32_t>, window> calls;
+    /// The latest announcements, each at its command's number modulo `window`. The lower half is
+    /// twice the number, plus one if kernels may carry out the command. The upper half is a hash of
+    /// the call.
+    std::array<std::atomic<std::uint64_t>, window> calls;
 };
 
 /// The memory of the slots of one context's device-ordered commands, or a mapping of another

@@ -1,0 +1,65 @@
+#include "mpi_interop/announcements.hpp"
+
+#include <fmt/format.h>
+
+#include "mpi_interop/collective_check.hpp"
+#include "mpi_interop/collective_operations.hpp"
+
+namespace cldist {
+namespace {
+
+constexpr std::uint32_t announced(std::uint64_t number, bool on_devices) {
+    return static_cast<std::uint32_t>(number * 2 + (on_devices ? 1 : 0));
+}
+
+}  // namespace
+
+void Announcements::begin(std::uint64_t first) {
+    first_ = first;
+    CollectiveBoard &board = *boards_[rank_];
+    for (auto &call : board.calls) call.store(0, std::memory_order_relaxed);
+    board.first.store(first, std::memory_order_release);
+}
+
+std::uint64_t Announcements::call_of(std::size_t rank, std::uint64_t number) const {
+    return boards_[rank]->calls[number % CollectiveBoard::window].load(std::memory_order_acquire);
+}
+
+bool Announcements::announce(std::uint64_t number, std::uint64_t oldest, bool on_devices,
+                             const Collective &what) {
+    if (first_ == 0 || number < first_) return true;
+    // All processes have read the announcement that this one replaces if its command has ended.
+    if (number - oldest >= CollectiveBoard::window) return false;
+    const std::uint64_t hash = hash_of(what);
+    boards_[rank_]->calls[number % CollectiveBoard::window].store(
+        hash << 32U | announced(number, on_devices), std::memory_order_release);
+    return true;
+}
+
+std::optional<bool> Announcements::decision(std::uint64_t number, const Collective &what) const {
+    bool all = true, refused = false;
+    const std::uint64_t own = call_of(rank_, number) >> 32U;
+    for (std::size_t rank = 0; rank < boards_.size(); ++rank) {
+        const std::uint64_t first = boards_[rank]->first.load(std::memory_order_acquire);
+        if (first == 0) {
+            all = false;
+            continue;
+        }
+        if (number < first) return false;
+        const std::uint64_t call = call_of(rank, number);
+        const auto answer = static_cast<std::uint32_t>(call);
+        const bool agrees = answer == announced(number, true);
+        const bool refuses = answer == announced(number, false);
+        if ((agrees || refuses) && call >> 32U != own)
+            throw Error(CL_COLLECTIVE_MISMATCH,
+                        fmt::format("collective command {} differs between the processes: this "
+                                    "process called {}, rank {} called something else",
+                                    number, text_of(summary_of(what)), rank));
+        all = all && agrees;
+        refused = refused || refuses;
+    }
+    if (refused) return false;
+    return all ? std::optional(true) : std::nullopt;
+}
+
+}  // namespace cldist
