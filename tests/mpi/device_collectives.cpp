@@ -446,6 +446,18 @@ void communicators_come_and_go() {
     MPI_Comm_free(&half);
 }
 
+/// Kernels cannot fail events, so the hosts carry out collectives if errors of the communicator
+/// return.
+void errors_may_return() {
+    MPI_Comm comm = MPI_COMM_NULL;
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    int on_device = 0;
+    for (const kind &k : kinds()) on_device += run_and_compare(k, 1001, 1, queue, CL_FALSE, comm);
+    expect("collectives whose errors return use the device", on_device, 0);
+    MPI_Comm_free(&comm);
+}
+
 template <typename T>
 void reduce_all(MPI_Datatype type, const std::vector<MPI_Op> &ops) {
     std::vector<T> data(1003), wanted(1003), found(1003);
@@ -509,6 +521,7 @@ int main() {
                {"random collectives are right", random_collectives_are_right},
                {"hosts carry out the rest", hosts_carry_out_the_rest},
                {"communicators come and go", communicators_come_and_go},
+               {"errors of the communicator may return", errors_may_return},
                {"all types and operators", all_types_and_operators}});
     clReleaseMemObject(in);
     clReleaseMemObject(out);

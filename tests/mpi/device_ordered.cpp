@@ -472,6 +472,40 @@ void a_second_context_takes_part() {
     clReleaseContext(own_context);
 }
 
+/// Kernels cannot fail events, so they move no messages if errors of the communicator return.
+void errors_may_return() {
+    MPI_Comm comm = MPI_COMM_NULL;
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    for (int i = 0; i < 12; ++i) {
+        const std::size_t size = sizes[i % 6];
+        fill(i, size);
+        cl_event event = nullptr;
+        expect("clEnqueueSendrecvBuffer",
+               clEnqueueSendrecvBuffer(queue, out, CL_FALSE, 0, size, other, i, in, 0, size, other,
+                                       i, comm, 0, nullptr, &event),
+               CL_SUCCESS);
+        expect("a message whose errors return uses the device", ended_on_device(event, size), 0);
+        compare("the bytes of a message whose errors return are right", i, size);
+    }
+    // Only drivers of GPUs survive failed events.
+    const cl_bool blocking = wants_gpu() ? CL_FALSE : CL_TRUE;
+    cl_event event = nullptr;
+    if (rank_here == 0) {
+        clEnqueueSendBuffer(queue, out, CL_TRUE, 0, 2000, other, 1, comm, 0, nullptr, nullptr);
+    } else {
+        cl_int code = clEnqueueRecvBuffer(queue, in, blocking, 0, 1000, other, 1, comm, 0, nullptr,
+                                          blocking == CL_TRUE ? nullptr : &event);
+        if (code == CL_SUCCESS) {
+            clWaitForEvents(1, &event);
+            code = status_told(event);
+            clReleaseEvent(event);
+        }
+        expect("the error of a receive that is too short", code, CL_MESSAGE_TRUNCATED);
+    }
+    MPI_Comm_free(&comm);
+}
+
 }  // namespace
 
 int main() {
@@ -505,7 +539,8 @@ int main() {
                {"messages are enqueued far ahead of the receiver", far_ahead_of_the_receiver},
                {"64 and 200 queues wait", many_queues_wait},
                {"waiting receives leave room for sends", waiting_receives_leave_room},
-               {"a second context takes part", a_second_context_takes_part}});
+               {"a second context takes part", a_second_context_takes_part},
+               {"errors of the communicator may return", errors_may_return}});
     clReleaseMemObject(in);
     clReleaseMemObject(out);
     clReleaseCommandQueue(second_queue);
