@@ -1,14 +1,18 @@
-// The plans of device-ordered collectives, executed for all processes in one process.
+// The plans and announcements of device-ordered collectives, for all processes in one process.
 
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <numeric>
+#include <optional>
+#include <random>
 #include <string>
 #include <vector>
 
 #include <doctest/doctest.h>
 
+#include "mpi_interop/announcements.hpp"
+#include "mpi_interop/collective_check.hpp"
 #include "mpi_interop/collective_operations.hpp"
 
 using namespace cldist;
@@ -253,4 +257,157 @@ TEST_CASE("the plans of all processes give every collective its result") {
                 execute(j);
                 for (int r = 0; r < size; ++r) CHECK((j.out[index(r)] == j.wanted[index(r)]));
             }
+}
+
+namespace {
+
+Collective reduction(MPI_Datatype type = MPI_INT, MPI_Op op = MPI_SUM) {
+    return {CollectiveKind::allreduce, 0, 400, 4, type, op};
+}
+
+/// The announcements of several processes.
+struct Members {
+    explicit Members(std::size_t size) : boards(size) {
+        std::vector<CollectiveBoard *> all;
+        for (CollectiveBoard &board : boards) all.push_back(&board);
+        for (std::size_t rank = 0; rank < size; ++rank) processes.emplace_back(all, rank);
+    }
+    std::vector<CollectiveBoard> boards;
+    std::vector<Announcements> processes;
+};
+
+}  // namespace
+
+TEST_CASE("calls that differ have different hashes") {
+    std::vector<Collective> calls{reduction(),
+                                  reduction(MPI_FLOAT),
+                                  reduction(MPI_UNSIGNED),
+                                  reduction(MPI_INT, MPI_MAX),
+                                  {CollectiveKind::allreduce, 0, 404, 4, MPI_INT, MPI_SUM},
+                                  {CollectiveKind::barrier}};
+    for (const CollectiveKind kind : {CollectiveKind::bcast, CollectiveKind::gather})
+        for (const int root : {0, 1})
+            for (const std::size_t bytes : {0UL, 1UL, 400UL, 1UL << 31U, 1UL << 40U})
+                calls.push_back({kind, root, bytes});
+    for (const std::size_t own : {1, 2}) {
+        calls.push_back({CollectiveKind::reduce_scatter, 0, 12, 4, MPI_INT, MPI_SUM});
+        calls.back().counts = {own, 3 - own};
+    }
+    for (std::size_t a = 0; a < calls.size(); ++a)
+        for (std::size_t b = 0; b < calls.size(); ++b)
+            CHECK((hash_of(calls[a]) == hash_of(calls[b])) == (a == b));
+    CHECK(hash_of(reduction(MPI_INT32_T)) == hash_of(reduction(MPI_INT)));
+    // Processes may have other sizes.
+    CHECK(hash_of({CollectiveKind::gatherv, 0, 8}) == hash_of({CollectiveKind::gatherv, 0, 16}));
+}
+
+TEST_CASE("the decision on a collective follows from all announcements") {
+    enum Answer { not_begun, begins_later, missing, yes, no, other_yes, other_no };
+    const Collective call{CollectiveKind::bcast, 0, 400}, other{CollectiveKind::bcast, 1, 400};
+    constexpr std::uint64_t wraps = std::uint64_t{1} << 31U;
+    for (const std::uint64_t number : {std::uint64_t{7}, wraps - 1, wraps + 1, 3 * wraps + 5})
+        for (int a = not_begun; a <= other_no; ++a)
+            for (int b = not_begun; b <= other_no; ++b) {
+                CAPTURE(number);
+                CAPTURE(a);
+                CAPTURE(b);
+                Members members(3);
+                const auto announce = [&](std::size_t rank, int answer) {
+                    Announcements &own = members.processes[rank];
+                    if (answer == not_begun) return;
+                    own.begin(answer == begins_later ? number + 1 : number - 2);
+                    if (answer >= missing) CHECK(own.announce(number - 2, number - 2, true, {}));
+                    const bool same = answer == yes || answer == no;
+                    if (answer > missing)
+                        CHECK(own.announce(number, number, answer == yes || answer == other_yes,
+                                           same ? call : other));
+                };
+                announce(1, yes);
+                announce(0, a);
+                announce(2, b);
+                const Announcements &own = members.processes[1];
+                const auto is = [&](Answer answer) { return a == answer || b == answer; };
+                if (is(begins_later)) {
+                    // One of the others is not asked.
+                    if (!(a == other_yes || a == other_no))
+                        CHECK(own.decision(number, call) == std::optional(false));
+                } else if (is(other_yes) || is(other_no)) {
+                    CHECK_THROWS_WITH_AS(
+                        static_cast<void>(own.decision(number, call)),
+                        doctest::Contains(a >= other_yes ? "Bcast of 400 bytes, root 0, "
+                                                           "rank 0 called something else"
+                                                         : "rank 2 called something else"),
+                        Error);
+                } else if (is(no)) {
+                    CHECK(own.decision(number, call) == std::optional(false));
+                } else if (is(not_begun) || is(missing)) {
+                    CHECK(!own.decision(number, call));
+                } else {
+                    CHECK(own.decision(number, call) == std::optional(true));
+                }
+            }
+}
+
+TEST_CASE("an announcement waits until all processes have read the one that it replaces") {
+    Members members(2);
+    Announcements &own = members.processes[0], &other = members.processes[1];
+    CHECK(own.announce(1, 1, true, {}));  // before the first
+    CHECK(members.boards[0].calls[1] == 0);
+    own.begin(3);
+    other.begin(3);
+    for (std::uint64_t number = 3; number < 3 + CollectiveBoard::window; ++number)
+        CHECK(own.announce(number, 3, true, {}));
+    CHECK(!own.announce(3 + CollectiveBoard::window, 3, true, {}));
+    CHECK(other.announce(3, 3, true, {}));
+    CHECK(other.decision(3, {}) == std::optional(true));
+    CHECK(own.announce(3 + CollectiveBoard::window, 4, true, {}));
+    CHECK(!own.decision(3 + CollectiveBoard::window, {}));
+}
+
+TEST_CASE("in random orders, all processes decide alike, whenever their announcements begin") {
+    constexpr std::size_t size = 3;
+    constexpr std::uint64_t commands = 400;
+    std::mt19937 random(1);
+    for (int run = 0; run < 20; ++run) {
+        Members members(size);
+        struct Process {
+            std::vector<bool> may{};  ///< by number: the process has a kernel
+            std::uint64_t announced = 0, decided = 0;
+        };
+        std::vector<Process> processes(size);
+        std::vector<int> decisions(commands, -1);
+        std::uint64_t ended = 0;  ///< by all processes
+        std::size_t on_devices = 0;
+        while (ended < commands) {
+            const std::size_t rank = random() % size;
+            Process &process = processes[rank];
+            Announcements &own = members.processes[rank];
+            const auto called = static_cast<std::uint64_t>(process.may.size());
+            if (random() % 2 == 0 && called < commands)
+                process.may.push_back(own.begun() && random() % 8 != 0);
+            if (!own.begun() && ended >= 5 && random() % 16 == 0) own.begin(process.may.size() + 1);
+            if (process.announced < process.may.size() &&
+                own.announce(process.announced + 1, ended + 1, process.may[process.announced], {}))
+                ++process.announced;
+            while (process.decided < process.announced) {
+                if (process.may[process.decided]) {
+                    const std::optional<bool> decision = own.decision(process.decided + 1, {});
+                    if (!decision) break;
+                    int &known = decisions[process.decided];
+                    REQUIRE((known == -1 || known == (*decision ? 1 : 0)));
+                    known = *decision ? 1 : 0;
+                }
+                ++process.decided;
+            }
+            while (std::all_of(processes.begin(), processes.end(),
+                               [&](const Process &each) { return each.decided > ended; })) {
+                const bool all = std::all_of(processes.begin(), processes.end(),
+                                             [&](const Process &each) { return each.may[ended]; });
+                REQUIRE((decisions[ended] == 1) == all);
+                on_devices += all ? 1 : 0;
+                ++ended;
+            }
+        }
+        CHECK(on_devices > commands / 3);
+    }
 }
