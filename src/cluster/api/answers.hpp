@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "cluster/api/host_mode.hpp"
 #include "cluster/objects/errors.hpp"
-#include "cluster/objects/object.hpp"
 
 namespace cldist::cluster {
 
@@ -23,7 +23,7 @@ struct Answer {
             if (size < bytes)
                 fail(CL_INVALID_VALUE, "param_value_size is {}, but the value has {} bytes", size,
                      bytes);
-            if (bytes > 0 && objects_by_number == nullptr) std::memcpy(value, data, bytes);
+            if (bytes > 0 && host_mode().has_program()) std::memcpy(value, data, bytes);
         }
         if (size_ret != nullptr) *size_ret = bytes;
     }

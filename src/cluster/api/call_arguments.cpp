@@ -38,10 +38,7 @@ bool is_platform(Word property) {
     return platform != nullptr && platform->kind == Kind::platform;
 }
 
-Word object_with(Word number) {
-    const auto at = objects_by_number->find(number);
-    return at != objects_by_number->end() ? reinterpret_cast<Word>(at->second) : 0;
-}
+Word object_with(Word number) { return reinterpret_cast<Word>(find_object(number)); }
 
 /// One argument of a call.
 struct Arg {

@@ -5,8 +5,8 @@
 
 #include "cluster/api/checks.hpp"
 #include "cluster/api/enqueueing.hpp"
+#include "cluster/api/guard.hpp"
 #include "cluster/api/host_mode.hpp"
-#include "cluster/objects/lock.hpp"
 
 namespace cldist::cluster {
 namespace {
@@ -33,8 +33,52 @@ Blob bring_contents(const ContextObject &context, Blob bytes) {
         World::get().calls().last(), 0, first_device_to_hold(context)->process, std::move(bytes));
 }
 
+/// Whether only another process knows the state of an event's command.
+bool must_ask(const EventObject &event) {
+    const bool is_over = event.known_here() && event.status_here() <= CL_COMPLETE;
+    return !event.is_user() && owner_of(event) != 0 && !is_over;
+}
+
+/// Whether the call concerns other processes. Waits and queries that this
+/// process can answer alone do not.
+bool concerns_others(const CallArguments &arguments) {
+    const Call &call = arguments.call;
+    if (&call == &calls::clFinish) {
+        const QueueObject *const queue = QueueObject::from(arguments.as<cl_command_queue>(0));
+        return queue != nullptr && !queue->is_native() &&
+               queue->used.load(std::memory_order_relaxed);
+    }
+    const bool asks_times = &call == &calls::clGetEventProfilingInfo;
+    if (asks_times || &call == &calls::clGetEventInfo) {
+        EventObject *const event = EventObject::from(arguments.as<cl_event>(0));
+        if (event == nullptr) return false;
+        event->asked = (asks_times || arguments.words[1] == CL_EVENT_COMMAND_EXECUTION_STATUS) &&
+                       must_ask(*event);
+        return event->asked;
+    }
+    if (&call != &calls::clWaitForEvents) return true;
+    const cl_event *const list = arguments.as<const cl_event *>(1);
+    for (std::size_t i = 0; list != nullptr && i < arguments.words[0]; ++i)
+        if (const EventObject *const event = EventObject::from(list[i]);
+            event != nullptr && !event->known_here())
+            return true;
+    return false;
+}
+
 class CentralMode final : public HostMode {
 public:
+    void note_call(const CallArguments &arguments) const override {
+        World &world = World::get();
+        if (world.has_ended() || !arguments.call.is_followed() || !concerns_others(arguments))
+            return;
+        record(arguments);
+        // Never freed: threads may make calls while the program ends.
+        static auto &writer = *new RecordWriter;
+        writer.clear();
+        put_call(writer, arguments);
+        world.append(writer.record());
+    }
+
     std::optional<cl_int> wait(const CallHash &,
                                std::span<const Ref<EventObject>> events) const override {
         // The other processes get this call only if the host does not know the end of some event.
@@ -160,6 +204,7 @@ private:
 class FollowerMode final : public HostMode {
 public:
     bool has_program() const override { return false; }
+    void note_call(const CallArguments &) const override {}
 
     std::optional<cl_int> wait(const CallHash &,
                                std::span<const Ref<EventObject>> events) const override {

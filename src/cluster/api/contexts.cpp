@@ -308,7 +308,7 @@ void set_default_device_command_queue(cl_context context, cl_device_id device,
 
 void flush(cl_command_queue queue) {
     const QueueObject &object = queue_of(queue);
-    const UnlockedWithin unlocked;
+    const UnlockedWithin unlocked(!host_mode().orders_calls());
     flush_natively(object);
 }
 

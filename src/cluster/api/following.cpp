@@ -47,9 +47,8 @@ struct Followed<call, body> {
 
 void forget_user_events(std::uint64_t queue_number) {
     const Locked lock;
-    const auto at = objects_by_number->find(queue_number);
-    if (at == objects_by_number->end()) return;  // released meanwhile
-    if (auto *const queue = QueueObject::from(static_cast<cl_command_queue>(at->second)))
+    const auto handle = static_cast<cl_command_queue>(find_object(queue_number));
+    if (QueueObject *const queue = QueueObject::from(handle))  // otherwise released meanwhile
         queue->user_events = {};
 }
 

@@ -1,89 +1,13 @@
 #include "cluster/api/guard.hpp"
 
 #include <new>
-#include <thread>
 #include <vector>
 
 #include "base/error_code.hpp"
 #include "base/log.hpp"
-#include "cluster/api/host_mode.hpp"
 #include "events/failure.hpp"
 
 namespace cldist::cluster {
-namespace {
-
-/// Whether all processes must make this call, with a replicated host.
-bool is_compared(const CallArguments &arguments) {
-    if (arguments.call.comparison == Comparison::outside_callbacks) return !in_callback();
-    if (arguments.call.comparison != Comparison::by_creator) return true;
-    const EventObject *const event = EventObject::from(arguments.as<cl_event>(0));
-    return event == nullptr || event->creator == std::this_thread::get_id();
-}
-
-/// In a central host: whether only another process knows the state of an event's command.
-bool must_ask(const EventObject &event) {
-    const bool is_over = event.known_here() && event.status_here() <= CL_COMPLETE;
-    return !event.is_user() && owner_of(event) != 0 && !is_over;
-}
-
-/// In a central host: whether the call concerns other processes. Waits and queries that this
-/// process can answer alone do not.
-bool concerns_others(const CallArguments &arguments) {
-    const Call &call = arguments.call;
-    if (&call == &calls::clFinish) {
-        const QueueObject *const queue = QueueObject::from(arguments.as<cl_command_queue>(0));
-        return queue != nullptr && !queue->is_native() &&
-               queue->used.load(std::memory_order_relaxed);
-    }
-    const bool asks_times = &call == &calls::clGetEventProfilingInfo;
-    if (asks_times || &call == &calls::clGetEventInfo) {
-        EventObject *const event = EventObject::from(arguments.as<cl_event>(0));
-        if (event == nullptr) return false;
-        event->asked = (asks_times || arguments.words[1] == CL_EVENT_COMMAND_EXECUTION_STATUS) &&
-                       must_ask(*event);
-        return event->asked;
-    }
-    if (&call != &calls::clWaitForEvents) return true;
-    const cl_event *const list = arguments.as<const cl_event *>(1);
-    for (std::size_t i = 0; list != nullptr && i < arguments.words[0]; ++i)
-        if (const EventObject *const event = EventObject::from(list[i]);
-            event != nullptr && !event->known_here())
-            return true;
-    return false;
-}
-
-/// If other processes also make this call, waits until the call before it is decided.
-void wait_for_decisions(const CallArguments &arguments) {
-    World &world = World::get();
-    if (!call_is_undecided || world.alone() || in_callback() || !is_compared(arguments)) return;
-    world.calls().look_for_overlap();
-    while (call_is_undecided) {
-        const Unlocked unlocked;
-        call_is_undecided.wait(true);
-    }
-}
-
-/// Records a call for the comparison with other processes' calls or, in a central host, for the
-/// processes that follow it.
-void note(const CallArguments &arguments) {
-    const Call &call = arguments.call;
-    if (call.comparison == Comparison::never && !calls_are_followed) return;
-    World &world = World::get();
-    if (!host_mode().orders_calls()) {
-        wait_for_decisions(arguments);
-        return record(arguments);
-    }
-    if (world.has_ended() || !call.is_followed() || !concerns_others(arguments)) return;
-    record(arguments);
-    // Never freed: threads may make calls while the program ends.
-    static auto &writer = *new RecordWriter;
-    writer.clear();
-    put_call(writer, arguments);
-    world.append(writer.record());
-}
-
-}  // namespace
-
 cl_int code_of_exception(std::string_view function) noexcept {
     try {
         throw;
@@ -127,16 +51,15 @@ void throttle(const CallArguments &arguments) {
 void record(const CallArguments &arguments) {
     if (arguments.call.comparison == Comparison::never) return;
     World &world = World::get();
-    if (world.alone() || (!host_mode().orders_calls() && !is_compared(arguments))) return;
-    world.calls().record(arguments.call, ComparedValues(arguments));
+    if (!world.alone()) world.calls().record(arguments.call, ComparedValues(arguments));
 }
 
 void begin_call(const CallArguments &arguments, bool recorded_aside) {
     throttle(arguments);
-    if (recorded_aside)
-        World::get().executor().note_aside();
-    else
-        note(arguments);
+    if (recorded_aside) return World::get().executor().note_aside();
+    // The first such call may be the one that joins the other processes.
+    if (arguments.call.comparison != Comparison::never) World::get();
+    host_mode().note_call(arguments);
 }
 
 }  // namespace cldist::cluster

@@ -9,6 +9,7 @@
 #include "base/forks.hpp"
 #include "cluster/api/call_arguments.hpp"
 #include "cluster/api/entry_points.hpp"
+#include "cluster/api/host_mode.hpp"
 #include "cluster/calls/opencl_call.hpp"
 #include "cluster/objects/errors.hpp"
 #include "cluster/objects/lock.hpp"
@@ -55,7 +56,7 @@ Homes homes_of(Handle h) {
 template <const Call &call, typename... Arguments>
 [[gnu::always_inline]] inline Home home_of_command(cl_command_queue queue,
                                                    const Arguments &...arguments) {
-    if (version_of_homes.load(std::memory_order_relaxed) == 0 || calls_are_followed)
+    if (version_of_homes.load(std::memory_order_relaxed) == 0 || host_mode().orders_calls())
         return Home::none;
     Homes homes{Home::elsewhere};
     const auto take = [&]<std::size_t at, typename T>(std::integral_constant<std::size_t, at>,

@@ -9,7 +9,7 @@
 namespace cldist::cluster {
 
 /// This process's mode.
-inline const HostMode &host_mode() { return World::get().executor().mode(); }
+inline const HostMode &host_mode() { return World::mode(); }
 /// The program runs in every process.
 const HostMode &replicated_mode();
 /// The program runs only in this process.

@@ -2,11 +2,12 @@
 // knows, the processes wait for each other, so that all see the same state.
 #include <map>
 #include <numeric>
+#include <thread>
 
 #include "base/clock.hpp"
 #include "cluster/api/enqueueing.hpp"
+#include "cluster/api/guard.hpp"
 #include "cluster/api/host_mode.hpp"
-#include "cluster/objects/lock.hpp"
 #include "cluster/world/exchange.hpp"
 
 namespace cldist::cluster {
@@ -51,9 +52,29 @@ Times times_of_parts(const EventObject &event, const Times &here) {
     return all ? longest : Times{};
 }
 
+/// Whether all processes must make this call.
+bool is_compared(const CallArguments &arguments) {
+    if (arguments.call.comparison == Comparison::outside_callbacks) return !in_callback();
+    if (arguments.call.comparison != Comparison::by_creator) return true;
+    const EventObject *const event = EventObject::from(arguments.as<cl_event>(0));
+    return event == nullptr || event->creator == std::this_thread::get_id();
+}
+
 class ReplicatedMode final : public HostMode {
 public:
     bool orders_calls() const override { return false; }
+    void note_call(const CallArguments &arguments) const override {
+        if (arguments.call.comparison == Comparison::never || !is_compared(arguments)) return;
+        // Waits until the call before it is decided.
+        World &world = World::get();
+        const bool waits = call_is_undecided && !world.alone() && !in_callback();
+        if (waits) world.calls().look_for_overlap();
+        while (waits && call_is_undecided) {
+            const Unlocked unlocked;
+            call_is_undecided.wait(true);
+        }
+        record(arguments);
+    }
 
     // Afterwards all processes know the final statuses and agree on them. If several threads wait
     // for one event, the first one exchanges it with other processes.

@@ -109,6 +109,11 @@ bool CommandRun::uses_host_memory_on_lane() const {
            executor_.promises(*command_.queue.context);
 }
 
+bool CommandRun::may_leave_lock() const {
+    return decisions_ == nullptr && command_.queue.whole == nullptr &&
+           !executor_.mode().orders_calls();
+}
+
 bool CommandRun::needs_event(bool event_wanted) const {
     const bool copied = command_.staging != nullptr || command_.in_blocks ||
                         command_.brought != nullptr || command_.kept != nullptr ||

@@ -30,7 +30,7 @@ public:
         const auto count = static_cast<cl_uint>(events.size());
         const bool careful = command_.queue.context->is_careful();
         const auto held = careful ? lock_failures() : FailureLock();
-        command_.leaves_lock = decisions_ == nullptr && !careful && command_.queue.whole == nullptr;
+        command_.leaves_lock = !careful && may_leave_lock();
         try {
             code_ =
                 native(command_, Waits{count, count != 0 ? events.data() : nullptr,
@@ -57,6 +57,7 @@ private:
     /// The promises of the earlier commands' and wait list's ends; computed on the first call.
     const Promise &before();
 
+    [[nodiscard]] bool may_leave_lock() const;
     [[nodiscard]] bool needs_event(bool event_wanted) const;
     /// Whether the result reaches the program's memory after the native command has ended.
     [[nodiscard]] bool lands() const {

@@ -64,8 +64,7 @@ struct Enqueued {
     /// Calls the driver, without the lock if `leaves_lock`: drivers take 10 us for some commands.
     template <typename Call>
     cl_int call_driver(Call &&call) const {
-        const std::optional<UnlockedWithin> unlocked =
-            leaves_lock ? std::make_optional<UnlockedWithin>() : std::nullopt;
+        const UnlockedWithin unlocked(leaves_lock);
         return call();
     }
 

@@ -12,6 +12,8 @@
 
 namespace cldist::cluster {
 
+struct CallArguments;
+
 /// How to create a new memory object in this process.
 struct GivenContents {
     cl_mem_flags flags;
@@ -29,6 +31,9 @@ public:
     [[nodiscard]] virtual bool has_program() const { return true; }
     /// Whether all processes make all calls in one order, whatever threads the program calls from.
     [[nodiscard]] virtual bool orders_calls() const { return true; }
+
+    /// Records a call of the program for other processes, before it takes effect.
+    virtual void note_call(const CallArguments &arguments) const = 0;
 
     // ---- Ends of commands ----
     /// Waits, during `call`, until all events have ended and the results that they promise have

@@ -77,10 +77,6 @@ public:
     }
 };
 
-/// Whether the job has a central host, whose calls the other processes execute. Calls must then
-/// take effect in the order in which they took the lock. Set before any object is created.
-inline std::atomic<bool> calls_are_followed = false;
-
 /// The number of calls that have released the lock to wait. Changed under the lock.
 inline std::atomic<unsigned> waiting_calls = 0;
 
@@ -115,22 +111,21 @@ public:
     }
 };
 
-/// Releases the lock in the middle of a call's decisions, unless `calls_are_followed`.
+/// Releases the lock in the middle of a call's decisions, if `leaves`.
 class UnlockedWithin {
 public:
-    UnlockedWithin() {
-        if (keeps_) return;
+    explicit UnlockedWithin(bool leaves) {
+        if (!leaves) return;
         undecided_.emplace();
         api_mutex().unlock();
     }
     UnlockedWithin(const UnlockedWithin &) = delete;
     UnlockedWithin &operator=(const UnlockedWithin &) = delete;
     ~UnlockedWithin() {
-        if (!keeps_) api_mutex().lock();
+        if (undecided_) api_mutex().lock();
     }
 
 private:
-    const bool keeps_ = calls_are_followed;
     std::optional<Undecided> undecided_;
 };
 

@@ -84,6 +84,11 @@ inline ObjectCount &count_of(Kind kind) {
 /// The objects by number, in a process that executes another process's calls (central host).
 /// Otherwise null. Under the lock.
 inline std::unordered_map<std::uint64_t, void *> *objects_by_number = nullptr;
+/// Null if there is no such object.
+inline void *find_object(std::uint64_t number) {
+    const auto at = objects_by_number->find(number);
+    return at != objects_by_number->end() ? at->second : nullptr;
+}
 
 /// Frees an object without holders under the lock: at the end of the current call if the calling
 /// thread holds the lock, otherwise on the callback thread. Any thread.

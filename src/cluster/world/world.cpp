@@ -324,12 +324,10 @@ std::unique_ptr<World::Central> World::begin_central() {
     CallStream &stream = job_.call_stream();
     if (counters_ != nullptr) stream.count(counters_->traffic);
     auto central = std::make_unique<Central>(stream);
-    if (self() == 0) {
+    if (self() == 0)
         central->stream.begin(central->recorder);
-    } else {
+    else
         objects_by_number = &central->numbers;
-    }
-    calls_are_followed = true;
     return central;
 }
 
@@ -431,7 +429,7 @@ void World::end() {
     // libcldist-host sees an OpenCL call: other processes don't wait for clock reads of this one.
     const OpenclCall opencl_call(true);
     const std::uint64_t calls = calls_.last().number;
-    if (is_central()) {
+    if (central_ != nullptr) {
         end_calls();
     } else if (!alone()) {
         calls_.record<program_end>();
@@ -439,7 +437,7 @@ void World::end() {
     if (!alone()) job_.finish_comparison();
     // Commands that wait for user events that the program has not set would never end.
     stop_callbacks();
-    if (found_.memories.size() > 1 || is_central()) abandon_user_events();
+    if (found_.memories.size() > 1 || central_ != nullptr) abandon_user_events();
     if (is_host()) wait_for_calls();
     executor_.finish_all();
     if (counters_ != nullptr) write_account(calls);

@@ -41,6 +41,11 @@ public:
     [[nodiscard]] bool alone() const { return agreement_.alone(); }
     [[nodiscard]] Process self() const { return agreement_.self(); }
     [[nodiscard]] Executor &executor() { return executor_; }
+    /// This process's mode; replicated until it has joined the other processes.
+    [[nodiscard]] static const HostMode &mode() {
+        const World *const world = world_.load(std::memory_order_acquire);
+        return world != nullptr ? world->executor_.mode() : host_mode_of(HostRole::replicated);
+    }
     [[nodiscard]] CallLog &calls() { return calls_; }
     void confirm_calls() { job_.confirm_calls(); }  ///< see Job
     /// The devices that the program sees.
@@ -118,9 +123,6 @@ private:
         RecordWriter writer_;
     };
 
-    /// Returns true if only process 0, the host, runs the program, and the other processes follow
-    /// its calls (docs/dev/decisions/0035). Always false for a process alone.
-    [[nodiscard]] bool is_central() const { return central_ != nullptr; }
     [[nodiscard]] bool is_host() const { return role() == HostRole::central; }
     [[nodiscard]] HostRole role() const {
         return central_ == nullptr ? HostRole::replicated
