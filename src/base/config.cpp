@@ -47,8 +47,6 @@ constexpr Names names<DeviceMemories>{"auto", "together", "apart"};
 template <>
 constexpr Names names<HostCopies>{"auto", "native", "staged"};
 template <>
-constexpr Names names<RemoteType>{"own", "cpu", "gpu", "accelerator"};
-template <>
 constexpr Names names<HostMode>{"auto", "replicated", "central"};
 template <>
 constexpr Names names<View>{"devices", "aggregate"};

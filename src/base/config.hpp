@@ -15,7 +15,6 @@ enum class HostCopies { automatic, native, staged };
 enum class DeviceMemories { automatic, together, apart };
 enum class Attach { automatic, program };
 enum class View { devices, aggregate };
-enum class RemoteType { own, cpu, gpu, accelerator };
 enum class HostMode { automatic, replicated, central };
 enum class LogLevel { error, warning, info, debug };
 
@@ -69,7 +68,7 @@ Config read_config(const std::vector<std::string_view> &environment,
 struct SettingText {
     const char *name;     ///< for example "CLDIST_PATH"
     std::string value;    ///< in the syntax that the setting accepts
-    const char *meaning;  ///< the description in the manual
+    const char *meaning;  ///< the description in the manual; empty if the setting is hidden
 };
 [[nodiscard]] std::vector<SettingText> settings_of(const Config &config);
 

@@ -40,7 +40,8 @@ std::vector<std::string_view> environment_entries() {
 
 int print_settings(const std::vector<std::string_view> &environment) {
     std::vector<std::string> complaints;
-    const std::vector<SettingText> settings = settings_of(read_settings(environment, complaints));
+    std::vector<SettingText> settings = settings_of(read_settings(environment, complaints));
+    std::erase_if(settings, [](const SettingText &setting) { return *setting.meaning == 0; });
     std::size_t widest = 0;
     for (const SettingText &setting : settings)
         widest = std::max(widest, std::string_view(setting.name).size() + 1 + setting.value.size());

@@ -8,7 +8,6 @@
 
 #include <CL/cl_ext.h>
 
-#include "base/config.hpp"
 #include "ocl/quirks.hpp"
 
 namespace cldist::cluster {
@@ -338,20 +337,6 @@ std::vector<Process> processes_of(const DeviceList &devices) {
     return all;
 }
 
-namespace {
-
-cl_device_type remote_type() {
-    switch (config().remote_type) {
-        case RemoteType::cpu: return CL_DEVICE_TYPE_CPU;
-        case RemoteType::gpu: return CL_DEVICE_TYPE_GPU;
-        case RemoteType::accelerator: return CL_DEVICE_TYPE_ACCELERATOR;
-        case RemoteType::own: break;
-    }
-    return 0;
-}
-
-}  // namespace
-
 DeviceInfos device_infos(cl_device_id native, bool alone) {
     DeviceInfos infos;
     for (const auto param : device_params) {
@@ -386,9 +371,7 @@ DeviceInfos device_infos(cl_device_id native, bool alone) {
         infos[none] = blob_of(cl_uint{0});
     const cl_device_exec_capabilities kernels_only = CL_EXEC_KERNEL;
     infos[CL_DEVICE_EXECUTION_CAPABILITIES] = blob_of(kernels_only);
-    if (alone) return infos;
-    infos[CL_DEVICE_HOST_UNIFIED_MEMORY] = blob_of(cl_bool{CL_FALSE});
-    if (const cl_device_type type = remote_type(); type != 0) infos[CL_DEVICE_TYPE] = blob_of(type);
+    if (!alone) infos[CL_DEVICE_HOST_UNIFIED_MEMORY] = blob_of(cl_bool{CL_FALSE});
     return infos;
 }
 

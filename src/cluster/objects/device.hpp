@@ -118,8 +118,7 @@ private:
 
 /// The infos of a native device, corrected for the cluster platform: optional features that the
 /// platform lacks are reported as absent. Unless the process is `alone`, the device does not report
-/// unified host memory, because it shares the memory of only one process, and its type is
-/// CLDIST_REMOTE_TYPE, if that is set.
+/// unified host memory, because it shares the memory of only one process.
 DeviceInfos device_infos(cl_device_id native, bool alone);
 
 void pack(Packer &packer, const DeviceInfos &infos);
