@@ -128,10 +128,10 @@ void check_parts(std::size_t given, std::size_t got) {
 void run_reduction(const CommandArguments &command, MPI_Comm comm, CollectiveKind kind, int root,
                    const Elements &send, const Elements &recv, MPI_Op op) {
     CollectiveArguments call{command, CollectiveGroup(comm), {}};
-    if (kind == CollectiveKind::reduce) call.group.check_root(root);
+    if (traits_of(kind).has_root) call.group.check_root(root);
     const std::size_t element = element_of_reduction(send.type, op);
     call.send = side_of(send, element, Direction::send);
-    if (kind == CollectiveKind::allreduce || call.group.rank == root)
+    if (!traits_of(kind).has_root || call.group.rank == root)
         call.recv = side_of(recv, element, Direction::recv);
     call.what = {kind, root, call.send->range.size, element, send.type, op};
     run_collective(std::move(call));
@@ -141,9 +141,9 @@ void run_reduction(const CommandArguments &command, MPI_Comm comm, CollectiveKin
 void run_parts(const CommandArguments &command, MPI_Comm comm, CollectiveKind kind, int root,
                const Elements &send, const Elements &recv) {
     CollectiveArguments call{command, CollectiveGroup(comm), {}};
-    const bool scatters = kind == CollectiveKind::scatter || kind == CollectiveKind::scatterv;
-    const bool for_all = kind == CollectiveKind::allgather || kind == CollectiveKind::allgatherv;
-    const bool uneven = has_sizes_of_processes(kind);
+    const bool scatters = traits_of(kind).gives_parts;
+    const bool for_all = !traits_of(kind).has_root;
+    const bool uneven = traits_of(kind).has_sizes;
     if (!for_all) call.group.check_root(root);
     const Elements &one = scatters ? recv : send;
     const Elements &all = scatters ? send : recv;
@@ -173,7 +173,7 @@ void run_parts(const CommandArguments &command, MPI_Comm comm, CollectiveKind ki
 void run_alltoall(const CommandArguments &command, MPI_Comm comm, CollectiveKind kind,
                   const Elements &send, const Elements &recv) {
     CollectiveArguments call{command, CollectiveGroup(comm), {}};
-    const bool uneven = has_sizes_of_processes(kind);
+    const bool uneven = traits_of(kind).has_sizes;
     const auto rank = static_cast<std::size_t>(call.group.rank);
     const std::array elements{element_of(send.type), element_of(recv.type)};
     call.send = side_of_all(send, uneven, elements[0], call.group.size, Direction::send);

@@ -19,49 +19,12 @@ Span part_of(const CollectiveSide &side, std::size_t bytes, bool has_parts, int 
 
 // Returns true if `from` sends a part to `to`. False for kinds without parts.
 bool sends_part(const Collective &what, int from, int to) {
-    switch (what.kind) {
-        case CollectiveKind::gather:
-        case CollectiveKind::gatherv: return to == what.root;
-        case CollectiveKind::scatter:
-        case CollectiveKind::scatterv: return from == what.root;
-        case CollectiveKind::allgather:
-        case CollectiveKind::allgatherv:
-        case CollectiveKind::alltoall:
-        case CollectiveKind::alltoallv: return true;
-        case CollectiveKind::barrier:
-        case CollectiveKind::bcast:
-        case CollectiveKind::reduce:
-        case CollectiveKind::allreduce:
-        case CollectiveKind::reduce_scatter: break;
-    }
-    return false;
+    const CollectiveTraits &kind = traits_of(what.kind);
+    if (!kind.gives_parts && !kind.gets_parts) return false;
+    return !kind.has_root || what.root == (kind.gives_parts ? from : to);
 }
 
 }  // namespace
-
-const char *name_of(CollectiveKind kind) {
-    switch (kind) {
-        case CollectiveKind::barrier: return "Barrier";
-        case CollectiveKind::bcast: return "Bcast";
-        case CollectiveKind::gather: return "Gather";
-        case CollectiveKind::gatherv: return "Gatherv";
-        case CollectiveKind::scatter: return "Scatter";
-        case CollectiveKind::scatterv: return "Scatterv";
-        case CollectiveKind::allgather: return "Allgather";
-        case CollectiveKind::allgatherv: return "Allgatherv";
-        case CollectiveKind::alltoall: return "Alltoall";
-        case CollectiveKind::alltoallv: return "Alltoallv";
-        case CollectiveKind::reduce: return "Reduce";
-        case CollectiveKind::allreduce: return "Allreduce";
-        case CollectiveKind::reduce_scatter: return "Reduce_scatter";
-    }
-    return "";
-}
-
-bool has_sizes_of_processes(CollectiveKind kind) {
-    return kind == CollectiveKind::gatherv || kind == CollectiveKind::scatterv ||
-           kind == CollectiveKind::allgatherv || kind == CollectiveKind::alltoallv;
-}
 
 const Operator *find_operator(MPI_Op op) {
     using enum Operator::Operands;
@@ -100,18 +63,12 @@ std::optional<NumberKind> combinable(MPI_Datatype type, MPI_Op op) {
 
 Span given_to(const Collective &what, const CollectiveSide &send, int rank, int to) {
     if (!sends_part(what, rank, to)) return {};
-    const bool scatters =
-        what.kind == CollectiveKind::scatter || what.kind == CollectiveKind::scatterv;
-    const bool to_all =
-        what.kind == CollectiveKind::alltoall || what.kind == CollectiveKind::alltoallv;
-    return part_of(send, what.bytes, scatters || to_all, to);
+    return part_of(send, what.bytes, traits_of(what.kind).gives_parts, to);
 }
 
 Span got_from(const Collective &what, const CollectiveSide &recv, int rank, int from) {
     if (!sends_part(what, from, rank)) return {};
-    const bool scatters =
-        what.kind == CollectiveKind::scatter || what.kind == CollectiveKind::scatterv;
-    return part_of(recv, what.bytes, !scatters, from);
+    return part_of(recv, what.bytes, traits_of(what.kind).gets_parts, from);
 }
 
 std::vector<Span> pieces_of(std::vector<Span> parts, std::size_t size) {

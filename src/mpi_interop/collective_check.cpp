@@ -18,12 +18,6 @@ void put(std::array<char, Size> &to, std::string_view text) {
 
 void mix(std::uint64_t &hash, std::uint64_t value) { hash = (hash ^ value) * 0x100000001b3U + 1; }
 
-bool has_root(CollectiveKind kind) {
-    return kind == CollectiveKind::bcast || kind == CollectiveKind::reduce ||
-           kind == CollectiveKind::gather || kind == CollectiveKind::gatherv ||
-           kind == CollectiveKind::scatter || kind == CollectiveKind::scatterv;
-}
-
 auto compared(const CallSummary &call) {
     return std::tie(call.kind, call.root, call.bytes, call.counts, call.element, call.type,
                     call.op);
@@ -35,7 +29,7 @@ CallSummary summary_of(const Collective &what) {
     CallSummary call{};
     call.kind = static_cast<int>(what.kind);
     call.root = what.root;
-    if (!has_sizes_of_processes(what.kind)) call.bytes = what.bytes;
+    if (!traits_of(what.kind).has_sizes) call.bytes = what.bytes;
     call.element = what.element;
     if (what.op == MPI_OP_NULL) return call;
     char name[MPI_MAX_OBJECT_NAME] = "";
@@ -51,7 +45,7 @@ std::uint32_t hash_of(const Collective &what) {
     std::uint64_t hash = 0;
     mix(hash, static_cast<std::uint64_t>(what.kind));
     mix(hash, static_cast<std::uint64_t>(what.root));
-    if (!has_sizes_of_processes(what.kind)) mix(hash, what.bytes);
+    if (!traits_of(what.kind).has_sizes) mix(hash, what.bytes);
     for (const std::size_t count : what.counts) mix(hash, count);
     const CollectiveKernels::Combination combination =
         combination_of(what).value_or(CollectiveKernels::Combination{});
@@ -62,14 +56,14 @@ std::uint32_t hash_of(const Collective &what) {
 
 std::string text_of(const CallSummary &call) {
     const auto kind = static_cast<CollectiveKind>(call.kind);
-    std::string text = name_of(kind);
+    std::string text = traits_of(kind).name;
     if (call.op[0] != 0)
         text += fmt::format(" of {} {} with {}", call.bytes / call.element, call.type.data(),
                             call.op.data());
-    else if (kind != CollectiveKind::barrier && !has_sizes_of_processes(kind))
+    else if (kind != CollectiveKind::barrier && !traits_of(kind).has_sizes)
         text += fmt::format(" of {} bytes{}", call.bytes,
                             kind == CollectiveKind::bcast ? "" : " for each process");
-    if (has_root(kind)) text += fmt::format(", root {}", call.root);
+    if (traits_of(kind).has_root) text += fmt::format(", root {}", call.root);
     return text;
 }
 

@@ -24,15 +24,10 @@ namespace cldist {
 
 namespace {
 
-// Bytes per block and number of blocks in flight of the kinds that in_blocks() accepts. All
-// processes must use the same blocks, so the size depends on no setting or device.
+// Bytes per block and number of blocks in flight (CollectiveTraits::in_blocks). All processes must
+// use the same blocks, so the size depends on no setting or device.
 constexpr std::size_t block_size = std::size_t{4} << 20U;
 constexpr std::size_t depth = 4;
-
-bool in_blocks(CollectiveKind kind) {
-    return kind == CollectiveKind::bcast || kind == CollectiveKind::reduce ||
-           kind == CollectiveKind::allreduce;
-}
 
 // Zeroed host memory. The system allocates only pages that are touched.
 struct Zeros {
@@ -204,8 +199,9 @@ private:
 
     Progress poll_kernel() {
         if (!ordered_->command.ended()) return Progress::idle;
-        const std::size_t size =
-            in_blocks(what_.kind) ? what_.bytes : std::max(send_.range.size, recv_.range.size);
+        const std::size_t size = traits_of(what_.kind).in_blocks
+                                     ? what_.bytes
+                                     : std::max(send_.range.size, recv_.range.size);
         record()->chosen(Path::device, std::max<std::size_t>(size, 1), 1);
         record()->stage_done(Stage::device, start_ns_);
         record()->moved(size);
@@ -217,7 +213,7 @@ private:
         if (check_ == nullptr) {
             std::vector<std::size_t> to(static_cast<std::size_t>(line_->size()));
             std::vector<std::size_t> from = to;
-            for (std::size_t i = 0; has_sizes_of_processes(what_.kind) && i < to.size(); ++i) {
+            for (std::size_t i = 0; traits_of(what_.kind).has_sizes && i < to.size(); ++i) {
                 to[i] = given_to(what_, send_, line_->rank(), static_cast<int>(i)).size;
                 from[i] = got_from(what_, recv_, line_->rank(), static_cast<int>(i)).size;
             }
@@ -241,7 +237,7 @@ private:
     void begin() {
         begun_ = true;
         blocks_ = 1;
-        if (in_blocks(what_.kind))
+        if (traits_of(what_.kind).in_blocks)
             blocks_ = (what_.bytes + bytes_per_block() - 1) / bytes_per_block();
         if (what_.kind == CollectiveKind::barrier) blocks_ = 0;
         slots_ = std::vector<Slot>(std::min(blocks_, depth));
@@ -264,10 +260,10 @@ private:
         }
         const bool copies =
             (staged_in_ && send_.range.size != 0) || (staged_out_ && recv_.range.size != 0);
-        record()->chosen(
-            copies ? Path::pipelined : Path::mapped,
-            in_blocks(what_.kind) ? std::min(bytes_per_block(), what_.bytes) : what_.bytes,
-            static_cast<unsigned>(std::max<std::size_t>(slots_.size(), 1)));
+        record()->chosen(copies ? Path::pipelined : Path::mapped,
+                         traits_of(what_.kind).in_blocks ? std::min(bytes_per_block(), what_.bytes)
+                                                         : what_.bytes,
+                         static_cast<unsigned>(std::max<std::size_t>(slots_.size(), 1)));
     }
 
     // If MPI does not allow the operator for the datatype, MPI_Reduce_local ends the program. This
@@ -279,7 +275,7 @@ private:
         static std::mutex one_at_a_time;
         const std::lock_guard lock(one_at_a_time);
         const int code = PMPI_Allreduce(from.data, to.data, 1, what_.type, what_.op, line_->self());
-        if (code != MPI_SUCCESS) fail(mpi_failure(code, name_of(what_.kind)));
+        if (code != MPI_SUCCESS) fail(mpi_failure(code, traits_of(what_.kind).name));
     }
 
     void begin_with_records() {
@@ -309,8 +305,9 @@ private:
     }
 
     [[nodiscard]] std::size_t staged_size(const CollectiveSide &side) const {
-        const std::size_t size =
-            in_blocks(what_.kind) ? std::min(side.range.size, bytes_per_block()) : side.range.size;
+        const std::size_t size = traits_of(what_.kind).in_blocks
+                                     ? std::min(side.range.size, bytes_per_block())
+                                     : side.range.size;
         return (size + 63) / 64 * 64;
     }
 
@@ -344,8 +341,9 @@ private:
         Slot &slot = this->slot(block);
         record()->stage_done(Stage::message, slot.posted_ns);
         if (!status().ok()) return;
-        record()->moved(in_blocks(what_.kind) ? span(block).size
-                                              : std::max(send_.range.size, recv_.range.size));
+        record()->moved(traits_of(what_.kind).in_blocks
+                            ? span(block).size
+                            : std::max(send_.range.size, recv_.range.size));
         if (!staged_out_) return;
         copy_pieces(recv_, block, slot.out, write_mapped, start_write);
     }
@@ -365,7 +363,7 @@ private:
                 enqueue(slot(block).copies.emplace_back(), range, piece.offset, piece.size,
                         memory + at, wait);
         };
-        if (in_blocks(what_.kind))
+        if (traits_of(what_.kind).in_blocks)
             copy_piece(span(block), 0);
         else
             for (const Span &piece : pieces_of(side.parts, range.size))
@@ -428,12 +426,11 @@ private:
         Slot &slot = this->slot(block);
         slot.posted_ns = now_ns();
         if (records_) return post_records(slot);
-        const std::size_t at = in_blocks(what_.kind) ? span(block).offset : 0;
+        const std::size_t at = traits_of(what_.kind).in_blocks ? span(block).offset : 0;
         CollectiveExchange::Memory memory{staged_in_ ? slot.in : slot.in + at,
                                           staged_out_ ? slot.out : slot.out + at, slot.scratch};
-        const bool to_all =
-            what_.kind == CollectiveKind::alltoall || what_.kind == CollectiveKind::alltoallv;
-        if (to_all && memory.in == memory.out && send_.range.size != 0)
+        const CollectiveTraits &kind = traits_of(what_.kind);
+        if (kind.gives_parts && kind.gets_parts && memory.in == memory.out && send_.range.size != 0)
             memory.in = copy_of_sent(slot);
         // After a failure the process does not combine, because no process uses the result.
         return begin_exchange(slot.exchange, rounds(block), memory,
@@ -570,10 +567,10 @@ std::unique_ptr<Operation> make_collective(
 std::shared_ptr<Record> make_record(const Collective &what, const CollectiveSide &send,
                                     const CollectiveSide &recv, const CollectiveLine &line) {
     const std::size_t size =
-        in_blocks(what.kind) ? what.bytes : std::max(send.range.size, recv.range.size);
+        traits_of(what.kind).in_blocks ? what.bytes : std::max(send.range.size, recv.range.size);
     return std::make_shared<Record>(
-        Direction::collective, fmt::format("{} of {} processes", name_of(what.kind), line.size()),
-        size);
+        Direction::collective,
+        fmt::format("{} of {} processes", traits_of(what.kind).name, line.size()), size);
 }
 
 }  // namespace cldist

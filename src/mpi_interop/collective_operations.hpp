@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <memory>
 #include <optional>
@@ -32,10 +33,37 @@ enum class CollectiveKind {
     allreduce,
     reduce_scatter
 };
-/// The name of the MPI call without "MPI_".
-[[nodiscard]] const char *name_of(CollectiveKind kind);
-/// Returns true if each process may send or receive a different size.
-[[nodiscard]] bool has_sizes_of_processes(CollectiveKind kind);
+/// What code needs to know about a kind.
+struct CollectiveTraits {
+    const char *name;  ///< of the MPI call, without "MPI_"
+    bool has_root = false;
+    bool gives_parts = false;  ///< a sender has a part for each process
+    bool gets_parts = false;   ///< a receiver gets a part from each process
+    bool has_sizes = false;    ///< the parts may have different sizes
+    bool reduces = false;
+    /// A range of the output depends only on the same range of the input. All processes then move
+    /// the data in the same blocks.
+    bool in_blocks = false;
+};
+/// In the order of CollectiveKind.
+inline constexpr std::array collective_traits{
+    CollectiveTraits{.name = "Barrier"},
+    CollectiveTraits{.name = "Bcast", .has_root = true, .in_blocks = true},
+    CollectiveTraits{.name = "Gather", .has_root = true, .gets_parts = true},
+    CollectiveTraits{.name = "Gatherv", .has_root = true, .gets_parts = true, .has_sizes = true},
+    CollectiveTraits{.name = "Scatter", .has_root = true, .gives_parts = true},
+    CollectiveTraits{.name = "Scatterv", .has_root = true, .gives_parts = true, .has_sizes = true},
+    CollectiveTraits{.name = "Allgather", .gets_parts = true},
+    CollectiveTraits{.name = "Allgatherv", .gets_parts = true, .has_sizes = true},
+    CollectiveTraits{.name = "Alltoall", .gives_parts = true, .gets_parts = true},
+    CollectiveTraits{
+        .name = "Alltoallv", .gives_parts = true, .gets_parts = true, .has_sizes = true},
+    CollectiveTraits{.name = "Reduce", .has_root = true, .reduces = true, .in_blocks = true},
+    CollectiveTraits{.name = "Allreduce", .reduces = true, .in_blocks = true},
+    CollectiveTraits{.name = "Reduce_scatter", .reduces = true}};
+constexpr const CollectiveTraits &traits_of(CollectiveKind kind) {
+    return collective_traits.at(static_cast<std::size_t>(kind));
+}
 
 /// The data that a process contributes to a collective or receives from it. Empty if `size` is 0.
 struct CollectiveSide {

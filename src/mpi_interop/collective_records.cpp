@@ -10,29 +10,15 @@ std::optional<Records> records_of(const Collective &what, std::size_t processes)
     constexpr std::size_t most_for_all = std::size_t{256} << 10U;
     constexpr std::size_t few = 8;
     std::size_t given = what.bytes;
-    bool for_all = false;
-    switch (what.kind) {
-        case CollectiveKind::bcast:
-        case CollectiveKind::gather: break;
-        case CollectiveKind::scatter:
-        case CollectiveKind::alltoall:
-            if (given > most) return {};
-            given *= processes;
-            break;
-        case CollectiveKind::allgather: for_all = true; break;
-        case CollectiveKind::reduce:
-        case CollectiveKind::allreduce:
-        case CollectiveKind::reduce_scatter:
-            // MPI_Reduce_local may end the program if MPI forbids the combination.
-            if (!combinable(what.type, what.op)) return {};
-            for_all = what.kind != CollectiveKind::reduce && processes <= few;
-            break;
-        case CollectiveKind::barrier:
-        case CollectiveKind::gatherv:
-        case CollectiveKind::scatterv:
-        case CollectiveKind::allgatherv:
-        case CollectiveKind::alltoallv: return {};
+    const CollectiveTraits &kind = traits_of(what.kind);
+    if (what.kind == CollectiveKind::barrier || kind.has_sizes) return {};
+    if (kind.gives_parts) {
+        if (given > most) return {};
+        given *= processes;
     }
+    // MPI_Reduce_local may end the program if MPI forbids the combination.
+    if (kind.reduces && !combinable(what.type, what.op)) return {};
+    const bool for_all = !kind.has_root && (kind.reduces ? processes <= few : !kind.gives_parts);
     if (given > most_for_all) return {};
     const std::size_t size = Records::head + (given + 63) / 64 * 64;
     if (size * processes > (for_all ? most_for_all : most)) return {};
@@ -45,28 +31,16 @@ void take_records(const Collective &what, Member me, const Records &records, std
     const auto data_of = [&](int rank) {
         return first + records.size * static_cast<std::size_t>(rank);
     };
-    switch (what.kind) {
-        case CollectiveKind::bcast: std::memcpy(out.data(), data_of(what.root), what.bytes); return;
-        case CollectiveKind::scatter:
-            std::memcpy(out.data(), data_of(what.root) + own * what.bytes, what.bytes);
-            return;
-        case CollectiveKind::gather:
-        case CollectiveKind::allgather:
-        case CollectiveKind::alltoall: {
-            const std::size_t at = what.kind == CollectiveKind::alltoall ? own * what.bytes : 0;
+    const CollectiveTraits &kind = traits_of(what.kind);
+    if (!kind.reduces) {
+        const std::size_t at = kind.gives_parts ? own * what.bytes : 0;
+        if (!kind.gets_parts)
+            std::memcpy(out.data(), data_of(what.root) + at, what.bytes);
+        else
             for (int rank = 0; rank < me.size; ++rank)
                 std::memcpy(out.data() + static_cast<std::size_t>(rank) * what.bytes,
                             data_of(rank) + at, what.bytes);
-            return;
-        }
-        case CollectiveKind::reduce:
-        case CollectiveKind::allreduce:
-        case CollectiveKind::reduce_scatter: break;
-        case CollectiveKind::barrier:
-        case CollectiveKind::gatherv:
-        case CollectiveKind::scatterv:
-        case CollectiveKind::allgatherv:
-        case CollectiveKind::alltoallv: return;  // have no records
+        return;
     }
     // In the order of the ranks, so that all processes get the same bits.
     const auto count = static_cast<int>(what.bytes / what.element);

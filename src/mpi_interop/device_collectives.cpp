@@ -43,7 +43,7 @@ std::uint32_t groups_for(const Collective &what, std::size_t members, bool in_on
         (!in_one_phase && what.kind == CollectiveKind::bcast))
         bytes = blocks_in(bytes, members);
     const std::size_t groups =
-        has_sizes_of_processes(what.kind) ? groups_of_uneven : blocks_in(bytes, bytes_per_group);
+        traits_of(what.kind).has_sizes ? groups_of_uneven : blocks_in(bytes, bytes_per_group);
     return static_cast<std::uint32_t>(
         std::clamp<std::size_t>(groups, 1, on_cpu ? 2 : CollectiveKernels::most_groups));
 }

@@ -53,11 +53,6 @@ std::vector<Span> parts_of(const std::vector<std::size_t> &counts, std::size_t &
     return parts;
 }
 
-bool reduces(CollectiveKind kind) {
-    return kind == CollectiveKind::reduce || kind == CollectiveKind::allreduce ||
-           kind == CollectiveKind::reduce_scatter;
-}
-
 /// Plans the collective for all processes, fills their inputs, and computes the results.
 void prepare(job &j, std::size_t block) {
     const std::size_t n = j.count, size = index(j.size);
@@ -117,7 +112,7 @@ void prepare(job &j, std::size_t block) {
     }
     for (int r = 0; r < j.size; ++r) {
         Collective what{j.kind, j.root, n * element};
-        if (reduces(j.kind)) {
+        if (traits_of(j.kind).reduces) {
             what.element = element;
             what.type = MPI_INT32_T;
             what.op = MPI_SUM;
@@ -130,7 +125,7 @@ void prepare(job &j, std::size_t block) {
         const CollectiveSide &send = sends[index(r)], &recv = recvs[index(r)];
         j.works.push_back(plan_collective(what, send, recv, r, j.size, block, false));
         numbers result = j.out[index(r)];
-        if (reduces(j.kind)) {
+        if (traits_of(j.kind).reduces) {
             std::size_t first = 0;
             if (j.kind == CollectiveKind::reduce_scatter)
                 first = std::accumulate(counts.begin(), counts.begin() + r, std::size_t{0});
@@ -250,7 +245,7 @@ TEST_CASE("the plans of all processes give every collective its result") {
         for (int size = 2; size <= 5; ++size)
             for (const std::size_t count : {0, 1, 5, 1000, 200003}) {
                 job j{kind, size, size / 2, count};
-                CAPTURE(name_of(kind));
+                CAPTURE(traits_of(kind).name);
                 CAPTURE(size);
                 CAPTURE(count);
                 prepare(j, 65536);
