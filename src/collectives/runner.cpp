@@ -18,18 +18,12 @@ constexpr std::size_t most_items = std::size_t{1} << 24U;
 constexpr std::size_t most_chunks = 64;
 constexpr std::size_t smallest_chunk = 4096;
 
-const cl_event *data_of(const std::vector<cl_event> &events) {
-    return events.empty() ? nullptr : events.data();
-}
-cl_uint count_of(const std::vector<cl_event> &events) {
-    return static_cast<cl_uint>(events.size());
-}
-
 }  // namespace
 
 Event Runner::enqueue_marker(cl_command_queue queue, const std::vector<cl_event> &events) {
     Event event;
-    check(clEnqueueMarkerWithWaitList(queue, count_of(events), data_of(events), event.out()),
+    const WaitArguments waits(events);
+    check(clEnqueueMarkerWithWaitList(queue, waits.count, waits.events, event.out()),
           "clEnqueueMarkerWithWaitList");
     return event;
 }
@@ -105,7 +99,8 @@ cl_event Runner::enqueue(std::size_t queue, const Memory &to, const Memory &from
     Event event;
     // The command's event fails if any step fails.
     const bool asked = chained || wanted_;
-    check(step(lane.queue, count_of(events), data_of(events), asked ? event.out() : nullptr), call);
+    const WaitArguments waits(events);
+    check(step(lane.queue, waits.count, waits.events, asked ? event.out() : nullptr), call);
     // Later steps follow the first in the queue, but each must fail if the wait list fails.
     if (serial_) begun_.resize(waits_);
     if (!asked) return nullptr;

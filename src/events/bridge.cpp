@@ -41,9 +41,9 @@ void let_failures_settle(const QueueInfo &info) {
 }
 
 Event enqueue_marker(const QueueInfo &info, std::span<const cl_event> wait_list) {
+    const WaitArguments waits(wait_list);
     Event event;
-    check(clEnqueueMarkerWithWaitList(info.queue, static_cast<cl_uint>(wait_list.size()),
-                                      wait_list.empty() ? nullptr : wait_list.data(), event.out()),
+    check(clEnqueueMarkerWithWaitList(info.queue, waits.count, waits.events, event.out()),
           "clEnqueueMarkerWithWaitList");
     return event;
 }
@@ -102,15 +102,12 @@ void refused(const QueueInfo &info, std::span<const Mapping> mappings, cl_int co
 }
 
 // Makes a mapping's memory available after `waits`. `event` stays empty if no command is necessary.
-cl_int enqueue_map(const QueueInfo &info, Mapping &m, std::span<const cl_event> waits,
-                   Event &event) {
-    const auto count = static_cast<cl_uint>(waits.size());
-    const cl_event *const list = waits.empty() ? nullptr : waits.data();
+cl_int enqueue_map(const QueueInfo &info, Mapping &m, const WaitArguments &waits, Event &event) {
     cl_int code = CL_SUCCESS;
     if (m.staging == nullptr) {
         if (find_persistent(info, {&m, 1})) return CL_SUCCESS;
         m.memory = clEnqueueMapBuffer(info.queue, m.buffer, CL_FALSE, m.flags, m.offset, m.size,
-                                      count, list, event.out(), &code);
+                                      waits.count, waits.events, event.out(), &code);
         if (info.addresses_persist && code == CL_SUCCESS)
             host_addresses().learn(m.buffer, static_cast<std::byte *>(m.memory) - m.offset);
         return code;
@@ -118,7 +115,7 @@ cl_int enqueue_map(const QueueInfo &info, Mapping &m, std::span<const cl_event> 
     m.memory = m.staging.get();
     if (m.flags == CL_MAP_READ)
         code = clEnqueueReadBuffer(info.queue, m.buffer, CL_FALSE, m.offset, m.size, m.memory,
-                                   count, list, event.out());
+                                   waits.count, waits.events, event.out());
     return code;
 }
 
@@ -196,12 +193,12 @@ Start begin(const QueueInfo &info, std::span<const cl_event> wait_list, std::spa
 }  // namespace
 
 Event enqueue_stand_in(const QueueInfo &info, std::span<const cl_event> wait_list) {
+    const WaitArguments waits(wait_list);
     if (info.start_source != nullptr &&
         std::none_of(wait_list.begin(), wait_list.end(), may_fail)) {
         Event event;
         check(clEnqueueReadBuffer(info.queue, info.start_source, CL_FALSE, 0, sizeof(cl_uint),
-                                  info.start_target.get(), static_cast<cl_uint>(wait_list.size()),
-                                  wait_list.empty() ? nullptr : wait_list.data(), event.out()),
+                                  info.start_target.get(), waits.count, waits.events, event.out()),
               "clEnqueueReadBuffer");
         return event;
     }
@@ -209,9 +206,8 @@ Event enqueue_stand_in(const QueueInfo &info, std::span<const cl_event> wait_lis
         return enqueue_marker(info, wait_list);
     Event event;
     if (info.placeholder != nullptr) {
-        check(clEnqueueMigrateMemObjects(
-                  info.queue, 1, &info.placeholder, 0, static_cast<cl_uint>(wait_list.size()),
-                  wait_list.empty() ? nullptr : wait_list.data(), event.out()),
+        check(clEnqueueMigrateMemObjects(info.queue, 1, &info.placeholder, 0, waits.count,
+                                         waits.events, event.out()),
               "clEnqueueMigrateMemObjects");
         return event;
     }

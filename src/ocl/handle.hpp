@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <utility>
 
 #include <CL/cl.h>
@@ -22,6 +23,16 @@ inline void release(cl_mem h) { clReleaseMemObject(h); }
 inline void release(cl_event h) { clReleaseEvent(h); }
 inline void release(cl_program h) { clReleaseProgram(h); }
 inline void release(cl_kernel h) { clReleaseKernel(h); }
+
+/// A wait list, as OpenCL's functions take it.
+struct WaitArguments {
+    // Implicit, because it is another view of the same list.
+    WaitArguments(std::span<const cl_event> list)
+        : count(static_cast<cl_uint>(list.size())), events(count != 0 ? list.data() : nullptr) {}
+
+    cl_uint count;
+    const cl_event *events;
+};
 
 /// Owns one reference to an OpenCL object.
 template <typename T>

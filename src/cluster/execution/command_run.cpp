@@ -247,10 +247,9 @@ Ref<EventObject> CommandRun::finish(bool event_wanted) {
 // The driver has rejected the command, and finish() throws. Later commands may wait for this one
 // instead of the steps that it waits for, so a marker takes its place.
 void CommandRun::keep_place() {
-    const std::vector<cl_event> &events = waits_.events();
+    const WaitArguments list(waits_.events());
     const auto held = command_.queue.context->is_careful() ? lock_failures() : FailureLock();
-    const Waits waits{static_cast<cl_uint>(events.size()), events.empty() ? nullptr : events.data(),
-                      native_event_.out()};
+    const Waits waits{list.count, list.events, native_event_.out()};
     if (enqueue_marker_behind(command_.queue, waits) == CL_SUCCESS) keep_step(false);
 }
 

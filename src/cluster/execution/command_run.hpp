@@ -26,14 +26,13 @@ public:
     template <typename Native>
     void call(bool event_wanted, Native &&native) {
         if (!native_ || fails_) return;
-        auto &events = waits_.events();
-        const auto count = static_cast<cl_uint>(events.size());
+        const WaitArguments list(waits_.events());
         const bool careful = command_.queue.context->is_careful();
         const auto held = careful ? lock_failures() : FailureLock();
         command_.leaves_lock = !careful && may_leave_lock();
         try {
             code_ =
-                native(command_, Waits{count, count != 0 ? events.data() : nullptr,
+                native(command_, Waits{list.count, list.events,
                                        needs_event(event_wanted) ? native_event_.out() : nullptr});
         } catch (const Error &error) {
             code_ = error.status().code;

@@ -198,10 +198,10 @@ cl_int ProgramMemory::write(Enqueued &command, const NativeRange &range, const s
         copied = create("clCreateUserEvent", clCreateUserEvent, command.queue.space->context.get());
         all.push_back(copied.get());
     }
+    const WaitArguments list(all);
     const cl_int code = command.call_driver([&] {
         return clEnqueueWriteBuffer(queue, range.buffer, CL_FALSE, range.offset, range.size,
-                                    command.staging.get(), static_cast<cl_uint>(all.size()),
-                                    all.empty() ? nullptr : all.data(), waits.event);
+                                    command.staging.get(), list.count, list.events, waits.event);
     });
     if (code != CL_SUCCESS) return code;
     copies_.keep_until(Event::share(*waits.event), command.staging);

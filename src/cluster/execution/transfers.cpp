@@ -180,22 +180,20 @@ std::vector<Rows> rows_of(std::span<const Piece> pieces) {
 }
 
 cl_int copy_rows(cl_command_queue queue, cl_mem buffer, const Rows &rows, std::byte *memory,
-                 bool reads, std::span<const cl_event> waits, cl_event *event) {
-    const auto count = static_cast<cl_uint>(waits.size());
-    const cl_event *const before = waits.empty() ? nullptr : waits.data();
+                 bool reads, const WaitArguments &waits, cl_event *event) {
     if (rows.count == 1)
         return reads ? clEnqueueReadBuffer(queue, buffer, CL_FALSE, rows.begin, rows.length, memory,
-                                           count, before, event)
+                                           waits.count, waits.events, event)
                      : clEnqueueWriteBuffer(queue, buffer, CL_FALSE, rows.begin, rows.length,
-                                            memory, count, before, event);
+                                            memory, waits.count, waits.events, event);
     const std::array<std::size_t, 3> origin{rows.begin % rows.pitch, rows.begin / rows.pitch, 0};
     const std::array<std::size_t, 3> region{rows.length, rows.count, 1};
     return reads ? clEnqueueReadBufferRect(queue, buffer, CL_FALSE, origin.data(), no_offset.data(),
                                            region.data(), rows.pitch, 0, rows.length, 0, memory,
-                                           count, before, event)
-                 : clEnqueueWriteBufferRect(queue, buffer, CL_FALSE, origin.data(),
-                                            no_offset.data(), region.data(), rows.pitch, 0,
-                                            rows.length, 0, memory, count, before, event);
+                                           waits.count, waits.events, event)
+                 : clEnqueueWriteBufferRect(
+                       queue, buffer, CL_FALSE, origin.data(), no_offset.data(), region.data(),
+                       rows.pitch, 0, rows.length, 0, memory, waits.count, waits.events, event);
 }
 
 // NVIDIA's driver (580) accepts about a thousand waiting commands, and then enqueueing blocks. So
@@ -223,7 +221,7 @@ std::vector<Event> copy_by_kernel(Space &space, cl_command_queue queue, cl_mem b
           "copying pieces");
     const cl_event first = events[0].get();
     check(reads ? copy({&first, 1}, events[1].out())
-                : kernels.enqueue(false, queue, buffer, packed.get(), copies, {&first, 1},
+                : kernels.enqueue(false, queue, buffer, packed.get(), copies, std::span(&first, 1),
                                   events[1].out()),
           "copying pieces");
     return events;
@@ -262,14 +260,13 @@ Event Transfers::copy_packed(const Transfer &transfer, MemObject &object, Space 
     std::vector<Event> events(1);
     if (object.is_image()) {
         const auto extent = extents(object.desc);
-        const auto count = static_cast<cl_uint>(waits.size());
-        const cl_event *const before = waits.empty() ? nullptr : waits.data();
+        const WaitArguments list(waits);
         check(reads ? clEnqueueReadImage(queue->queue, object.native(space), CL_FALSE,
-                                         no_offset.data(), extent.data(), 0, 0, memory.get(), count,
-                                         before, events.front().out())
+                                         no_offset.data(), extent.data(), 0, 0, memory.get(),
+                                         list.count, list.events, events.front().out())
                     : clEnqueueWriteImage(queue->queue, object.native(space), CL_FALSE,
                                           no_offset.data(), extent.data(), 0, 0, memory.get(),
-                                          count, before, events.front().out()),
+                                          list.count, list.events, events.front().out()),
               "copying an image");
     } else {
         const Piece whole{transfer.begin, transfer.end};
@@ -392,12 +389,11 @@ bool Transfers::start_peer_copy(const Transfer &transfer, MemObject &object) {
     const auto offset = memory != nullptr ? memory->lease(size) : nullptr;
     if (offset == nullptr) return false;
     const auto copy = [&](Space &space, cl_mem from, std::size_t from_offset, cl_mem to,
-                          std::size_t to_offset, std::span<const cl_event> waits) {
+                          std::size_t to_offset, const WaitArguments &waits) {
         const std::shared_ptr<const QueueInfo> queue = space.queue_of_transfer();
         Event copied;
-        check(clEnqueueCopyBuffer(queue->queue, from, to, from_offset, to_offset, size,
-                                  static_cast<cl_uint>(waits.size()),
-                                  waits.empty() ? nullptr : waits.data(), copied.out()),
+        check(clEnqueueCopyBuffer(queue->queue, from, to, from_offset, to_offset, size, waits.count,
+                                  waits.events, copied.out()),
               "clEnqueueCopyBuffer");
         flush_if_needed(queue->queue);
         keep_until(copied.get(), queue);
@@ -406,11 +402,11 @@ bool Transfers::start_peer_copy(const Transfer &transfer, MemObject &object) {
     };
     start_two_commands(
         transfer, object,
-        [&](const auto &waits) {
+        [&](std::span<const cl_event> waits) {
             return copy(source, object.native(source), transfer.begin, memory->for_writer(),
                         *offset, waits);
         },
-        [&](const auto &waits) {
+        [&](std::span<const cl_event> waits) {
             return copy(target, memory->for_owner(), *offset, object.native(target), transfer.begin,
                         waits);
         });

@@ -65,7 +65,7 @@ bool PieceKernels::may_use(cl_mem buffer, bool gather) const {
 }
 
 cl_int PieceKernels::enqueue(bool gather, cl_command_queue queue, cl_mem buffer, cl_mem packed,
-                             std::span<const PieceCopy> pieces, std::span<const cl_event> waits,
+                             std::span<const PieceCopy> pieces, const WaitArguments &waits,
                              cl_event *event) {
     const bool by_words = std::ranges::all_of(pieces, [](const PieceCopy &piece) {
         return (piece.begin | piece.packed | piece.size) % sizeof(cl_uint) == 0;
@@ -84,9 +84,8 @@ cl_int PieceKernels::enqueue(bool gather, cl_command_queue queue, cl_mem buffer,
     code = set_arguments(kernel, buffer, packed, table.get());
     if (code != CL_SUCCESS) return code;
     const std::size_t global = pieces.size() * group_;
-    return clEnqueueNDRangeKernel(queue, kernel, 1, nullptr, &global, &group_,
-                                  static_cast<cl_uint>(waits.size()),
-                                  waits.empty() ? nullptr : waits.data(), event);
+    return clEnqueueNDRangeKernel(queue, kernel, 1, nullptr, &global, &group_, waits.count,
+                                  waits.events, event);
 }
 
 }  // namespace cldist::cluster

@@ -26,8 +26,7 @@ public:
     /// Enqueues a kernel that copies the pieces from the buffer to `packed` (`gather`) or back.
     /// `waits` is its wait list, and `event` receives its event.
     cl_int enqueue(bool gather, cl_command_queue queue, cl_mem buffer, cl_mem packed,
-                   std::span<const PieceCopy> pieces, std::span<const cl_event> waits,
-                   cl_event *event);
+                   std::span<const PieceCopy> pieces, const WaitArguments &waits, cl_event *event);
 
 private:
     const Context context_;
