@@ -59,11 +59,9 @@ bool may_fail(cl_event event) {
     }
 }
 
-// Returns true if copies back must not wait for an event that may fail, which is so except on PoCL.
-// NVIDIA's driver (580) never returns from the release of a context in which the wait list of a
-// write failed. On PoCL, copies have no second event for the status, because PoCL 3.1 aborts if a
-// command fails through one event while it waits for another.
-bool never_fails_copies(const QueueInfo &info) { return info.placeholder == nullptr; }
+bool never_fails_copies(const QueueInfo &info) {
+    return quirks_of(info.device).hangs_after_failed_writes;
+}
 
 // Returns true if PoCL has processed the commands that wait for this one. It then drops its
 // reference, and only the bridge's is left.
@@ -192,6 +190,20 @@ Start begin(const QueueInfo &info, std::span<const cl_event> wait_list, std::spa
 
 }  // namespace
 
+cl_int enqueue_marker_behind(const QueueInfo &info, const WaitArguments &waits, cl_event *event) {
+    if (!info.in_order && info.placeholder != nullptr)
+        return clEnqueueMigrateMemObjects(info.queue, 1, &info.placeholder, 0, waits.count,
+                                          waits.events, event);
+    if (info.in_order || waits.count != 0)
+        return clEnqueueMarkerWithWaitList(info.queue, waits.count, waits.events, event);
+    // A marker without wait list would wait for all earlier commands. A marker that waits for a
+    // complete event waits, like any command, only for earlier barriers.
+    const Event complete = user_event(info.context);
+    clSetUserEventStatus(complete.get(), CL_COMPLETE);
+    const cl_event instead = complete.get();
+    return clEnqueueMarkerWithWaitList(info.queue, 1, &instead, event);
+}
+
 Event enqueue_stand_in(const QueueInfo &info, std::span<const cl_event> wait_list) {
     const WaitArguments waits(wait_list);
     if (info.start_source != nullptr &&
@@ -202,21 +214,9 @@ Event enqueue_stand_in(const QueueInfo &info, std::span<const cl_event> wait_lis
               "clEnqueueReadBuffer");
         return event;
     }
-    if (info.in_order || (info.placeholder == nullptr && !wait_list.empty()))
-        return enqueue_marker(info, wait_list);
     Event event;
-    if (info.placeholder != nullptr) {
-        check(clEnqueueMigrateMemObjects(info.queue, 1, &info.placeholder, 0, waits.count,
-                                         waits.events, event.out()),
-              "clEnqueueMigrateMemObjects");
-        return event;
-    }
-    // A marker without wait list would wait for all earlier commands. A marker that waits for a
-    // complete event waits, like any command, only for earlier barriers.
-    const Event complete = user_event(info.context);
-    clSetUserEventStatus(complete.get(), CL_COMPLETE);
-    const cl_event instead = complete.get();
-    return enqueue_marker(info, {&instead, 1});
+    check(enqueue_marker_behind(info, waits, event.out()), "clEnqueueMarkerWithWaitList");
+    return event;
 }
 
 FailureLock lock_failures() {

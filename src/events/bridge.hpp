@@ -22,8 +22,7 @@ struct QueueInfo {
     cl_context context = nullptr;
     cl_device_id device = nullptr;
     bool in_order = true;
-    /// A small buffer of the context if markers in the device's out-of-order queues wait for all
-    /// earlier commands (PoCL). Otherwise null.
+    /// A small buffer of the context if Quirks::markers_wait_for_all. Otherwise null.
     cl_mem placeholder = nullptr;
     /// A CPU device: mapping moves no data.
     bool is_cpu = false;
@@ -92,6 +91,10 @@ bool find_persistent(const QueueInfo &info, std::span<Mapping> mappings);
 
 /// Enqueues an internal command that waits for what any command with this wait list would wait for.
 Event enqueue_stand_in(const QueueInfo &info, std::span<const cl_event> wait_list);
+/// Enqueues a native command that does nothing and, in an out-of-order queue, waits only for
+/// `waits`. PoCL 3.1's markers there wait for all earlier commands; other drivers' markers do so if
+/// their wait list is empty.
+cl_int enqueue_marker_behind(const QueueInfo &info, const WaitArguments &waits, cl_event *event);
 /// Enqueues the mappings, or an internal command if there are none, and flushes.
 Start enqueue_start(const QueueInfo &info, std::span<const cl_event> wait_list,
                     std::span<Mapping> mappings);

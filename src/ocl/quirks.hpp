@@ -20,6 +20,10 @@ struct Quirks {
     /// PoCL aborts if one event of a wait list fails a command while another event of the list
     /// ends. Reproducer: tests/cluster/random.cpp, natively. Decision 5.
     bool loses_commands_behind_failures = false;
+    /// NVIDIA's driver (580) never returns from the release of a context in which the wait list of
+    /// a write failed. All drivers except PoCL are treated alike. On PoCL, copies back have no
+    /// second event for the status, because of loses_commands_behind_failures. Decision 5.
+    bool hangs_after_failed_writes = true;
     /// PoCL's markers and barriers in out-of-order queues wait for all earlier commands, whatever
     /// their wait lists. Migrations do not. Reproducer: a program that waits for a marker with a
     /// wait list before it sets another command's user event. Decisions 3 and 5.
@@ -45,6 +49,7 @@ inline Quirks quirks_of(cl_device_id device) {
     return {
         .uses_ended_events = pocl,
         .loses_commands_behind_failures = pocl,
+        .hangs_after_failed_writes = !pocl,
         .markers_wait_for_all = pocl,
         .frees_sub_devices_early = pocl,
         .keeps_addresses = pocl && is_cpu(device),

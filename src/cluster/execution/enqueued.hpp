@@ -91,9 +91,7 @@ struct Waits {
     cl_event *event;
 };
 
-/// Enqueues a native command that does nothing and, in an out-of-order queue, waits only for
-/// `waits`. PoCL 3.1's markers there wait for all earlier commands; other drivers' markers do so if
-/// their wait list is empty.
+/// See cldist::enqueue_marker_behind().
 cl_int enqueue_marker_behind(const QueueObject &queue, const Waits &waits);
 
 }  // namespace cldist::cluster

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "cluster/execution/operations.hpp"
+#include "events/bridge.hpp"
 #include "ocl/query.hpp"
 #include "pipeline/file_operation.hpp"
 
@@ -22,22 +23,13 @@ bool has_discrete_device(const Topology &topology, Process process,
 }  // namespace
 
 cl_int enqueue_marker_behind(const QueueObject &queue, const Waits &waits) {
-    const cl_command_queue native = queue.native.get();
-    if (queue.in_order())
-        return clEnqueueMarkerWithWaitList(native, waits.count, waits.events, waits.event);
-    if (queue.space->quirks.markers_wait_for_all) {
-        const cl_mem buffer = queue.space->small_buffer();
-        return clEnqueueMigrateMemObjects(native, 1, &buffer, 0, waits.count, waits.events,
-                                          waits.event);
-    }
-    if (waits.count != 0)
-        return clEnqueueMarkerWithWaitList(native, waits.count, waits.events, waits.event);
-    cl_int code = CL_SUCCESS;
-    const Event complete = Event::adopt(clCreateUserEvent(queue.space->context.get(), &code));
-    if (code != CL_SUCCESS) return code;
-    clSetUserEventStatus(complete.get(), CL_COMPLETE);
-    const cl_event wait = complete.get();
-    return clEnqueueMarkerWithWaitList(native, 1, &wait, waits.event);
+    const bool migrates = !queue.in_order() && queue.space->quirks.markers_wait_for_all;
+    return cldist::enqueue_marker_behind(
+        {.queue = queue.native.get(),
+         .context = queue.space->context.get(),
+         .in_order = queue.in_order(),
+         .placeholder = migrates ? queue.space->small_buffer() : nullptr},
+        std::span(waits.events, waits.count), waits.event);
 }
 
 Executor::Executor(Schedule &schedule, Process self, Transport &transport,
