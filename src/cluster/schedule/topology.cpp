@@ -1,24 +1,15 @@
 #include "cluster/schedule/topology.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <numeric>
 #include <tuple>
 #include <unordered_map>
 
+#include "base/binomial_tree.hpp"
+
 namespace cldist::cluster {
 
 namespace {
-
-/// In the binomial tree with root 0, the parent of n is n without its highest bit.
-std::uint32_t parent_of(std::uint32_t n) { return n - std::bit_floor(n); }
-
-template <typename Use>
-void for_each_child(std::uint32_t n, std::uint32_t count, Use &&use) {
-    for (std::uint32_t bit = std::bit_ceil(n + 1); bit < count - n; bit *= 2) {
-        use(n + bit);
-    }
-}
 
 /// The position of `index` among `count` elements, counted cyclically from `first`.
 std::uint32_t from(std::uint32_t first, std::uint32_t index, std::uint32_t count) {
@@ -89,18 +80,16 @@ Topology::Branch Topology::branch(Process root, Process of) const {
 
     Branch branch;
     if (number > 0) {
-        branch.parent = mates[(leader_index + parent_of(number)) % count];
+        branch.parent = mates[(leader_index + parent_in_tree(number)) % count];
     } else {
         const std::uint32_t host_number = from(root_host, host, hosts);
         if (host_number > 0)
-            branch.parent = leader_of((root_host + parent_of(host_number)) % hosts);
-        for_each_child(host_number, hosts, [&](std::uint32_t n) {
+            branch.parent = leader_of((root_host + parent_in_tree(host_number)) % hosts);
+        for (const std::uint32_t n : children_in_tree(host_number, hosts))
             branch.children.push_back(leader_of((root_host + n) % hosts));
-        });
     }
-    for_each_child(number, count, [&](std::uint32_t n) {
+    for (const std::uint32_t n : children_in_tree(number, count))
         branch.children.push_back(mates[(leader_index + n) % count]);
-    });
     return branch;
 }
 
