@@ -18,17 +18,58 @@
 
 namespace cldist {
 
+/// One end of a message whose bytes can move in blocks: through a ring of this host, or in MPI
+/// messages.
+class MessageEnd : public Operation {
+public:
+    MessageEnd(std::shared_ptr<Record> record, DeviceRange range, MessageDriver &driver)
+        : Operation(std::move(record)), range_(std::move(range)), driver_(driver) {}
+
+    void woken_by(const Waker &waker) override { waker_ = waker; }
+
+protected:
+    /// In the sender: returns false until the receiver has answered whether it can use the ring.
+    bool settle(HostLinks &links) {
+        const std::optional<bool> settled = near_ ? links.settled(*near_) : true;
+        if (settled && !*settled) near_.reset();
+        return settled.has_value();
+    }
+    /// Starts the blocks of `size` bytes as planned: through `near_`, or else in MPI messages.
+    /// `rank` is the peer's rank for error messages.
+    void begin_blocks(Direction direction, std::size_t size, const Plan &plan, int rank,
+                      const BlockPeer &peer, const Status &so_far) {
+        record()->chosen(range_.copied && !near_ ? Path::pinned : plan.path, plan.block,
+                         plan.depth);
+        std::unique_ptr<Endpoint> far_end;
+        if (near_)
+            far_end = near_->far_end(rank, direction, size, record());
+        else
+            far_end =
+                std::make_unique<MessageEndpoint>(driver_, direction, peer, plan, record(), waker_);
+        blocks_.emplace(range_, direction, size, plan, std::move(far_end), record(), so_far,
+                        near_ ? near_->place() : SharedPlace{});
+    }
+    /// Returns true if the blocks have begun and wake the driver.
+    [[nodiscard]] bool blocks_wake() const {
+        return waker_ && blocks_ && !near_ && !blocks_->device_busy();
+    }
+
+    DeviceRange range_;
+    MessageDriver &driver_;
+    Waker waker_;
+    std::optional<NearWay> near_;  ///< without it the blocks use MPI
+    std::optional<BlockTransfer> blocks_;
+};
+
 /// The base of sends and receives. They consist of a few sequential steps, each of which is polled
 /// until it ends.
-class MessageOperation : public Operation {
+class MessageOperation : public MessageEnd {
 public:
     MessageOperation(std::shared_ptr<Record> record, DeviceRange range, MessagePeer peer,
                      MessageDriver &driver, std::unique_ptr<OrderedCommand> ordered)
-        : Operation(std::move(record)),
-          range_(std::move(range)),
+        : MessageEnd(std::move(record), std::move(range), driver),
           peer_(std::move(peer)),
           plain_(peer_.comm->wire() == Wire::plain),
-          driver_(driver),
           ordered_(std::move(ordered)) {}
 
     ~MessageOperation() override {
@@ -37,7 +78,7 @@ public:
     }
 
     void woken_by(const Waker &waker) override {
-        waker_ = waker;
+        MessageEnd::woken_by(waker);
         ticket_.waker = &waker_;
     }
 
@@ -98,22 +139,11 @@ protected:
         staging_ = range_.resources->staging().lease(size);
         return staging_.get();
     }
-    /// Starts the blocks of `size` bytes as planned: through `near_`, or else in MPI messages on
-    /// `channel`. `rank` is the peer's rank.
     void begin_blocks(Direction direction, std::size_t size, const Plan &plan, int rank,
                       int channel, const Status &so_far) {
-        record()->chosen(range_.copied && !near_ ? Path::pinned : plan.path, plan.block,
-                         plan.depth);
-        if (near_) {
-            auto far_end = near_->far_end(rank, direction, size, record());
-            blocks_.emplace(range_, direction, size, plan, std::move(far_end), record(), so_far,
-                            near_->place());
-            return;
-        }
-        const BlockPeer peer{peer_.comm->block_comm(), peer_.comm->block_rank(rank), channel};
-        auto far_end =
-            std::make_unique<MessageEndpoint>(driver_, direction, peer, plan, record(), waker_);
-        blocks_.emplace(range_, direction, size, plan, std::move(far_end), record(), so_far);
+        MessageEnd::begin_blocks(direction, size, plan, rank,
+                                 {peer_.comm->block_comm(), peer_.comm->block_rank(rank), channel},
+                                 so_far);
     }
 
     /// If the kernel has failed or will never start, ends with a failure and returns true.
@@ -125,18 +155,12 @@ protected:
 
     [[nodiscard]] bool has_waker() const { return static_cast<bool>(waker_); }
 
-    DeviceRange range_;
     const MessagePeer peer_;
-    const bool plain_;  ///< the message has no header
-    MessageDriver &driver_;
+    const bool plain_;                         ///< the message has no header
     MessageTicket ticket_;                     ///< for the header or a message in one piece
     std::unique_ptr<OrderedCommand> ordered_;  ///< null: the host moves the bytes
-    std::optional<NearWay> near_;              ///< without it the blocks use MPI
-    std::optional<BlockTransfer> blocks_;
 
 private:
-    Waker waker_;
-
     std::unique_ptr<std::byte[]> memory_;
     StagingPool::Lease staging_;
     bool ended_ = false;

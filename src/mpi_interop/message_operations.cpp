@@ -86,7 +86,7 @@ public:
     [[nodiscard]] bool wakes() const override {
         return has_waker() && !is_ahead() &&
                (step_ == Step::match || step_ == Step::message ||
-                (step_ == Step::blocks && !near_ && !blocks_->device_busy()));
+                (step_ == Step::blocks && blocks_wake()));
     }
 
 private:

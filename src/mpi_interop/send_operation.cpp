@@ -104,8 +104,7 @@ public:
     }
     [[nodiscard]] bool wakes() const override {
         return has_waker() && posted_ &&
-               (step_ == Step::message ||
-                (step_ == Step::blocks && !near_ && !blocks_->device_busy()));
+               (step_ == Step::message || (step_ == Step::blocks && blocks_wake()));
     }
 
 private:
@@ -299,13 +298,11 @@ private:
 
     // Returns false until the receiver has answered whether it can use the ring.
     bool try_begin_blocks() {
-        if (near_) {
-            const std::optional<bool> settled = peer_.comm->links().settled(*near_);
-            if (!settled) return false;
-            if (!*settled) near_.reset();
+        const bool offered = near_.has_value();
+        if (!settle(peer_.comm->links())) return false;
+        if (offered)
             plan_ = near_ ? near_->plan()
                           : plan_recv(range_.size, plan_.block, situation(peer_.rank), config());
-        }
         begin_blocks(Direction::send, range_.size, plan_, peer_.rank, *channel_, {});
         return true;
     }

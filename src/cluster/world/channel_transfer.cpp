@@ -1,29 +1,24 @@
 #include "cluster/world/channel_transfer.hpp"
 
-#include <optional>
 #include <utility>
 
 #include "cluster/world/kernel_transfer.hpp"
-#include "mpi_interop/message_endpoint.hpp"
+#include "mpi_interop/message_operation.hpp"
 #include "mpi_interop/mpi_status.hpp"
-#include "pipeline/block_transfer.hpp"
 
 namespace cldist::cluster {
 namespace {
 
-class ChannelTransfer final : public Operation {
+class ChannelTransfer final : public MessageEnd {
 public:
     ChannelTransfer(DeviceRange range, Direction direction, Wire wire, const Link &link,
                     HostLinks &rings, MessageDriver &driver)
-        : Operation(record_of(direction, wire, range.size)),
-          range_(std::move(range)),
+        : MessageEnd(record_of(direction, wire, range.size), std::move(range), driver),
           direction_(direction),
           wire_(wire),
           link_(link),
-          rings_(rings),
-          driver_(driver) {}
+          rings_(rings) {}
 
-    void woken_by(const Waker &waker) override { waker_ = waker; }
     void start(const Status &gate) override {
         if (!gate.ok()) fail(gate);
         gate_ = gate;
@@ -51,7 +46,10 @@ public:
         }
         if (!blocks_) {
             if (!settled()) return Progress::idle;
-            if (!attempt([&] { begin_blocks(); })) return Progress::done;
+            const BlockPeer peer{wire_.comm, wire_.rank, wire_.tag};
+            if (!attempt(
+                    [&] { begin_blocks(direction_, range_.size, plan_, wire_.rank, peer, gate_); }))
+                return Progress::done;
         }
         const Progress progress = blocks_->poll();
         if (progress != Progress::done) return progress;
@@ -62,9 +60,7 @@ public:
     }
 
     [[nodiscard]] bool bytes_in_flight() const override { return true; }
-    [[nodiscard]] bool wakes() const override {
-        return waker_ && blocks_ && !near_ && !blocks_->device_busy();
-    }
+    [[nodiscard]] bool wakes() const override { return blocks_wake(); }
 
 private:
     void begin() {
@@ -150,37 +146,17 @@ private:
             if (!offered_.done) return false;
             if (offered_.error != MPI_SUCCESS) fail(mpi_failure(offered_.error, "MPI_Irecv"));
             if (offer_.ring != 0) near_ = rings_.accept(wire_.rank, offer_, range_, range_.size);
-        } else if (near_) {
-            const std::optional<bool> answer = rings_.settled(*near_);
-            if (!answer) return false;
-            if (!*answer) near_.reset();
+        } else if (!settle(rings_)) {
+            return false;
         }
         plan_ = near_ ? near_->plan() : make_plan(false);
         return true;
     }
 
-    void begin_blocks() {
-        record()->chosen(plan_.path, plan_.block, plan_.depth);
-        if (near_) {
-            auto far_end = near_->far_end(wire_.rank, direction_, range_.size, record());
-            blocks_.emplace(range_, direction_, range_.size, plan_, std::move(far_end), record(),
-                            gate_, near_->place());
-            return;
-        }
-        const BlockPeer peer{wire_.comm, wire_.rank, wire_.tag};
-        blocks_.emplace(
-            range_, direction_, range_.size, plan_,
-            std::make_unique<MessageEndpoint>(driver_, direction_, peer, plan_, record(), waker_),
-            record(), gate_);
-    }
-
-    const DeviceRange range_;
     const Direction direction_;
     const Wire wire_;
     const Link link_;
     HostLinks &rings_;
-    MessageDriver &driver_;
-    Waker waker_;
     Status gate_;
     MessageHeader header_;  ///< only if kernels may carry out the message
     MessageTicket headed_;
@@ -192,8 +168,6 @@ private:
     bool offers_ = false;  ///< `offer_` is sent before the blocks
     NearOffer offer_;
     MessageTicket offered_;
-    std::optional<NearWay> near_;
-    std::optional<BlockTransfer> blocks_;
 };
 
 }  // namespace
