@@ -9,7 +9,7 @@
 #   BUILD_DIR                the build folder (build-device)
 #   CLDIST_DRIVER_LIBRARIES  the same as DRIVER_LIBRARIES
 #   CLDIST_DEVICE_STEPS      the steps to run; default: "setup build devices steps copies platform small tests auto
-#                            exportable shared nccl context himeno pipelined pinned enqueue"; one more step is "cpu"
+#                            exportable shared nccl context himeno chunked staged enqueue"; one more step is "cpu"
 #   CLDIST_DEVICE_TARGETS    what to build (everything)
 #   CLDIST_DEVICE_SECONDS    when to stop, in seconds after the start (460)
 #   CLDIST_HEADERS           a folder with headers that the system lacks: toml++, CLI, nlohmann (.headers)
@@ -23,7 +23,7 @@ export BUILD_DIR
 logs=${OUT:-$BUILD_DIR/device-logs}
 mkdir -p "$logs" "$BUILD_DIR"
 rm -f "$logs"/{build,tests,p2p,himeno,enqueue,steps,copies,context}.log "$BUILD_DIR"/bench-results/*.json
-steps=${CLDIST_DEVICE_STEPS:-setup build devices steps copies platform small tests auto exportable shared nccl context himeno pipelined pinned enqueue}
+steps=${CLDIST_DEVICE_STEPS:-setup build devices steps copies platform small tests auto exportable shared nccl context himeno chunked staged enqueue}
 deadline=${CLDIST_DEVICE_SECONDS:-460} # in seconds after the start
 summary=()
 
@@ -96,7 +96,7 @@ export -f copies
 step copies copies 60 bash -c copies
 step small p2p 40 env CLDIST_BENCH_PATHS=auto bench/run p2p --device gpu --max 4K --rounds 5 \
     --methods cldist,cldist-event,read-write-pinned,mpi --label "auto, small"
-step cpu p2p 60 env CLDIST_BENCH_PATHS="auto mapped pipelined shared" bench/run p2p --min 16K --max 16M --rounds 5 \
+step cpu p2p 60 env CLDIST_BENCH_PATHS="auto mapped chunked shared" bench/run p2p --min 16K --max 16M --rounds 5 \
     --methods cldist,cldist-event,mpi
 for n in 1 2; do
     for program in test_cluster test_cluster_collectives; do
@@ -107,7 +107,7 @@ step platform tests 30 env CLDIST_TEST_ANY_DRIVER=1 OCL_ICD_VENDORS="$only/" "$B
 step tests tests 130 "${meson[@]}" test -C "$BUILD_DIR" --no-rebuild --print-errorlogs --num-processes 4
 step auto p2p 60 env CLDIST_BENCH_PATHS=auto bench/run p2p --device gpu --rounds 5 \
     --methods cldist,cldist-event,read-write-pinned,mpi
-step exportable p2p 40 env CLDIST_BENCH_PATHS=direct bench/run p2p --device gpu --rounds 5 --exportable --methods cldist,cldist-event
+step exportable p2p 40 env CLDIST_BENCH_PATHS=peer-to-peer bench/run p2p --device gpu --rounds 5 --exportable --methods cldist,cldist-event
 step shared p2p 40 env CLDIST_BENCH_PATHS=shared bench/run p2p --device gpu --rounds 5 --methods cldist,cldist-event,mpi
 # Two GPUs: measures NCCL, and copies between two devices of one context, natively and on the
 # platform.
@@ -125,10 +125,10 @@ step context context 60 bash -c context
 for size in M L XL; do
     step himeno himeno 60 "${mpirun[@]}" -n 2 "$BUILD_DIR/examples/himeno/himeno" --size $size --iterations 20 --rounds 7 --check
 done
-step pipelined p2p 60 env CLDIST_BENCH_PATHS=pipelined bench/run p2p --device gpu --rounds 5
-step pinned p2p 60 env CLDIST_BENCH_PATHS=pinned bench/run p2p --device gpu --rounds 5
+step chunked p2p 60 env CLDIST_BENCH_PATHS=chunked bench/run p2p --device gpu --rounds 5
+step staged p2p 60 env CLDIST_BENCH_PATHS=staged bench/run p2p --device gpu --rounds 5
 step enqueue enqueue 40 bench/run enqueue --device gpu
-if [ -n "${OUT:-}" ]; then cp "$BUILD_DIR"/bench-results/p2p-{auto,direct,shared,pipelined,pinned}.json "$logs" 2>/dev/null; fi
+if [ -n "${OUT:-}" ]; then cp "$BUILD_DIR"/bench-results/p2p-{auto,peer-to-peer,shared,chunked,staged}.json "$logs" 2>/dev/null; fi
 
 # ---- The summary -------------------------------------------------------------------------------------------------------
 

@@ -2,12 +2,12 @@
 """Measures kernels that are split: the programs of examples/splitting, natively and on one device that stands for the
 devices of 1, 2 and more processes.
 
-- The seconds of a run and the median time to enqueue a launch, with derived access and with meta-functions. The time
+- The seconds of a run and the median time to enqueue a launch, with derived access and with access-functions. The time
   above the native one is bookkeeping.
 - How two processes spend their time, from their traces: kernels of the first, messages, both at once, or neither.
 - HotSpot by the height of its pyramids.
 - The time to enqueue a launch with simulated devices.
-- How many kernels of examples/ can be split without meta-functions.
+- How many kernels of examples/ can be split without access-functions.
 
 Programs check their results, except simulated runs and those of --large.
 
@@ -30,7 +30,7 @@ import pictures
 BUILD = pathlib.Path(os.environ["BUILD_DIR"])
 CLDIST = str(BUILD / "tools/cldist/cldist")
 EXAMPLES = pathlib.Path(__file__).resolve().parent.parent / "examples"
-META = str(BUILD / "examples/splitting/libsplitting-meta-functions.so")
+ACCESS = str(BUILD / "examples/splitting/libsplitting-access-functions.so")
 # Default sizes take at most about a second on one core of 2020. --quick: the sizes of the tests.
 # --large: some milliseconds on a GPU.
 PROGRAMS = {
@@ -89,7 +89,7 @@ def measure_programs(arguments):
         runs = {"native": lambda: run(name, size)}
         for n in arguments.processes:
             runs[f"{n}"] = lambda n=n: run(name, size, "-n", str(n))
-            runs[f"{n}, by hand"] = lambda n=n: run(name, size, "-n", str(n), CLDIST_META=META)
+            runs[f"{n}, by hand"] = lambda n=n: run(name, size, "-n", str(n), CLDIST_ACCESS_FUNCTIONS=ACCESS)
         results[name] = medians(arguments.rounds, runs)
         print(f"{name}: {', '.join(f'{key} {times[0]:.4f} s' for key, times in results[name].items())}", file=sys.stderr)
     keys = list(next(iter(results.values())))
@@ -204,7 +204,7 @@ def count_kernels():
             continue
         for kernel, rest in re.findall(r"^kernel (\w+): (.*)", done.stdout, re.MULTILINE):
             (split if rest.startswith("can be split") else whole).append(f"{source.stem}: {kernel}")
-    print(f"\nOf {len(split) + len(whole)} kernels of examples/ {len(split)} can be split without meta-functions.")
+    print(f"\nOf {len(split) + len(whole)} kernels of examples/ {len(split)} can be split without access-functions.")
     for name in whole:
         print(f"- {name} can't be split")
     for name in failed:

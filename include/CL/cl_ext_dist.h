@@ -93,7 +93,7 @@ cl_int clDistLocalDevice(MPI_Comm comm, cl_platform_id platform, cl_device_type 
 
 /** Creates a buffer whose memory the other processes of the host can read.
  *
- *  On path "direct", a message from such a buffer to a device of another process needs one copy,
+ *  On path "peer-to-peer", a message from such a buffer to a device of another process needs one copy,
  * and a message from any other buffer two. Use exportable buffers for large data that is sent
  *  often: NVIDIA GPUs allocate the memory in pieces of 2 MiB, and receivers keep it mapped for up
  *  to 15 seconds after the last message.

@@ -20,7 +20,7 @@ Mem make_buffer(cl_context context, cl_device_id device, cl_mem_flags flags, std
     if ((flags & (CL_MEM_USE_HOST_PTR | CL_MEM_ALLOC_HOST_PTR | CL_MEM_COPY_HOST_PTR)) != 0)
         throw Error(CL_INVALID_VALUE,
                     "flags contains a host pointer flag, which an exportable buffer cannot have");
-    if (size != 0 && ExportedMemory::possible(device, config().path == Path::direct)) {
+    if (size != 0 && ExportedMemory::possible(device, config().path == Path::peer_to_peer)) {
         try {
             return ExportedMemory::create_buffer(context, device, flags, size);
         } catch (const Error &error) {

@@ -10,6 +10,7 @@
 #include <limits>
 #include <numeric>
 #include <optional>
+#include <span>
 #include <type_traits>
 #include <utility>
 
@@ -34,8 +35,8 @@ template <typename Enum>
 constexpr Names names{};
 
 template <>
-constexpr Names names<Path>{"auto",   "mapped", "pinned", "pipelined",
-                            "shared", "direct", "kernel", "device"};
+constexpr Names names<Path>{"auto",   "mapped",       "staged", "chunked",
+                            "shared", "peer-to-peer", "kernel", "device"};
 template <>
 constexpr Names names<OnError>{"auto", "event", "abort"};
 template <>
@@ -54,6 +55,21 @@ template <>
 constexpr Names names<Shares::By>{"auto", "equal", "measured"};
 template <>
 constexpr Names names<LogLevel>{"error", "warning", "info", "debug"};
+
+/// Old names, which work with a warning for one version.
+struct Renamed {
+    std::string_view old, now;
+};
+constexpr Renamed renamed_settings[]{{"CLDIST_PINNED_MAX", "CLDIST_STAGED_MAX"},
+                                     {"CLDIST_META", "CLDIST_ACCESS_FUNCTIONS"}};
+constexpr Renamed renamed_paths[]{
+    {"pinned", "staged"}, {"pipelined", "chunked"}, {"direct", "peer-to-peer"}};
+
+std::string_view current_name(std::string_view name, std::span<const Renamed> renamed) {
+    for (const Renamed &entry : renamed)
+        if (name == entry.old) return entry.now;
+    return name;
+}
 
 template <typename Number>
 std::optional<Number> parse_number(std::string_view text) {
@@ -183,6 +199,8 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
     return row.back();
 }
 
+std::string_view current_path(std::string_view name) { return current_name(name, renamed_paths); }
+
 const char *name_of(Path path) { return names<Path>.begin()[static_cast<std::size_t>(path)]; }
 
 std::optional<std::size_t> parse_bytes(std::string_view text, std::size_t most) {
@@ -242,9 +260,15 @@ Config read_config(const std::vector<std::string_view> &environment,
     Config result;
     for (const std::string_view entry : environment) {
         const std::size_t equals = entry.find('=');
-        const std::string_view name = entry.substr(0, equals);
-        if (!name.starts_with("CLDIST_") || equals == std::string_view::npos) continue;
-        const std::string_view text = entry.substr(equals + 1);
+        const std::string_view written = entry.substr(0, equals);
+        if (!written.starts_with("CLDIST_") || equals == std::string_view::npos) continue;
+        const std::string_view value = entry.substr(equals + 1);
+        const std::string_view name = current_name(written, renamed_settings);
+        const std::string_view text = name == "CLDIST_PATH" ? current_path(value) : value;
+        if (name != written || text != value)
+            complaints.push_back(fmt::format(
+                "{}={} is now called {}={}; the next version will not know the old name", written,
+                value, name, text));
         bool known = false;
 #define CLDIST_SETTING(type, field, setting, default_value, comment)                            \
     if (name == setting) {                                                                      \

@@ -8,7 +8,7 @@
 
 namespace cldist {
 
-enum class Path { automatic, mapped, pinned, pipelined, shared, direct, kernel, device };
+enum class Path { automatic, mapped, staged, chunked, shared, peer_to_peer, kernel, device };
 enum class OnError { automatic, event, abort };
 enum class Switch { off, on };
 enum class HostCopies { automatic, native, staged };
@@ -45,6 +45,8 @@ struct Config {
 };
 
 const char *name_of(Path path);
+/// Returns the current name of a path that may have its old name.
+std::string_view current_path(std::string_view name);
 
 /// Reads a number of bytes such as "65536", "64k", "4M" or "1G". Returns nothing if the text has
 /// another form or the value is above `most`.

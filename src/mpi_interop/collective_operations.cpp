@@ -260,7 +260,7 @@ private:
         }
         const bool copies =
             (staged_in_ && send_.range.size != 0) || (staged_out_ && recv_.range.size != 0);
-        record()->chosen(copies ? Path::pipelined : Path::mapped,
+        record()->chosen(copies ? Path::chunked : Path::mapped,
                          traits_of(what_.kind).in_blocks ? std::min(bytes_per_block(), what_.bytes)
                                                          : what_.bytes,
                          static_cast<unsigned>(std::max<std::size_t>(slots_.size(), 1)));
@@ -289,7 +289,7 @@ private:
         slots_[0].out = staged_out_ ? memory + all : recv_.range.mapped;
         const bool copies = (send_.range.mapped == nullptr && send_.range.size != 0) ||
                             (recv_.range.mapped == nullptr && recv_.range.size != 0);
-        record()->chosen(copies ? Path::pipelined : Path::mapped, what_.bytes, 1);
+        record()->chosen(copies ? Path::chunked : Path::mapped, what_.bytes, 1);
     }
     // The data in a process's record.
     [[nodiscard]] std::byte *record_of(int rank) const {

@@ -166,7 +166,7 @@ std::optional<NearWay> HostLinks::open(int world_rank, const DeviceRange &range,
     way.through_ring_ = plan;
     way.through_ring_.path = Path::shared;
     way.plan_ = way.through_ring_;
-    if (plan.path == Path::direct) export_memory(link, way, range, range.size);
+    if (plan.path == Path::peer_to_peer) export_memory(link, way, range, range.size);
     return way;
 }
 
@@ -188,7 +188,7 @@ void HostLinks::export_memory(HostLink &link, NearWay &way, const DeviceRange &r
             }
             link.exported_.insert(memory->id());
         }
-        way.plan_ = plan_direct(size, way.through_ring_, whole);
+        way.plan_ = plan_peer_to_peer(size, way.through_ring_, whole);
         way.place_.whole = whole;
         way.place_.offset = whole ? range.offset : 0;
         if (!whole) way.place_.device = Mem::share(memory->buffer());
@@ -287,7 +287,8 @@ Mem HostLinks::import(HostLink &link, const NearOffer &offer, const DeviceRange 
     answer = DirectAnswer::no;
     if (range.resources == nullptr || range.mapped != nullptr || range.strided || size > range.size)
         return {};
-    if (host_path(config()) != Path::automatic && host_path(config()) != Path::direct) return {};
+    if (host_path(config()) != Path::automatic && host_path(config()) != Path::peer_to_peer)
+        return {};
     std::erase_if(link.imported_, [](const auto &imported) { return imported.second->closed(); });
     const auto at = link.imported_.find(offer.exported);
     if (at == link.imported_.end()) {
@@ -334,7 +335,7 @@ std::optional<NearWay> HostLinks::accept(int world_rank, const NearOffer &offer,
     if (answer == DirectAnswer::yes) {
         way.place_.whole = offer.whole != 0;
         way.place_.offset = static_cast<std::size_t>(offer.offset);
-        way.plan_ = plan_direct(size, way.through_ring_, way.place_.whole);
+        way.plan_ = plan_peer_to_peer(size, way.through_ring_, way.place_.whole);
     }
     way.place_.ring->control().answer.store(answer, std::memory_order_release);
     return way;

@@ -81,7 +81,7 @@ private:
 
     SharedPlace place_;
     std::shared_ptr<HostLink> link_;
-    /// Sender on path direct: the memory that the receiver may import. Otherwise null.
+    /// Sender on path peer-to-peer: the memory that the receiver may import. Otherwise null.
     std::shared_ptr<ExportedMemory> exported_;
     Plan through_ring_;  ///< applies if the receiver does not import the memory
     Plan plan_;
@@ -102,7 +102,7 @@ public:
     /// Device-ordered transfers to and from these processes.
     [[nodiscard]] const std::shared_ptr<DeviceLinks> &devices() const { return devices_; }
 
-    /// Reserves a ring to send `range` with `plan`, which has path shared or direct. Returns
+    /// Reserves a ring to send `range` with `plan`, which has path shared or peer-to-peer. Returns
     /// nothing if there is none. Errors are logged once.
     std::optional<NearWay> open(int world_rank, const DeviceRange &range, const Plan &plan);
     /// Returns whether the receiver can use the ring, or nothing until it has answered. The way's

@@ -38,7 +38,7 @@ protected:
     /// `rank` is the peer's rank for error messages.
     void begin_blocks(Direction direction, std::size_t size, const Plan &plan, int rank,
                       const BlockPeer &peer, const Status &so_far) {
-        record()->chosen(range_.copied && !near_ ? Path::pinned : plan.path, plan.block,
+        record()->chosen(range_.copied && !near_ ? Path::staged : plan.path, plan.block,
                          plan.depth);
         std::unique_ptr<Endpoint> far_end;
         if (near_)
@@ -127,7 +127,7 @@ protected:
     [[nodiscard]] bool in_place() const { return range_.mapped != nullptr && !range_.strided; }
     /// The path of a message in one piece.
     [[nodiscard]] Path path_of_whole() const {
-        return range_.mapped != nullptr && !range_.copied ? Path::mapped : Path::pinned;
+        return range_.mapped != nullptr && !range_.copied ? Path::mapped : Path::staged;
     }
     /// Memory for a message of `size` bytes, page-locked if a device copies the payload.
     std::byte *message_memory(std::size_t size) {

@@ -212,7 +212,7 @@ private:
             return;
         }
         if (range_.copied) {
-            record()->chosen(Path::pinned, range_.size, 1);
+            record()->chosen(Path::staged, range_.size, 1);
             whole_ = message_memory(header_size + range_.size);
             send_inlined();
             return;
@@ -232,7 +232,7 @@ private:
         plan_ = plan_send(range_.size, with_peer, config());
         in_place_ = with_peer.in_place;
         fit_ring(plan_, range_.size);
-        if (plan_.path == Path::shared || plan_.path == Path::direct) {
+        if (plan_.path == Path::shared || plan_.path == Path::peer_to_peer) {
             near_ = peer_.comm->links().open(peer_.comm->world_rank(peer_.rank), range_, plan_);
             if (!near_) {
                 with_peer.ring = false;

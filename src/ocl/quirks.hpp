@@ -68,7 +68,7 @@ constexpr bool exceeds_its_limits(cl_uint vendor) { return vendor == nvidia; }
 inline bool is_safe_in_kernels(cl_mem buffer) { return parent_of(buffer) == nullptr; }
 
 /// The buffer for clEnqueueCopyBufferRect, and the offset of `buffer` in it. PoCL 3.1 crashes if a
-/// buffer is a sub-buffer. Reproducer: tests/mpi/rect.cpp with CLDIST_PATH=pinned.
+/// buffer is a sub-buffer. Reproducer: tests/mpi/rect.cpp with CLDIST_PATH=staged.
 inline std::pair<cl_mem, std::size_t> for_rect_copies(cl_mem buffer) { return whole_of(buffer); }
 
 /// Flushes a native queue and returns the result, except on NVIDIA's driver, which submits commands

@@ -321,7 +321,7 @@ std::unique_ptr<DeviceEndpoint> make_device_endpoint(const DeviceRange &range, D
                                                      const Plan &plan,
                                                      std::shared_ptr<Record> record,
                                                      SharedPlace shared) {
-    if (plan.path == Path::direct)
+    if (plan.path == Path::peer_to_peer)
         return std::make_unique<DirectDevice>(range, direction, plan, std::move(record),
                                               std::move(shared));
     if (plan.path == Path::mapped) return std::make_unique<MappedDevice>(range.mapped);

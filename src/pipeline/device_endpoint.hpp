@@ -89,7 +89,7 @@ void write_mapped(const DeviceRange &range, std::size_t offset, std::size_t size
 /// Where the blocks of a message are if two processes of one host share them.
 struct SharedPlace {
     std::shared_ptr<Ring> ring;  ///< null: the blocks are in memory of this process
-    /// On path direct: memory of the sender's device, as a buffer in the range's context.
+    /// On path peer-to-peer: memory of the sender's device, as a buffer in the range's context.
     Mem device = {};
     std::size_t offset = 0;  ///< bytes before the first block in `device`
     /// `device` contains all bytes of the message, not only the blocks in flight.

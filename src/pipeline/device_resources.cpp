@@ -166,7 +166,7 @@ DeviceResources::DeviceResources(cl_context context, cl_device_id device)
       scratch_(std::make_shared<ScratchPool>(context, config().staging_keep.value)),
       host_memory_(query<cl_bool>(device, CL_DEVICE_HOST_UNIFIED_MEMORY).value_or(CL_FALSE) ==
                    CL_TRUE),
-      exports_(ExportedMemory::possible(device, config().path == Path::direct)),
+      exports_(ExportedMemory::possible(device, config().path == Path::peer_to_peer)),
       is_cpu_(cldist::is_cpu(device)),
       addresses_persist_(HostAddresses::persist(context)),
       advice_(find_advice(device)) {

@@ -11,7 +11,7 @@ namespace cldist {
 
 std::shared_ptr<PeerMemory> PeerMemory::create(const End &writer, const End &owner) {
     const Path path = host_path(config());
-    const bool forced = path == Path::direct;
+    const bool forced = path == Path::peer_to_peer;
     if ((path != Path::automatic && !forced) || is_cpu(writer.device) != is_cpu(owner.device) ||
         !ExportedMemory::possible(writer.device, forced) ||
         !ExportedMemory::possible(owner.device, forced))

@@ -23,7 +23,8 @@ public:
         cl_device_id device;
     };
     /// Null if the devices can't share memory (which is logged if it fails), or if CLDIST_PATH
-    /// requests a path through host memory. CPU devices share memory only with CLDIST_PATH=direct.
+    /// requests a path through host memory. CPU devices share memory only with
+    /// CLDIST_PATH=peer-to-peer.
     static std::shared_ptr<PeerMemory> create(const End &writer, const End &owner);
     /// Throws an Error if the devices can't share memory.
     PeerMemory(const End &writer, const End &owner);

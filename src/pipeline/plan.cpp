@@ -12,9 +12,9 @@ namespace {
 // Defaults without a profile. docs/dev/performance-log.md contains the measurements behind them.
 constexpr std::size_t kib = 1024;
 constexpr std::size_t mib = 1024 * kib;
-constexpr std::size_t pinned_max_host_memory = 16 * kib;
-constexpr std::size_t pinned_max_device_memory = 64 * kib;
-constexpr std::size_t largest_pinned_inlined = 256 * kib;
+constexpr std::size_t staged_max_host_memory = 16 * kib;
+constexpr std::size_t staged_max_device_memory = 64 * kib;
+constexpr std::size_t largest_staged_inlined = 256 * kib;
 // Up to this size, one copy of the whole message is faster. With blocks, driver and progress thread
 // lose more time in handing them over.
 constexpr std::size_t most_copied_whole = 4 * mib;
@@ -29,25 +29,25 @@ constexpr unsigned mapped_depth = 16;
 constexpr std::size_t staged_on_host_min = mib / 2;
 
 // Limits for devices that have their own memory, if a ring is possible. With a ring, the copies of
-// the two devices overlap and MPI copies nothing. The first limit is for path shared or direct on
-// request: the sender of a smaller message may expect not to wait for the receiver.
+// the two devices overlap and MPI copies nothing. The first limit is for path shared or
+// peer-to-peer on request: the sender of a smaller message may expect not to wait for the receiver.
 constexpr std::size_t never_through_ring = 4 * kib;
 constexpr std::size_t most_beside_ring = 16 * kib;
 // The largest message that the command's queue copies in one piece.
 constexpr std::size_t most_copied_beside_ring = 512 * kib;
 
 // Enough blocks to overlap, but few enough that the start-up cost of each is small.
-std::size_t pipelined_block(std::size_t size, bool host_memory) {
+std::size_t chunked_block(std::size_t size, bool host_memory) {
     return std::clamp(size / 8, 128 * kib, host_memory ? 512 * kib : 4 * mib);
 }
-unsigned pipelined_depth(bool host_memory) { return host_memory ? 3 : 4; }
+unsigned chunked_depth(bool host_memory) { return host_memory ? 3 : 4; }
 
 std::size_t ring_block(std::size_t size, bool host_memory) {
-    if (host_memory) return pipelined_block(size, true);
+    if (host_memory) return chunked_block(size, true);
     return size <= 2 * mib ? std::max(size / 2, 256 * kib) : std::clamp(size / 8, mib, 4 * mib);
 }
 // Between CPU devices the blocks stay in the caches.
-unsigned ring_depth(bool host_memory) { return host_memory ? pipelined_depth(true) : 16; }
+unsigned ring_depth(bool host_memory) { return host_memory ? chunked_depth(true) : 16; }
 
 // A file block is large enough to hand to a thread or a remote device. It is a multiple of huge
 // pages, which suits direct I/O.
@@ -72,10 +72,10 @@ Plan in_blocks(Path path, std::size_t size, std::size_t block, unsigned depth,
 
 // The largest payload of an eager message, unless the user forces a path.
 std::size_t largest_inlined(const Situation &situation, const Config &requested) {
-    if (situation.host_memory || situation.mapped || requested.pinned_max.value != 0)
+    if (situation.host_memory || situation.mapped || requested.staged_max.value != 0)
         return largest_copied(situation.host_memory, requested);
     if (situation.ring) return most_beside_ring;
-    return situation.same_host ? most_copied_whole : largest_pinned_inlined;
+    return situation.same_host ? most_copied_whole : largest_staged_inlined;
 }
 
 // The way that the profile recommends. Null if the user forces a path, or if the range is strided
@@ -90,11 +90,12 @@ const Way *advised(std::size_t size, const Situation &situation, const Config &r
 
 // The path of `way`, or the most similar path if the range is not mapped or has no ring.
 Path path_of_way(const Way &way, const Situation &situation) {
-    const bool near = way.path == Path::shared || way.path == Path::direct;
-    if (near && !situation.ring) return Path::pipelined;
-    if (way.path == Path::direct && (situation.exports == Exports::nothing || situation.mapped))
+    const bool near = way.path == Path::shared || way.path == Path::peer_to_peer;
+    if (near && !situation.ring) return Path::chunked;
+    if (way.path == Path::peer_to_peer &&
+        (situation.exports == Exports::nothing || situation.mapped))
         return Path::shared;
-    return way.path == Path::mapped && !situation.mapped ? Path::pipelined : way.path;
+    return way.path == Path::mapped && !situation.mapped ? Path::chunked : way.path;
 }
 
 // The smallest message that the receiver's device copies from the sender's. Each copy between
@@ -102,29 +103,29 @@ Path path_of_way(const Way &way, const Situation &situation) {
 std::size_t least_direct(Exports exports, Path requested) {
     constexpr std::size_t never = std::numeric_limits<std::size_t>::max();
     if (exports == Exports::nothing || requested == Path::shared) return never;
-    if (requested == Path::direct) return 0;
+    if (requested == Path::peer_to_peer) return 0;
     return exports == Exports::range ? 256 * kib : mib;
 }
 
-Plan in_one_block(std::size_t size) { return {Path::pinned, std::min(size, max_block), 1, false}; }
+Plan in_one_block(std::size_t size) { return {Path::staged, std::min(size, max_block), 1, false}; }
 
 // The path of a message that does not travel with its header.
 Path path_in_blocks(std::size_t size, const Situation &situation, const Config &requested) {
     const bool forced =
-        host_path(requested) == Path::shared || host_path(requested) == Path::direct;
+        host_path(requested) == Path::shared || host_path(requested) == Path::peer_to_peer;
     const bool better =
         host_path(requested) == Path::automatic && (situation.no_device || !situation.host_memory);
     const bool ring = situation.ring && (forced || better);
     if (situation.no_device) return ring ? Path::shared : Path::mapped;
-    if (host_path(requested) == Path::pinned) return Path::pinned;
+    if (host_path(requested) == Path::staged) return Path::staged;
     const bool direct = ring && !situation.mapped && !situation.strided &&
                         size >= least_direct(situation.exports, host_path(requested));
-    if (direct) return Path::direct;
-    if (!situation.mapped || situation.strided) return ring ? Path::shared : Path::pipelined;
+    if (direct) return Path::peer_to_peer;
+    if (!situation.mapped || situation.strided) return ring ? Path::shared : Path::chunked;
     if (host_path(requested) == Path::mapped) return Path::mapped;
     if (situation.in_place || !situation.same_host || size < staged_on_host_min)
         return Path::mapped;
-    return Path::pipelined;
+    return Path::chunked;
 }
 
 }  // namespace
@@ -151,36 +152,37 @@ bool plan_copying(bool host_memory, bool same_host, bool ring, std::size_t size,
     if (size == 0 || size > std::min(largest_inlined(device_memory, requested), most_copied_whole))
         return false;
     if (ring && size > most_copied_beside_ring && host_path(requested) == Path::automatic &&
-        requested.pinned_max.value == 0)
+        requested.staged_max.value == 0)
         return false;
-    if (host_path(requested) != Path::automatic) return host_path(requested) == Path::pinned;
+    if (host_path(requested) != Path::automatic) return host_path(requested) == Path::staged;
     const std::optional<Way> &way = advice != nullptr ? advice->way(size) : std::nullopt;
-    return way ? !way->maps && (way->whole || way->path == Path::pinned) : !host_memory;
+    return way ? !way->maps && (way->whole || way->path == Path::staged) : !host_memory;
 }
 
 std::size_t largest_copied(bool host_memory, const Config &requested) {
-    if (requested.pinned_max.value != 0) return requested.pinned_max.value;
-    return host_memory ? pinned_max_host_memory : pinned_max_device_memory;
+    if (requested.staged_max.value != 0) return requested.staged_max.value;
+    return host_memory ? staged_max_host_memory : staged_max_device_memory;
 }
 
 Plan plan_send(std::size_t size, const Situation &situation, const Config &requested) {
-    if (size == 0) return {Path::pinned, 1, 1, true};
+    if (size == 0) return {Path::staged, 1, 1, true};
     const Way *way =
-        requested.pinned_max.value == 0 ? advised(size, situation, requested) : nullptr;
-    // A profile that advises neither shared nor direct may not have measured these paths. If the
-    // device has its own memory, a ring is faster than MPI.
-    const bool by_mpi = way != nullptr && way->path != Path::shared && way->path != Path::direct;
+        requested.staged_max.value == 0 ? advised(size, situation, requested) : nullptr;
+    // A profile that advises neither shared nor peer-to-peer may not have measured these paths. If
+    // the device has its own memory, a ring is faster than MPI.
+    const bool by_mpi =
+        way != nullptr && way->path != Path::shared && way->path != Path::peer_to_peer;
     if (by_mpi && situation.ring && !situation.host_memory) way = nullptr;
     const bool insists_on_blocks =
-        ((host_path(requested) == Path::shared || host_path(requested) == Path::direct) &&
+        ((host_path(requested) == Path::shared || host_path(requested) == Path::peer_to_peer) &&
          size > never_through_ring) ||
-        (host_path(requested) == Path::pipelined && !situation.no_device);
+        (host_path(requested) == Path::chunked && !situation.no_device);
     if (way != nullptr ? way->whole
                        : !insists_on_blocks && size <= largest_inlined(situation, requested))
-        return {situation.mapped ? Path::mapped : Path::pinned, size, 1, true};
+        return {situation.mapped ? Path::mapped : Path::staged, size, 1, true};
     if (way != nullptr) {
         const Path path = path_of_way(*way, situation);
-        if (path == Path::pinned) return in_one_block(size);
+        if (path == Path::staged) return in_one_block(size);
         Plan plan = in_blocks(path, size, way->block, way->depth, requested);
         fit_ring(plan, size);
         return plan;
@@ -190,17 +192,17 @@ Plan plan_send(std::size_t size, const Situation &situation, const Config &reque
             // The far end may be a device that copies each block from host memory when it arrives.
             // On this host it may be a CPU device.
             const std::size_t block =
-                situation.no_device ? pipelined_block(size, situation.same_host)
+                situation.no_device ? chunked_block(size, situation.same_host)
                 : situation.in_place
                     ? std::clamp(size / 8, smallest_mapped_block_on_host, mapped_block)
                     : mapped_block;
             return in_blocks(Path::mapped, size, block, mapped_depth, requested);
         }
-        case Path::pinned:
-            if (size <= largest_pinned_inlined) return {Path::pinned, size, 1, true};
+        case Path::staged:
+            if (size <= largest_staged_inlined) return {Path::staged, size, 1, true};
             return in_one_block(size);
         case Path::shared:
-        case Path::direct: {
+        case Path::peer_to_peer: {
             const Path path = path_in_blocks(size, situation, requested);
             Plan plan = in_blocks(path, size, ring_block(size, situation.host_memory),
                                   ring_depth(situation.host_memory), requested);
@@ -209,26 +211,26 @@ Plan plan_send(std::size_t size, const Situation &situation, const Config &reque
         }
         default: break;
     }
-    return in_blocks(Path::pipelined, size, pipelined_block(size, situation.host_memory),
-                     pipelined_depth(situation.host_memory), requested);
+    return in_blocks(Path::chunked, size, chunked_block(size, situation.host_memory),
+                     chunked_depth(situation.host_memory), requested);
 }
 
 void fit_ring(Plan &plan, std::size_t size) {
-    if (plan.path != Path::shared && plan.path != Path::direct) return;
+    if (plan.path != Path::shared && plan.path != Path::peer_to_peer) return;
     plan.block = std::min(plan.block, ring_capacity);
     const std::size_t blocks = (size + plan.block - 1) / plan.block;
     plan.depth = static_cast<unsigned>(
         std::min({std::size_t{plan.depth}, ring_capacity / plan.block, blocks}));
 }
 
-Plan plan_direct(std::size_t size, const Plan &through_ring, bool whole) {
+Plan plan_peer_to_peer(std::size_t size, const Plan &through_ring, bool whole) {
     // Each block costs about 10 us in addition to its copy. A copy between two devices takes 90 us
     // for 32 MiB. Two blocks must be in flight.
     const std::size_t block =
         std::min(size, whole ? max_block : std::min(8 * through_ring.block, landing_capacity / 2));
     const std::size_t blocks = (size + block - 1) / block;
     const std::size_t depth = whole ? 4 : std::min<std::size_t>(landing_capacity / block, 4);
-    return {Path::direct, block, static_cast<unsigned>(std::min(depth, blocks))};
+    return {Path::peer_to_peer, block, static_cast<unsigned>(std::min(depth, blocks))};
 }
 
 Plan plan_recv(std::size_t size, std::size_t block, const Situation &situation,
@@ -239,10 +241,10 @@ Plan plan_recv(std::size_t size, std::size_t block, const Situation &situation,
     const bool follows = way != nullptr && !way->whole;
     const Path path =
         follows ? path_of_way(*way, situation) : path_in_blocks(size, situation, requested);
-    if (path == Path::pinned) wire.depth = 1;
+    if (path == Path::staged) wire.depth = 1;
     const unsigned depth = follows                ? way->depth
                            : path == Path::mapped ? mapped_depth
-                                                  : pipelined_depth(situation.host_memory);
+                                                  : chunked_depth(situation.host_memory);
     return in_blocks(path, size, block, depth, wire);
 }
 
@@ -250,11 +252,11 @@ Plan plan_file(std::size_t size, const Situation &situation, const FileBlocks &f
                const Config &requested) {
     const Way *const way = advised(size, situation, requested);
     const Path path_wanted = way != nullptr ? path_of_way(*way, situation) : host_path(requested);
-    const bool pinned = path_wanted == Path::pinned;
-    const bool mapped = situation.mapped && !pinned && path_wanted != Path::pipelined;
+    const bool staged = path_wanted == Path::staged;
+    const bool mapped = situation.mapped && !staged && path_wanted != Path::chunked;
     const std::size_t granularity = file.granularity != 0 ? file.granularity : size;
     const unsigned threads = mapped && size < mapped_by_threads_min ? 1 : file.threads;
-    const std::size_t wanted = pinned                            ? max_block
+    const std::size_t wanted = staged                            ? max_block
                                : requested.block_size.value != 0 ? requested.block_size.value
                                : way != nullptr                  ? way->block
                                : mapped && threads == 1          ? mapped_file_block_of_one
@@ -266,17 +268,15 @@ Plan plan_file(std::size_t size, const Situation &situation, const FileBlocks &f
     const std::size_t parts = std::max<std::size_t>(std::min(wanted, max_block) / granularity, 1);
     const std::size_t block = std::min(parts * granularity, size);
     const std::size_t blocks = (size - first + block - 1) / block + (first != 0 ? 1 : 0);
-    unsigned depth = pinned                 ? 1
+    unsigned depth = staged                 ? 1
                      : requested.depth != 0 ? requested.depth
                      : way != nullptr       ? way->depth
                      : mapped               ? threads + 1
-                                            : pipelined_depth(situation.host_memory) + threads - 1;
+                                            : chunked_depth(situation.host_memory) + threads - 1;
     // Blocks may be larger than requested.
     if (!mapped)
         depth = std::min<unsigned>(depth, std::max<std::size_t>(most_file_staging / block, 2));
-    const Path path = mapped                  ? Path::mapped
-                      : pinned || blocks == 1 ? Path::pinned
-                                              : Path::pipelined;
+    const Path path = mapped ? Path::mapped : staged || blocks == 1 ? Path::staged : Path::chunked;
     return {path, block, static_cast<unsigned>(std::min<std::size_t>(depth, blocks)), false, first};
 }
 

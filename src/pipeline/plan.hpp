@@ -10,7 +10,7 @@ namespace cldist {
 
 /// How a transfer moves its bytes.
 struct Plan {
-    Path path = Path::pinned;
+    Path path = Path::staged;
     std::size_t block = 0;  ///< bytes per block at both ends; at least 1
     unsigned depth = 1;     ///< blocks in flight
     /// The message is one block that travels with its header (an eager message).
@@ -76,7 +76,7 @@ bool plan_mapping(bool host_memory, std::size_t size, const Advice *advice,
 bool plan_copying(bool host_memory, bool same_host, bool ring, std::size_t size,
                   const Advice *advice, const Config &requested);
 
-/// The largest payload to copy rather than map: CLDIST_PINNED_MAX or a default. Ignores
+/// The largest payload to copy rather than map: CLDIST_STAGED_MAX or a default. Ignores
 /// CLDIST_PATH.
 std::size_t largest_copied(bool host_memory, const Config &requested);
 
@@ -111,7 +111,7 @@ Plan plan_recv(std::size_t size, std::size_t block, const Situation &situation,
 
 /// The plan of both ends for a message that was planned for a ring but moves from device to device.
 /// `whole`: the receiver reads the sender's buffer directly, without a copy in between.
-Plan plan_direct(std::size_t size, const Plan &through_ring, bool whole);
+Plan plan_peer_to_peer(std::size_t size, const Plan &through_ring, bool whole);
 
 /// Limits block size and depth to a ring's capacity, if the plan uses one. Call it after changes.
 void fit_ring(Plan &plan, std::size_t size);

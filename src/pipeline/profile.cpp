@@ -29,7 +29,7 @@ constexpr double nearly_equal = 1.03;
 bool is_for(const Way &way, std::size_t size) {
     if (way.whole) return size <= largest_whole;
     // On path mapped, a message that is smaller than a block is one block.
-    return way.path == Path::pinned || way.path == Path::mapped || way.block < size;
+    return way.path == Path::staged || way.path == Path::mapped || way.block < size;
 }
 
 }  // namespace

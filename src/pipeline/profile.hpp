@@ -31,19 +31,19 @@ inline constexpr std::size_t route_count = 4;
 
 /// One way to do a transfer. Both ends of a message take the same way.
 struct Way {
-    Path path = Path::pinned;  ///< never automatic
-    /// The range is mapped while the command runs: always on path mapped, never on path pinned. On
+    Path path = Path::staged;  ///< never automatic
+    /// The range is mapped while the command runs: always on path mapped, never on path staged. On
     /// the other paths, the host then copies the bytes. Otherwise the device's queues copy them.
     bool maps = false;
     /// The message travels with its header in one piece (eager). The members below then have no
     /// effect.
     bool whole = false;
-    std::size_t block = 0;  ///< bytes; 0 on path pinned: one block
+    std::size_t block = 0;  ///< bytes; 0 on path staged: one block
     unsigned depth = 1;     ///< blocks in flight
 
     bool operator==(const Way &) const = default;
 };
-/// For example "pipelined, 512 KiB x 3, mapped".
+/// For example "chunked, 512 KiB x 3, mapped".
 [[nodiscard]] std::string describe(const Way &way);
 
 /// The measured times of transfers on one way.

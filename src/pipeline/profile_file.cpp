@@ -91,24 +91,25 @@ const toml::table &table_of(const toml::node &node, std::string_view what) {
 Way way_of(const toml::table &table) {
     Way way;
     const std::string path = text_of(table, "path");
-    const auto named = [&](Path candidate) { return path == name_of(candidate); };
-    constexpr std::array paths{Path::mapped, Path::pinned, Path::pipelined, Path::shared,
-                               Path::direct};
+    const auto named = [&](Path candidate) { return current_path(path) == name_of(candidate); };
+    constexpr std::array paths{Path::mapped, Path::staged, Path::chunked, Path::shared,
+                               Path::peer_to_peer};
     const auto *const found = std::find_if(paths.begin(), paths.end(), named);
     way.whole = path == "whole";
     if (!way.whole && found == paths.end())
-        damaged(*table.get("path"),
-                fmt::format(
-                    "path is \"{}\"; expected whole, mapped, pinned, pipelined, shared or direct",
-                    path));
+        damaged(
+            *table.get("path"),
+            fmt::format(
+                "path is \"{}\"; expected whole, mapped, staged, chunked, shared or peer-to-peer",
+                path));
     if (!way.whole) way.path = *found;
     way.maps = value_of<bool>(table, "maps", "true or false");
     if (way.whole) {
-        way.path = way.maps ? Path::mapped : Path::pinned;
+        way.path = way.maps ? Path::mapped : Path::staged;
         return way;
     }
-    const bool in_blocks = way.path != Path::pinned;
-    const bool either = way.path == Path::pipelined || way.path == Path::shared;
+    const bool in_blocks = way.path != Path::staged;
+    const bool either = way.path == Path::chunked || way.path == Path::shared;
     if ((way.path == Path::mapped) != way.maps && !either)
         damaged(*table.get("maps"), fmt::format("maps is {} on path {}", way.maps, path));
     way.block = count_of(table, "block", in_blocks ? 1 : 0, std::int64_t{1} << 30);

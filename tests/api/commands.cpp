@@ -359,7 +359,7 @@ MPI_CASE("clGetTransferInfo returns every value of a finished transfer", 1) {
         CHECK(transfer_text(event, CL_TRANSFER_ERROR_MESSAGE) == "");
         const std::string path = transfer_text(event, CL_TRANSFER_PATH);
         CAPTURE(path);
-        CHECK((path == "mapped" || path == "pinned" || path == "pipelined"));
+        CHECK((path == "mapped" || path == "staged" || path == "chunked"));
         if (const char *forced = std::getenv("CLDIST_PATH");
             forced != nullptr && std::strcmp(forced, "auto") != 0) {
             CHECK(path == forced);
@@ -397,7 +397,7 @@ MPI_CASE("clGetTransferInfo returns the stages in order, each with its start bef
         // On other paths the program's queue copies before or after the transfer.
         const std::string path = transfer_text(event, CL_TRANSFER_PATH);
         CAPTURE(path);
-        CHECK(device == (path == "pipelined"));
+        CHECK(device == (path == "chunked"));
         CHECK(messages);
         CHECK(match == (event == message.received.get()));
     }

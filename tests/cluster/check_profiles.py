@@ -42,7 +42,7 @@ def make_profiles(folder, cldist):
     measured = folder / "measured.toml"
     run([cldist, "tune", "--device", "cpu", "--seconds", "1", "--force", "--output", str(measured)], TMPDIR=str(folder))
     system = measured.read_text(encoding="utf-8").split("\n[[")[0].split("\n[route")[0]
-    for rank, path in enumerate(["pipelined", "mapped"]):
+    for rank, path in enumerate(["chunked", "mapped"]):
         profile = folder / f"{rank}.toml"
         profile.write_text(system + WAY.format(path=path, block=BLOCKS[rank]), encoding="utf-8")
         yield f"CLDIST_PROFILE={profile}"
@@ -70,7 +70,7 @@ def main():
         found = collections.Counter(blocks_of_halos(trace))
         print(f"rank {rank}: {dict(found)}")
         of_sender = {"send": -(-HALO // BLOCKS[rank]), "recv": -(-HALO // BLOCKS[1 - rank])}
-        own_path = ["pipelined", "mapped"][rank]
+        own_path = ["chunked", "mapped"][rank]
         if {(name, of_sender[name], own_path) for name in ("send", "recv")} != set(found):
             print(f"FAILED: expected of rank {rank}: {of_sender} blocks, path {own_path}")
             failed = 1

@@ -314,7 +314,7 @@ MPI_CASE("the event of a file command reports queue, context, profile, path and 
             CHECK(context == b.cl.context.get());
 
             const std::string path = transfer_text(event, CL_TRANSFER_PATH);
-            CHECK((path == "mapped" || path == "pinned" || path == "pipelined"));
+            CHECK((path == "mapped" || path == "staged" || path == "chunked"));
             const auto block = transfer_info<std::size_t>(event, CL_TRANSFER_BLOCK_SIZE);
             CHECK(block >= 1);
             CHECK(transfer_info<cl_uint>(event, CL_TRANSFER_DEPTH) >= 1);

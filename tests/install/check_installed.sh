@@ -70,7 +70,7 @@ system = { host = "a", device = "b", driver = "c", mpi = "d" }
 [route.to-file]
 when = "now"
 between = "/"
-way = [{ path = "pinned", maps = false, block = 0, depth = 1, bytes = [1024, 4096], microseconds = [1.0, 2.0] }]
+way = [{ path = "staged", maps = false, block = 0, depth = 1, bytes = [1024, 4096], microseconds = [1.0, 2.0] }]
 PROFILE
 said=$("$dir/moved/bin/cldist" tune --profile "$dir/profile.toml" --plot "$dir/plot.png" 2>&1) ||
     grep -q 'needs matplotlib' <<<"$said" || fail "bin/cldist does not draw: $said"

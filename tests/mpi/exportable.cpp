@@ -46,7 +46,7 @@ MPI_CASE(
     constexpr std::size_t size = 5 * MiB;
     const buffer_handle mine = exportable(cl, size + 100);
     // The processes may have different settings.
-    const int here = forced("direct") ? 1 : 0;
+    const int here = forced("peer-to-peer") ? 1 : 0;
     int there = 0;
     MPI_Sendrecv(&here, 1, MPI_INT, 1 - mpi.rank, 0, &there, 1, MPI_INT, 1 - mpi.rank, 0, mpi.comm,
                  MPI_STATUS_IGNORE);
@@ -60,7 +60,7 @@ MPI_CASE(
                 const event_handle sent = send(queue, mine, offset, bytes, 1, 1, mpi.comm);
                 expect_complete(sent);
                 if (here == 1 && there == 1 && bytes == size) {
-                    CHECK(transfer_text(sent, CL_TRANSFER_PATH) == "direct");
+                    CHECK(transfer_text(sent, CL_TRANSFER_PATH) == "peer-to-peer");
                 }
             } else {
                 const event_handle received = receive(queue, mine, offset, bytes, 0, 1, mpi.comm);

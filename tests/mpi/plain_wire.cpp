@@ -448,7 +448,7 @@ MPI_CASE("plain: a transfer reports its path, one block, and the times of its st
         expect_complete(event);
         CHECK(transfer_info<std::size_t>(event, CL_TRANSFER_BYTES) == size);
         const std::string path = transfer_text(event, CL_TRANSFER_PATH);
-        CHECK((path == "mapped" || path == "pinned"));
+        CHECK((path == "mapped" || path == "staged"));
         CHECK(transfer_info<std::size_t>(event, CL_TRANSFER_BLOCK_SIZE) == size);
         CHECK(transfer_info<cl_uint>(event, CL_TRANSFER_DEPTH) == 1);
         const auto stages = transfer_stages(event);
@@ -462,8 +462,8 @@ MPI_CASE("plain: a transfer reports its path, one block, and the times of its st
         // forced block path, the transfer has a device stage.
         const char *const forced = std::getenv("CLDIST_PATH");
         const std::string path_wanted = forced != nullptr ? forced : "";
-        CHECK(has(CL_STAGE_DEVICE) ==
-              (path_wanted == "pipelined" || path_wanted == "shared" || path_wanted == "direct"));
+        CHECK(has(CL_STAGE_DEVICE) == (path_wanted == "chunked" || path_wanted == "shared" ||
+                                       path_wanted == "peer-to-peer"));
     }
     MPI_Comm_free(&comm);
 }

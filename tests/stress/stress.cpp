@@ -210,8 +210,8 @@ constexpr std::array<const char *, counted_things> counted_names{"messages sent"
                                                                  "calls without event",
                                                                  "too long for their receive",
                                                                  "transfers mapped",
-                                                                 "pinned",
-                                                                 "pipelined",
+                                                                 "staged",
+                                                                 "chunked",
                                                                  "by kernels",
                                                                  "bytes"};
 using counts = std::array<unsigned long long, counted_things>;
@@ -573,8 +573,8 @@ private:
         }
         const std::string path = text(i, CL_TRANSFER_PATH);
         count[path_mapped] += path == "mapped" ? 1 : 0;
-        count[path_pinned] += path == "pinned" ? 1 : 0;
-        count[path_pipelined] += path == "pipelined" ? 1 : 0;
+        count[path_pinned] += path == "staged" ? 1 : 0;
+        count[path_pipelined] += path == "chunked" ? 1 : 0;
         count[path_kernel] += path == "kernel" || path == "device" ? 1 : 0;
     }
 

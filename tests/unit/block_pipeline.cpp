@@ -81,8 +81,7 @@ TEST_CASE(
         for (const unsigned depth : {1U, 2U, 3U}) {
             FakeEndpoint source(blocks);
             FakeEndpoint sink(blocks);
-            BlockPipeline pipeline(source, sink, source, 25,
-                                   Plan{Path::pipelined, 10, depth, false});
+            BlockPipeline pipeline(source, sink, source, 25, Plan{Path::chunked, 10, depth, false});
             CHECK(pipeline.poll() == Progress::idle);
             for (const std::size_t event : order) {
                 (event < blocks ? source : sink).allow(event % blocks);
@@ -120,7 +119,7 @@ TEST_CASE(
                 source.allow(i);
                 sink.allow(i);
             }
-            BlockPipeline pipeline(source, sink, sink, 40, Plan{Path::pipelined, 10, 2, false});
+            BlockPipeline pipeline(source, sink, sink, 40, Plan{Path::chunked, 10, 2, false});
             while (pipeline.poll() != Progress::done) {
             }
             CHECK(pipeline.status().code == -42);
@@ -140,7 +139,7 @@ TEST_CASE("if an endpoint fails to open, the transfer fails and skips all its bl
         source.allow(i);
         sink.allow(i);
     }
-    BlockPipeline pipeline(source, sink, source, 20, Plan{Path::pipelined, 10, 2, false});
+    BlockPipeline pipeline(source, sink, source, 20, Plan{Path::chunked, 10, 2, false});
     while (pipeline.poll() != Progress::done) {
     }
     CHECK(pipeline.status().code == -5);
@@ -155,7 +154,7 @@ TEST_CASE("a transfer that failed before it began opens nothing and skips all it
         source.allow(i);
         sink.allow(i);
     }
-    BlockPipeline pipeline(source, sink, source, 30, Plan{Path::pipelined, 10, 2, false},
+    BlockPipeline pipeline(source, sink, source, 30, Plan{Path::chunked, 10, 2, false},
                            Status::failure(CL_MESSAGE_TRUNCATED, "too long"));
     while (pipeline.poll() != Progress::done) {
     }
@@ -178,7 +177,7 @@ TEST_CASE(
                 source.allow(i);
                 sink.allow(i);
             }
-            BlockPipeline pipeline(source, sink, sink, 40, Plan{Path::pipelined, 10, 2, false});
+            BlockPipeline pipeline(source, sink, sink, 40, Plan{Path::chunked, 10, 2, false});
             while (pipeline.poll() != Progress::done) {
             }
             CHECK(pipeline.status().code == -42);
@@ -203,7 +202,7 @@ TEST_CASE(
             if (source_fails) source.fail(2, -42, 5);
             // The pipeline sees the sink's failure after the source's.
             for (std::size_t i = 0; i < blocks; ++i) source.allow(i);
-            BlockPipeline pipeline(source, sink, source, 40, Plan{Path::pipelined, 10, 3, false});
+            BlockPipeline pipeline(source, sink, source, 40, Plan{Path::chunked, 10, 3, false});
             CHECK(pipeline.poll() != Progress::done);
             CHECK(pipeline.poll() != Progress::done);
             for (std::size_t i = 0; i < blocks; ++i) sink.allow(i);
@@ -224,7 +223,7 @@ TEST_CASE("after the sink fails, bytes that the source has already read are not 
     sink.allow(0);
     sink.allow(1);
     sink.allow(2);
-    BlockPipeline pipeline(source, sink, source, 30, Plan{Path::pipelined, 10, 2, false});
+    BlockPipeline pipeline(source, sink, source, 30, Plan{Path::chunked, 10, 2, false});
     for (int i = 0; i < 4; ++i) CHECK(pipeline.poll() != Progress::done);
     source.allow(1);
     source.allow(2);

@@ -12,12 +12,12 @@ constexpr std::size_t mib = 1024 * kib;
 
 constexpr Way in_place{Path::mapped, true, false, 4 * mib, 8};
 
-// A system on which pipelined transfers take `pipelined` seconds and all other transfers 1 ms.
+// A system on which chunked transfers take `chunked` seconds and all other transfers 1 ms.
 class Simulated final : public Transfers {
 public:
-    explicit Simulated(double pipelined) : pipelined_(pipelined) {}
+    explicit Simulated(double chunked) : chunked_(chunked) {}
     double seconds(const Way &way, std::size_t, unsigned count) override {
-        const double once = way.path == Path::pipelined ? pipelined_ : 1e-3;
+        const double once = way.path == Path::chunked ? chunked_ : 1e-3;
         clock += once * count;
         return once;
     }
@@ -27,7 +27,7 @@ public:
     std::size_t wrong_at = 0;
 
 private:
-    double pipelined_;
+    double chunked_;
 };
 
 Profile profile_with(const Way &way) {
@@ -60,8 +60,8 @@ TEST_CASE(
     std::string names;
     for (const Contender &contender : contenders) names += contender.name + "; ";
     CHECK(names ==
-          "chosen; built-in; mapped; pinned; pipelined; shared; pipelined, 256 KiB; pipelined, 1 "
-          "MiB; pipelined, 4 "
+          "chosen; built-in; mapped; staged; chunked; shared; chunked, 256 KiB; chunked, 1 "
+          "MiB; chunked, 4 "
           "MiB; ");
     // Small messages are sent eagerly on most paths, so fewer ways differ.
     const auto small = contenders_of(profile_with(in_place), Route::same_host, kib, {true, 2});
@@ -79,7 +79,7 @@ TEST_CASE("the ratio compares the choice with the best different way") {
     const Contender only{"chosen", in_place};
     CHECK(against_best({mib, {only, {"built-in", in_place}}, {2, 1}}) == 1);
     const std::string text = check_text(Route::same_host, sizes);
-    CHECK(text.find("| 64 MiB | mapped, 4 MiB x 8 | 67.1 | built-in: pipelined, ") !=
+    CHECK(text.find("| 64 MiB | mapped, 4 MiB x 8 | 67.1 | built-in: chunked, ") !=
           std::string::npos);
     CHECK(text.find("At worst 1.25 times as long as the best of the others.") != std::string::npos);
 }

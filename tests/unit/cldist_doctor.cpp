@@ -312,6 +312,7 @@ TEST_CASE("the doctor says whether kernels can move a GPU's messages, and how to
     CHECK(large.level == Level::note);
     CHECK(has(large.fact, "used from 64 KiB on"));
     CHECK(has(large.advice, "CLDIST_PATH=device"));
-    CHECK(has(judge_kernels("device 0.1", {}, Path::direct).fact, "CLDIST_PATH=direct does not"));
+    CHECK(has(judge_kernels("device 0.1", {}, Path::peer_to_peer).fact,
+              "CLDIST_PATH=peer-to-peer does not"));
     CHECK(judge_kernels("device 0.1", {}, Path::device).level == Level::ok);
 }

@@ -21,8 +21,8 @@ constexpr std::size_t mib = 1024 * kib;
 
 constexpr Way whole{Path::mapped, true, true, 0, 1};
 constexpr Way in_place{Path::mapped, true, false, mib, 16};
-constexpr Way staged{Path::pipelined, true, false, 256 * kib, 3};
-constexpr Way pinned{Path::pinned, false, false, 0, 1};
+constexpr Way chunked{Path::chunked, true, false, 256 * kib, 3};
+constexpr Way staged{Path::staged, false, false, 0, 1};
 
 bool contains(const std::vector<Way> &ways, const Way &way) {
     return std::find(ways.begin(), ways.end(), way) != ways.end();
@@ -73,9 +73,9 @@ private:
 
     [[nodiscard]] double time_of(const Way &way, std::size_t size) const {
         double time = startup + seconds_per_byte * static_cast<double>(size);
-        if (way.path == Path::pinned) time *= pinned_factor;
-        if (way.path == Path::pipelined) time *= way.block == 512 * kib ? 0.5 : 0.9;
-        if (way.path != Path::pinned && !way.whole && way.depth < good_depth) time *= 1.2;
+        if (way.path == Path::staged) time *= pinned_factor;
+        if (way.path == Path::chunked) time *= way.block == 512 * kib ? 0.5 : 0.9;
+        if (way.path != Path::staged && !way.whole && way.depth < good_depth) time *= 1.2;
         return time;
     }
 };
@@ -90,7 +90,7 @@ Profile some_profile() {
                              "a-host",
                              {{whole, {{kib, 1e-6}, {64 * kib, 20e-6}}},
                               {in_place, {{kib, 15e-6}, {64 * kib, 20.5e-6}, {64 * mib, 20e-3}}},
-                              {staged, {{mib, 101e-6}, {64 * mib, 6e-3}}}}};
+                              {chunked, {{mib, 101e-6}, {64 * mib, 6e-3}}}}};
     return profile;
 }
 
@@ -117,14 +117,14 @@ TEST_CASE(
             for (std::size_t i = 0; i < ways.size(); ++i) {
                 CHECK((host_memory || !ways[i].maps || ways[i].path == Path::mapped));
                 CHECK((route == Route::same_host ||
-                       (ways[i].path != Path::shared && ways[i].path != Path::direct)));
+                       (ways[i].path != Path::shared && ways[i].path != Path::peer_to_peer)));
                 CHECK(std::count(ways.begin(), ways.end(), ways[i]) == 1);
             }
-            CHECK(contains(ways, pinned));
+            CHECK(contains(ways, staged));
         }
     }
     CHECK(contains(ways_of(Route::same_host, true), whole));
-    CHECK(contains(ways_of(Route::same_host, true), staged));
+    CHECK(contains(ways_of(Route::same_host, true), chunked));
     CHECK(ways_of(Route::same_host, true).size() == 2 + 3 + 16 + 3 + 1);
     CHECK(ways_of(Route::same_host, false).size() == 1 + 8 + 3 + 2 + 1);
     CHECK(ways_of(Route::other_host, false).size() == 1 + 8 + 1);
@@ -134,16 +134,16 @@ TEST_CASE(
 
 TEST_CASE(
     "blocks are smaller than the message and at most 512, and equivalent ways are measured once") {
-    CHECK_FALSE(is_measured(staged, 256 * kib));
-    CHECK(is_measured(staged, 512 * kib));
-    CHECK_FALSE(is_measured({Path::pipelined, true, false, 64 * kib, 4}, 64 * mib));
+    CHECK_FALSE(is_measured(chunked, 256 * kib));
+    CHECK(is_measured(chunked, 512 * kib));
+    CHECK_FALSE(is_measured({Path::chunked, true, false, 64 * kib, 4}, 64 * mib));
     CHECK(is_measured(whole, mib));
     CHECK_FALSE(is_measured(whole, 4 * mib));
     const Way larger{Path::mapped, true, false, 16 * mib, 16};
     CHECK(as_done(in_place, mib) == as_done(larger, mib));
     CHECK(as_done(in_place, 4 * mib) != as_done(larger, 4 * mib));
     CHECK(as_done(in_place, 4 * mib).depth == 4);
-    CHECK(as_done(pinned, mib) == pinned);
+    CHECK(as_done(staged, mib) == staged);
 }
 
 TEST_CASE(
@@ -238,10 +238,10 @@ TEST_CASE(
             CHECK(curve.points.size() == 12);
             CHECK(curve.way.depth == 6);
         }
-        if (curve.way.path == Path::pipelined) CHECK(curve.way.depth == 6);
+        if (curve.way.path == Path::chunked) CHECK(curve.way.depth == 6);
     }
     CHECK(transfers.checked.contains(
-        {64 * mib, describe({Path::pipelined, true, false, 512 * kib, 3})}));
+        {64 * mib, describe({Path::chunked, true, false, 512 * kib, 3})}));
     CHECK(transfers.checked.contains({kib, describe(whole)}));
     CHECK(rank(curves, 16 * mib).best->way.block == 512 * kib);
     CHECK(transfers.clock <= 55);
@@ -280,7 +280,7 @@ TEST_CASE(
     CHECK(small.runner_up->path == Path::mapped);
     CHECK(small.bound->what == "MPI, same host");
     const Choice large = choose(&profile, Route::same_host, 64 * mib, host_device);
-    CHECK(large.way == staged);
+    CHECK(large.way == chunked);
     CHECK(*large.seconds == doctest::Approx(6e-3));
     CHECK(*large.runner_up_seconds == doctest::Approx(20e-3));
     // Blocks are at most as large as the message, and at most as many are in flight as there are.
@@ -295,7 +295,7 @@ TEST_CASE(
 TEST_CASE("the ceiling of an in-place transfer is not that of a copy") {
     const std::vector<Ceiling> ceilings{{to_host_ceiling, 0, 5e-10}, {"MPI, same host", 0, 2e-10}};
     CHECK(bound_of(ceilings, Route::same_host, in_place, mib)->what == "MPI, same host");
-    CHECK(bound_of(ceilings, Route::same_host, staged, mib)->what == to_host_ceiling);
+    CHECK(bound_of(ceilings, Route::same_host, chunked, mib)->what == to_host_ceiling);
     CHECK(bound_of(ceilings, Route::from_file, in_place, mib) == std::nullopt);
 }
 
@@ -305,14 +305,14 @@ TEST_CASE("tables have a line for each size and list the routes that were not me
     CHECK(has(text, "device to device, same host (measured 2026-01-02T03:04:05Z, a-host)\n"));
     CHECK(has(text, "   4 KiB  whole, mapped "));
     CHECK(has(text,
-              "  64 MiB  pipelined, mapped  256 KiB       3  6.00 ms  11.18  mapped, 1 MiB x 16: "
+              "  64 MiB  chunked, mapped  256 KiB       3  6.00 ms  11.18  mapped, 1 MiB x 16: "
               "20.00 ms"));
     CHECK(has(text, "device to file: not measured, the built-in choice\n"));
     CHECK(has(explain_text(nullptr, {mib}, host_device),
               "device to device, same host: not measured"));
     CHECK(has(result_text(profile, Route::same_host, host_device), "instead of"));
     CHECK(has(result_text(profile, Route::same_host, host_device),
-              "64 MiB  pipelined, 256 KiB x 3, mapped  11.18  pipelined, 512 KiB x 3, mapped\n"));
+              "64 MiB  chunked, 256 KiB x 3, mapped  11.18  chunked, 512 KiB x 3, mapped\n"));
 }
 
 TEST_CASE("the tables show the algorithm of device collectives by number and size") {
@@ -355,7 +355,7 @@ TEST_CASE("routes not measured this time keep their old values if the system is 
     Profile measured;
     measured.system = before.system;
     measured.ceilings = {{"file read", 0, 3e-11}};
-    measured.routes[2] = Profile::Measurement{"later", "/tmp", {{pinned, {{mib, 1}}}}};
+    measured.routes[2] = Profile::Measurement{"later", "/tmp", {{staged, {{mib, 1}}}}};
     const Profile both = merged(measured, before);
     CHECK(both.routes[0] == before.routes[0]);
     CHECK(both.routes[2] == measured.routes[2]);

@@ -50,22 +50,36 @@ TEST_CASE("CLDIST_SHARES is a word or weights") {
     CHECK(complaints[0].find("expected auto, equal, measured, or weights") != std::string::npos);
 }
 
+TEST_CASE("old names of settings and paths work with a warning") {
+    std::vector<std::string> complaints;
+    const Config config =
+        read({"CLDIST_PATH=pipelined", "CLDIST_PINNED_MAX=1M", "CLDIST_META=./a.so"}, complaints);
+    CHECK(config.path == Path::chunked);
+    CHECK(config.staged_max.value == 1 << 20);
+    CHECK(config.access_functions == "./a.so");
+    REQUIRE(complaints.size() == 3);
+    CHECK(complaints[0] ==
+          "CLDIST_PATH=pipelined is now called CLDIST_PATH=chunked; the next version will not know "
+          "the old name");
+    for (const char *const old : {"pinned", "direct"}) CHECK(std::string(current_path(old)) != old);
+}
+
 TEST_CASE("settings are read from their variables") {
     std::vector<std::string> complaints;
     const Config config =
-        read({"CLDIST_PATH=pipelined", "CLDIST_BLOCK_SIZE=64k", "CLDIST_DEPTH=3",
+        read({"CLDIST_PATH=chunked", "CLDIST_BLOCK_SIZE=64k", "CLDIST_DEPTH=3",
               "CLDIST_STALL_SECONDS=1.5", "CLDIST_TRACE=/tmp/a=b", "CLDIST_ON_ERROR=abort",
-              "CLDIST_LOG=debug", "HOME=/", "CLDIST_PINNED_MAX=1M"},
+              "CLDIST_LOG=debug", "HOME=/", "CLDIST_STAGED_MAX=1M"},
              complaints);
     CHECK(complaints.empty());
-    CHECK(config.path == Path::pipelined);
+    CHECK(config.path == Path::chunked);
     CHECK(config.block_size.value == 65536);
     CHECK(config.depth == 3);
     CHECK(config.stall_seconds == doctest::Approx(1.5));
     CHECK(config.trace == "/tmp/a=b");
     CHECK(config.on_error == OnError::abort);
     CHECK(config.log == LogLevel::debug);
-    CHECK(config.pinned_max.value == 1 << 20);
+    CHECK(config.staged_max.value == 1 << 20);
 }
 
 TEST_CASE("an unreadable value is reported with the expected form, and the default is used") {

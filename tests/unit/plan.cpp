@@ -29,8 +29,8 @@ TEST_CASE("mapping is requested if device memory is host memory, unless another 
     CHECK_FALSE(plan_mapping(false, mib, nullptr, {}));
     for (const bool host_memory : {true, false}) {
         CHECK(plan_mapping(host_memory, mib, nullptr, forced(Path::mapped)) == host_memory);
-        CHECK_FALSE(plan_mapping(host_memory, mib, nullptr, forced(Path::pinned)));
-        CHECK_FALSE(plan_mapping(host_memory, mib, nullptr, forced(Path::pipelined)));
+        CHECK_FALSE(plan_mapping(host_memory, mib, nullptr, forced(Path::staged)));
+        CHECK_FALSE(plan_mapping(host_memory, mib, nullptr, forced(Path::chunked)));
     }
 }
 
@@ -42,14 +42,13 @@ TEST_CASE("small messages are eager, large messages go in place or in blocks") {
         bool inlined;
     };
     for (const Row &row :
-         {Row{8, cpu, Path::mapped, true}, Row{4 * kib, gpu, Path::pinned, true},
+         {Row{8, cpu, Path::mapped, true}, Row{4 * kib, gpu, Path::staged, true},
           Row{mib, cpu, Path::mapped, false}, Row{100 * kib, cpu_same_host, Path::mapped, false},
-          Row{mib, cpu_same_host, Path::pipelined, false}, Row{mib, gpu, Path::pipelined, false},
-          Row{256 * kib, gpu, Path::pinned, true}, Row{4 * mib, gpu_same_host, Path::pinned, true},
-          Row{4 * mib + 1, gpu_same_host, Path::pipelined, false},
-          Row{6 * gib, cpu, Path::mapped, false},
-          Row{6 * gib, cpu_same_host, Path::pipelined, false},
-          Row{6 * gib, gpu, Path::pipelined, false}}) {
+          Row{mib, cpu_same_host, Path::chunked, false}, Row{mib, gpu, Path::chunked, false},
+          Row{256 * kib, gpu, Path::staged, true}, Row{4 * mib, gpu_same_host, Path::staged, true},
+          Row{4 * mib + 1, gpu_same_host, Path::chunked, false},
+          Row{6 * gib, cpu, Path::mapped, false}, Row{6 * gib, cpu_same_host, Path::chunked, false},
+          Row{6 * gib, gpu, Path::chunked, false}}) {
         CAPTURE(row.size);
         CAPTURE(row.situation.mapped);
         const Plan plan = plan_send(row.size, row.situation, {});
@@ -62,25 +61,25 @@ TEST_CASE(
     "a profile chooses the shared memory path if a ring exists; a profile without shared paths is "
     "ignored") {
     const Advice shared(Way{Path::shared, false, false, 2 * mib, 16});
-    const Advice direct(Way{Path::direct, false, false, mib, 16});
-    const Advice by_mpi(Way{Path::pipelined, false, false, mib, 4});
+    const Advice direct(Way{Path::peer_to_peer, false, false, mib, 16});
+    const Advice by_mpi(Way{Path::chunked, false, false, mib, 4});
     Situation situation = gpu_same_host;
     situation.advice = &shared;
-    CHECK(plan_send(64 * mib, situation, {}) == Plan{Path::pipelined, 2 * mib, 16});
+    CHECK(plan_send(64 * mib, situation, {}) == Plan{Path::chunked, 2 * mib, 16});
     situation.ring = true;
     CHECK(plan_send(64 * mib, situation, {}) == Plan{Path::shared, 2 * mib, 8});
     situation.advice = &direct;
     CHECK(plan_send(64 * mib, situation, {}) == Plan{Path::shared, mib, 16});
     situation.exports = Exports::landing;
-    CHECK(plan_send(64 * mib, situation, {}) == Plan{Path::direct, mib, 16});
+    CHECK(plan_send(64 * mib, situation, {}) == Plan{Path::peer_to_peer, mib, 16});
     situation.advice = &by_mpi;
-    CHECK(plan_send(64 * mib, situation, {}).path == Path::direct);
+    CHECK(plan_send(64 * mib, situation, {}).path == Path::peer_to_peer);
 
     const Advice mapped(Way{Path::shared, true, false, 512 * kib, 3});
     situation = cpu_same_host;
     situation.advice = &mapped;
     CHECK(plan_mapping(true, 4 * mib, &mapped, {}));
-    CHECK(plan_send(4 * mib, situation, {}).path == Path::pipelined);
+    CHECK(plan_send(4 * mib, situation, {}).path == Path::chunked);
     situation.ring = true;
     CHECK(plan_send(4 * mib, situation, {}) == Plan{Path::shared, 512 * kib, 3});
 }
@@ -96,10 +95,10 @@ TEST_CASE("large messages are copied from the sender's device, smaller ones thro
     CHECK(path(16 * kib + 1, Exports::range) == Path::shared);
     CHECK(path(gib, Exports::nothing) == Path::shared);
     CHECK(path(mib - 1, Exports::landing) == Path::shared);
-    CHECK(path(mib, Exports::landing) == Path::direct);
+    CHECK(path(mib, Exports::landing) == Path::peer_to_peer);
     CHECK(path(256 * kib - 1, Exports::range) == Path::shared);
-    CHECK(path(256 * kib, Exports::range) == Path::direct);
-    CHECK(path(64 * kib, Exports::landing, forced(Path::direct)) == Path::direct);
+    CHECK(path(256 * kib, Exports::range) == Path::peer_to_peer);
+    CHECK(path(64 * kib, Exports::landing, forced(Path::peer_to_peer)) == Path::peer_to_peer);
     CHECK(path(gib, Exports::range, forced(Path::shared)) == Path::shared);
 }
 
@@ -121,15 +120,15 @@ TEST_CASE("blocks go through a ring if there is one, and are never more than the
                 CHECK(plan.depth >= 1);
                 CHECK(plan.block * plan.depth <= ring_capacity);
                 CHECK(plan_send(size, situation, {}).path ==
-                      (situation.host_memory ? Path::pipelined : Path::shared));
-                CHECK(plan_send(size, situation, forced(Path::pipelined)).path == Path::pipelined);
+                      (situation.host_memory ? Path::chunked : Path::shared));
+                CHECK(plan_send(size, situation, forced(Path::chunked)).path == Path::chunked);
             }
         }
         CHECK(plan_send(64, situation, forced(Path::shared)).inlined);
     }
-    CHECK(plan_send(mib, cpu_same_host, forced(Path::shared)).path == Path::pipelined);
+    CHECK(plan_send(mib, cpu_same_host, forced(Path::shared)).path == Path::chunked);
     // Between CPU devices, whose memory is mapped, MPI's own paths are as fast.
-    CHECK(plan_send(mib, with_ring(cpu_same_host), {}).path == Path::pipelined);
+    CHECK(plan_send(mib, with_ring(cpu_same_host), {}).path == Path::chunked);
     CHECK(plan_copying(false, true, true, 512 * kib, nullptr, {}));
     CHECK_FALSE(plan_copying(false, true, true, 512 * kib + 1, nullptr, {}));
 }
@@ -141,29 +140,29 @@ TEST_CASE("a queue copies messages of a discrete device eagerly, up to a limit")
     CHECK(plan_copying(false, false, false, 256 * kib, nullptr, {}));
     CHECK_FALSE(plan_copying(false, false, false, 256 * kib + 1, nullptr, {}));
     for (const bool host_memory : {true, false}) {
-        CHECK_FALSE(plan_copying(host_memory, true, false, 0, nullptr, forced(Path::pinned)));
-        CHECK(plan_copying(host_memory, true, false, mib, nullptr, forced(Path::pinned)));
+        CHECK_FALSE(plan_copying(host_memory, true, false, 0, nullptr, forced(Path::staged)));
+        CHECK(plan_copying(host_memory, true, false, mib, nullptr, forced(Path::staged)));
         CHECK_FALSE(plan_copying(host_memory, true, false, mib, nullptr, forced(Path::mapped)));
-        CHECK_FALSE(plan_copying(host_memory, true, false, mib, nullptr, forced(Path::pipelined)));
+        CHECK_FALSE(plan_copying(host_memory, true, false, mib, nullptr, forced(Path::chunked)));
     }
     CHECK_FALSE(plan_copying(true, true, false, mib, nullptr, {}));
     Config config;
-    config.pinned_max.value = 4 * kib;
+    config.staged_max.value = 4 * kib;
     CHECK_FALSE(plan_copying(false, true, false, 4 * kib + 1, nullptr, config));
 }
 
 TEST_CASE("strided regions can't be transferred in place") {
     const Situation apart{true, true, false, true};
-    for (const Path path : {Path::automatic, Path::mapped, Path::pipelined}) {
-        CHECK(plan_send(mib, apart, forced(path)).path == Path::pipelined);
-        CHECK(plan_recv(mib, 64 * kib, apart, forced(path)).path == Path::pipelined);
+    for (const Path path : {Path::automatic, Path::mapped, Path::chunked}) {
+        CHECK(plan_send(mib, apart, forced(path)).path == Path::chunked);
+        CHECK(plan_recv(mib, 64 * kib, apart, forced(path)).path == Path::chunked);
     }
-    CHECK(plan_send(mib, apart, forced(Path::pinned)).path == Path::pinned);
+    CHECK(plan_send(mib, apart, forced(Path::staged)).path == Path::staged);
     CHECK(plan_send(4 * kib, apart, {}) == plan_send(4 * kib, cpu, {}));
 }
 
 TEST_CASE("an empty message is sent in its header on every path") {
-    for (const Path path : {Path::automatic, Path::mapped, Path::pinned, Path::pipelined})
+    for (const Path path : {Path::automatic, Path::mapped, Path::staged, Path::chunked})
         CHECK(plan_send(0, cpu_unmapped, forced(path)).inlined);
 }
 
@@ -173,24 +172,25 @@ TEST_CASE("a forced path is taken for every size") {
             for (const bool host_memory : {true, false}) {
                 CHECK(plan_send(size, {host_memory, true, same_host}, forced(Path::mapped)).path ==
                       Path::mapped);
-                CHECK(plan_send(size, {host_memory, false, same_host}, forced(Path::pinned)).path ==
-                      Path::pinned);
-                CHECK(plan_send(size, {host_memory, false, same_host}, forced(Path::pipelined))
-                          .path == Path::pipelined);
+                CHECK(plan_send(size, {host_memory, false, same_host}, forced(Path::staged)).path ==
+                      Path::staged);
+                CHECK(
+                    plan_send(size, {host_memory, false, same_host}, forced(Path::chunked)).path ==
+                    Path::chunked);
             }
         }
     }
 }
 
 TEST_CASE("if mapping was refused, the size decides") {
-    CHECK(plan_send(8, cpu_unmapped, forced(Path::mapped)).path == Path::pinned);
-    CHECK(plan_send(mib, cpu_unmapped, {}).path == Path::pipelined);
+    CHECK(plan_send(8, cpu_unmapped, forced(Path::mapped)).path == Path::staged);
+    CHECK(plan_send(mib, cpu_unmapped, {}).path == Path::chunked);
 }
 
 TEST_CASE(
     "every plan's blocks can be counted by MPI and cover the message, and its depth is at most the "
     "number of blocks") {
-    for (const Path path : {Path::automatic, Path::mapped, Path::pinned, Path::pipelined}) {
+    for (const Path path : {Path::automatic, Path::mapped, Path::staged, Path::chunked}) {
         for (const std::size_t size :
              {std::size_t{1}, 4 * kib + 1, 64 * kib, mib - 1, 64 * mib, 5 * gib}) {
             for (const Situation &situation : {cpu, cpu_same_host, cpu_unmapped, gpu}) {
@@ -216,16 +216,16 @@ TEST_CASE(
     "block size and depth follow the settings; the receiver's block size always comes from the "
     "sender") {
     Config config;
-    config.path = Path::pipelined;
+    config.path = Path::chunked;
     config.block_size.value = 100;
     config.depth = 7;
-    CHECK(plan_send(10'000, gpu, config) == Plan{Path::pipelined, 100, 7, false});
-    CHECK(plan_recv(10'000, 3000, gpu, config) == Plan{Path::pipelined, 3000, 4, false});
+    CHECK(plan_send(10'000, gpu, config) == Plan{Path::chunked, 100, 7, false});
+    CHECK(plan_recv(10'000, 3000, gpu, config) == Plan{Path::chunked, 3000, 4, false});
 }
 
 TEST_CASE("the limit for eager messages follows its setting") {
     Config config;
-    config.pinned_max.value = mib;
+    config.staged_max.value = mib;
     CHECK(plan_send(mib, cpu, config).inlined);
     CHECK_FALSE(plan_send(mib + 1, cpu, config).inlined);
 }
@@ -277,39 +277,39 @@ TEST_CASE("files are transferred in place or in blocks, depending on device, pat
               cpu_copied,
               one,
               Path::mapped,
-              {Path::pipelined, 2 * mib, 3, false}},
-          Row{"a GPU", 64 * mib, gpu, one, Path::automatic, {Path::pipelined, 2 * mib, 4, false}},
+              {Path::chunked, 2 * mib, 3, false}},
+          Row{"a GPU", 64 * mib, gpu, one, Path::automatic, {Path::chunked, 2 * mib, 4, false}},
           Row{"a GPU, four threads",
               64 * mib,
               gpu,
               four,
               Path::automatic,
-              {Path::pipelined, 2 * mib, 7, false}},
-          Row{"a GPU, small", 100, gpu, four, Path::automatic, {Path::pinned, 100, 1, false}},
-          Row{"pinned: one block",
+              {Path::chunked, 2 * mib, 7, false}},
+          Row{"a GPU, small", 100, gpu, four, Path::automatic, {Path::staged, 100, 1, false}},
+          Row{"staged: one block",
               64 * mib,
               gpu,
               four,
-              Path::pinned,
-              {Path::pinned, 64 * mib, 1, false}},
-          Row{"pinned: the largest block",
+              Path::staged,
+              {Path::staged, 64 * mib, 1, false}},
+          Row{"staged: the largest block",
               3 * gib,
               gpu,
               one,
-              Path::pinned,
-              {Path::pinned, gib, 1, false}},
-          Row{"pinned, where memory could be mapped",
+              Path::staged,
+              {Path::staged, gib, 1, false}},
+          Row{"staged, where memory could be mapped",
               mib,
               mapped,
               one,
-              Path::pinned,
-              {Path::pinned, mib, 1, false}},
-          Row{"pipelined, where memory could be mapped",
+              Path::staged,
+              {Path::staged, mib, 1, false}},
+          Row{"chunked, where memory could be mapped",
               8 * mib,
               mapped,
               one,
-              Path::pipelined,
-              {Path::pipelined, 2 * mib, 3, false}},
+              Path::chunked,
+              {Path::chunked, 2 * mib, 3, false}},
           Row{"in one block, in place",
               3 * gib,
               mapped,
@@ -320,20 +320,20 @@ TEST_CASE("files are transferred in place or in blocks, depending on device, pat
               3 * gib,
               gpu,
               whole,
-              Path::pipelined,
-              {Path::pinned, 3 * gib, 1, false}},
+              Path::chunked,
+              {Path::staged, 3 * gib, 1, false}},
           Row{"whole sectors",
               9'000'000,
               cpu_copied,
               aligned,
               Path::automatic,
-              {Path::pipelined, 2 * mib, 3, false}},
+              {Path::chunked, 2 * mib, 3, false}},
           Row{"blocks of the file's granularity",
               15 * mib,
               cpu_copied,
               coarse,
               Path::automatic,
-              {Path::pipelined, 3 * mib, 3, false}}}) {
+              {Path::chunked, 3 * mib, 3, false}}}) {
         CAPTURE(row.what);
         const Plan plan = plan_file(row.size, row.situation, row.file, forced(row.path));
         CAPTURE(plan.block);
@@ -344,7 +344,7 @@ TEST_CASE("files are transferred in place or in blocks, depending on device, pat
 
 TEST_CASE(
     "every plan of a file covers it with multiples of the file's granularity, in bounded memory") {
-    for (const Path path : {Path::automatic, Path::mapped, Path::pinned, Path::pipelined}) {
+    for (const Path path : {Path::automatic, Path::mapped, Path::staged, Path::chunked}) {
         for (const std::size_t size : {std::size_t{1}, 4 * kib + 1, mib - 1, 64 * mib, 5 * gib}) {
             for (const Situation &situation : {cpu, cpu_unmapped, gpu}) {
                 for (const unsigned threads : {1U, 8U}) {
@@ -381,7 +381,7 @@ TEST_CASE("on one host a mapped range may be staged or go in place, and both end
     for (const std::size_t size : {512 * kib, 3 * mib + 1, 64 * mib, 1024 * mib}) {
         CAPTURE(size);
         REQUIRE(may_stage(size, cpu_same_host, nothing));
-        CHECK(plan_send(size, cpu_same_host, nothing).path == Path::pipelined);
+        CHECK(plan_send(size, cpu_same_host, nothing).path == Path::chunked);
         Situation in_place = cpu_same_host;
         in_place.in_place = true;
         const Plan sent = plan_send(size, in_place, nothing);
@@ -394,5 +394,5 @@ TEST_CASE("on one host a mapped range may be staged or go in place, and both end
     CHECK_FALSE(may_stage(64 * mib, cpu_unmapped, nothing));
     CHECK_FALSE(may_stage(256 * kib, cpu_same_host, nothing));
     CHECK_FALSE(may_stage(64 * mib, cpu_same_host, forced(Path::mapped)));
-    CHECK_FALSE(may_stage(64 * mib, cpu_same_host, forced(Path::pipelined)));
+    CHECK_FALSE(may_stage(64 * mib, cpu_same_host, forced(Path::chunked)));
 }

@@ -19,14 +19,14 @@ constexpr std::size_t mib = 1024 * kib;
 
 constexpr Way whole{Path::mapped, true, true, 0, 1};
 constexpr Way in_place{Path::mapped, true, false, 4 * mib, 8};
-constexpr Way staged{Path::pipelined, true, false, 256 * kib, 3};
-constexpr Way pinned{Path::pinned, false, false, 0, 1};
+constexpr Way chunked{Path::chunked, true, false, 256 * kib, 3};
+constexpr Way staged{Path::staged, false, false, 0, 1};
 
-// With these times, `whole` is best up to 64 KiB, `in_place` up to 1 MiB, `staged` above.
+// With these times, `whole` is best up to 64 KiB, `in_place` up to 1 MiB, `chunked` above.
 const std::vector<Curve> curves{
     {whole, {{kib, 1e-6}, {64 * kib, 20e-6}, {mib, 500e-6}}},
     {in_place, {{kib, 15e-6}, {64 * kib, 20.5e-6}, {mib, 100e-6}, {16 * mib, 1600e-6}}},
-    {staged, {{512 * kib, 60e-6}, {mib, 101e-6}, {16 * mib, 1000e-6}}}};
+    {chunked, {{512 * kib, 60e-6}, {mib, 101e-6}, {16 * mib, 1000e-6}}}};
 
 Profile some_profile() {
     Profile profile;
@@ -34,7 +34,7 @@ Profile some_profile() {
     profile.ceilings = {{"MPI, same host", 2e-6, 1e-10}};
     profile.routes[0] = Profile::Measurement{"2026-01-02T03:04:05Z", "a-host", curves};
     profile.routes[2] =
-        Profile::Measurement{"2026-01-02T03:05:05Z", "/tmp", {{pinned, {{mib, 1e-3}}}}};
+        Profile::Measurement{"2026-01-02T03:05:05Z", "/tmp", {{staged, {{mib, 1e-3}}}}};
     return profile;
 }
 
@@ -72,14 +72,14 @@ TEST_CASE(
 
 TEST_CASE("a way has no expected time for sizes that it does not support") {
     CHECK_FALSE(Curve{whole, {{kib, 1e-6}}}.expected_seconds(2 * mib));
-    CHECK_FALSE(Curve{staged, {{mib, 1e-6}}}.expected_seconds(256 * kib));
+    CHECK_FALSE(Curve{chunked, {{mib, 1e-6}}}.expected_seconds(256 * kib));
     CHECK(Curve{in_place, {{kib, 1e-6}}}.expected_seconds(2 * kib));
 }
 
 TEST_CASE("the way with the shortest expected time is best, and the runner-up is a different way") {
     for (const auto &[size, best, runner_up] :
          {std::tuple{4 * kib, whole, in_place}, std::tuple{256 * kib, in_place, whole},
-          std::tuple{8 * mib, staged, in_place}}) {
+          std::tuple{8 * mib, chunked, in_place}}) {
         const std::size_t bytes = size;  // clang 14 captures no bindings
         CAPTURE(bytes);
         const Ranking ranking = rank(curves, bytes);
@@ -89,13 +89,13 @@ TEST_CASE("the way with the shortest expected time is best, and the runner-up is
         CHECK(ranking.runner_up->way == runner_up);
     }
     CHECK(rank({}, 1).best == nullptr);
-    CHECK(rank({{staged, {{mib, 1}}}}, kib).best == nullptr);
+    CHECK(rank({{chunked, {{mib, 1}}}}, kib).best == nullptr);
 }
 
 TEST_CASE("a curve that ends early is not used beyond its end") {
     const std::vector<Curve> some{{in_place, {{kib, 9e-6}, {64 * mib, 9e-3}}},
-                                  {staged, {{mib, 1e-4}, {4 * mib, 1.1e-4}}}};
-    CHECK(rank(some, 4 * mib).best->way == staged);
+                                  {chunked, {{mib, 1e-4}, {4 * mib, 1.1e-4}}}};
+    CHECK(rank(some, 4 * mib).best->way == chunked);
     CHECK(rank(some, 32 * mib).best->way == in_place);
     CHECK(rank(some, 128 * mib).best->way == in_place);
     CHECK(rank(some, 32 * mib).runner_up == nullptr);
@@ -117,27 +117,26 @@ TEST_CASE(
     "advice is the best way of each size, and plans follow it unless the user forces a choice") {
     const Advice advice(curves);
     CHECK(advice.way(4 * kib) == whole);
-    CHECK(advice.way(16 * mib) == staged);
+    CHECK(advice.way(16 * mib) == chunked);
     Situation situation{true, true, true};
     situation.advice = &advice;
     CHECK(plan_send(4 * kib, situation, {}) == Plan{Path::mapped, 4 * kib, 1, true});
-    CHECK(plan_send(16 * mib, situation, {}) == Plan{Path::pipelined, 256 * kib, 3, false});
-    CHECK(plan_recv(16 * mib, 64 * kib, situation, {}) ==
-          Plan{Path::pipelined, 64 * kib, 3, false});
+    CHECK(plan_send(16 * mib, situation, {}) == Plan{Path::chunked, 256 * kib, 3, false});
+    CHECK(plan_recv(16 * mib, 64 * kib, situation, {}) == Plan{Path::chunked, 64 * kib, 3, false});
     Config config;
     config.block_size.value = 32 * kib;
     config.depth = 2;
-    CHECK(plan_send(16 * mib, situation, config) == Plan{Path::pipelined, 32 * kib, 2, false});
+    CHECK(plan_send(16 * mib, situation, config) == Plan{Path::chunked, 32 * kib, 2, false});
     config = {};
     config.path = Path::mapped;
     CHECK(plan_send(16 * mib, situation, config).path == Path::mapped);
     config = {};
-    config.pinned_max.value = kib;
+    config.staged_max.value = kib;
     CHECK_FALSE(plan_send(4 * kib, situation, config).inlined);
     // Unmapped memory can't be sent in place. Strided regions and host memory were not measured, so
     // the advice does not apply.
     situation.mapped = false;
-    CHECK(plan_send(256 * kib, situation, {}).path == Path::pipelined);
+    CHECK(plan_send(256 * kib, situation, {}).path == Path::chunked);
     situation = {true, true, true, true};
     situation.advice = &advice;
     Situation plain = situation;
@@ -150,23 +149,23 @@ TEST_CASE(
     "choice") {
     const Advice advice = Advice(curves).without_headers();
     CHECK_FALSE(advice.way(4 * kib).has_value());
-    CHECK(advice.way(16 * mib) == staged);
+    CHECK(advice.way(16 * mib) == chunked);
 }
 
 TEST_CASE("a way that is hardly faster than the way of smaller sizes is not chosen") {
     std::vector<Curve> close{{in_place, {{kib, 1e-5}, {mib, 1e-4}, {64 * mib, 1e-2}}},
-                             {staged, {{mib, 1.1e-4}, {64 * mib, 0.98e-2}}}};
+                             {chunked, {{mib, 1.1e-4}, {64 * mib, 0.98e-2}}}};
     CHECK(Advice(close).way(64 * mib) == in_place);
     close[1].points[1].seconds = 0.95e-2;
-    CHECK(Advice(close).way(64 * mib) == staged);
+    CHECK(Advice(close).way(64 * mib) == chunked);
     // Beyond the last measured point, the expected time is a guess.
     close[0].points.pop_back();
-    CHECK(Advice(close).way(64 * mib) == staged);
+    CHECK(Advice(close).way(64 * mib) == chunked);
 }
 
 TEST_CASE("mapping is requested if a profile's best way maps, unless a path is forced") {
     const Advice maps(in_place);
-    const Advice copies(pinned);
+    const Advice copies(staged);
     CHECK(plan_mapping(true, mib, &maps, {}));
     CHECK_FALSE(plan_mapping(true, mib, &copies, {}));
     Config config;
@@ -175,11 +174,11 @@ TEST_CASE("mapping is requested if a profile's best way maps, unless a path is f
 }
 
 TEST_CASE("blocks and depth of files come from a profile") {
-    const Advice advice(Way{Path::pipelined, false, false, 3 * mib, 5});
+    const Advice advice(Way{Path::chunked, false, false, 3 * mib, 5});
     Situation situation{false, false, false};
     situation.advice = &advice;
     const Plan plan = plan_file(64 * mib, situation, {4, 1}, {});
-    CHECK(plan.path == Path::pipelined);
+    CHECK(plan.path == Path::chunked);
     CHECK(plan.block == 3 * mib);
     CHECK(plan.depth == 5);
 }
@@ -201,7 +200,7 @@ TEST_CASE("a written profile is read back unchanged") {
     REQUIRE(read);
     CHECK(read->between == "a-host");
     REQUIRE(read->curves.size() == curves.size());
-    CHECK(read->curves[2].way == staged);
+    CHECK(read->curves[2].way == chunked);
     CHECK(read->curves[2].points[1].seconds == doctest::Approx(101e-6));
     CHECK(profile_text(parse_profile(profile_text(profile))) == profile_text(profile));
 }
@@ -218,7 +217,7 @@ TEST_CASE("a damaged profile is refused with line and cause") {
                            Row{"[system]\nhost", "[sistem]\nhost", "system is missing"},
                            Row{"driver = \"1.2\"", "driver = 1.2", "driver is not a text"},
                            Row{"[route.same-host]", "[route.other-host]", "way is missing"},
-                           Row{"path = \"pipelined\"", "path = \"pipeline\"",
+                           Row{"path = \"chunked\"", "path = \"pipeline\"",
                                "path is \"pipeline\"; expected whole, mapped"},
                            Row{"depth = 3", "depth = 65", "depth is 65; expected 1 to 64"},
                            Row{"block = 262144", "block = 0", "block is 0; expected 1 to"},

@@ -50,14 +50,14 @@ std::vector<Contender> contenders_of(const Profile &profile, Route route, std::s
         if (!known) contenders.push_back({std::move(name), way});
     };
     add("built-in", {});
-    for (const Path path : {Path::mapped, Path::pinned, Path::pipelined})
+    for (const Path path : {Path::mapped, Path::staged, Path::chunked})
         add(name_of(path), forced(path));
     if (route == Route::same_host) add(name_of(Path::shared), forced(Path::shared));
     if (route == Route::same_host && !here.host_memory)
-        add(name_of(Path::direct), forced(Path::direct));
+        add(name_of(Path::peer_to_peer), forced(Path::peer_to_peer));
     for (const std::size_t block : {256 * kib, mib, 4 * mib})
         if (block < size)
-            add(fmt::format("pipelined, {}", size_text(block)), forced(Path::pipelined, block));
+            add(fmt::format("chunked, {}", size_text(block)), forced(Path::chunked, block));
     return contenders;
 }
 

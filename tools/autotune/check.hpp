@@ -11,7 +11,7 @@ namespace cldist::tool {
 
 /// A way to transfer one size: the profile's choice or a forced way.
 struct Contender {
-    std::string name;  ///< "chosen", "built-in", "mapped", "pipelined 1M", …
+    std::string name;  ///< "chosen", "built-in", "mapped", "chunked 1M", …
     Way way;
 
     bool operator==(const Contender &) const = default;

@@ -178,7 +178,7 @@ Way way_taken(Route route, std::size_t size, const Here &here, const Advice *adv
                         requested)
             : plan_send(size, situation, requested);
     if (plan.inlined) return {plan.path, situation.mapped, true, 0, 1};
-    if (plan.path == Path::pinned) return {Path::pinned, false, false, 0, 1};
+    if (plan.path == Path::staged) return {Path::staged, false, false, 0, 1};
     return {plan.path, situation.mapped, false, plan.block, plan.depth};
 }
 
@@ -194,9 +194,10 @@ const char *transport_ceiling(Route route) {
 
 std::optional<Ceiling> bound_of(const std::vector<Ceiling> &ceilings, Route route, const Way &way,
                                 std::size_t size) {
-    // The mapped path has only copies by MPI or the file system, shared and direct none by MPI.
-    const bool copies = way.path != Path::mapped && way.path != Path::direct;
-    const bool transported = way.path != Path::shared && way.path != Path::direct;
+    // The mapped path has only copies by MPI or the file system, shared and peer-to-peer none by
+    // MPI.
+    const bool copies = way.path != Path::mapped && way.path != Path::peer_to_peer;
+    const bool transported = way.path != Path::shared && way.path != Path::peer_to_peer;
     std::optional<Ceiling> slowest;
     for (const Ceiling &ceiling : ceilings) {
         const bool to_host = ceiling.what == to_host_ceiling && route != Route::from_file;

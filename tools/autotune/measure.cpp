@@ -137,8 +137,8 @@ private:
         bool changed = false;
         const double end = start_ + task_.budget;
         for (const auto &[path, maps] :
-             {std::pair{Path::mapped, true}, std::pair{Path::pipelined, true},
-              std::pair{Path::pipelined, false}}) {
+             {std::pair{Path::mapped, true}, std::pair{Path::chunked, true},
+              std::pair{Path::chunked, false}}) {
             const Curve *best = nullptr;
             Curve::Point point{};
             for (const Curve &curve : curves_) {

@@ -15,8 +15,8 @@ except ImportError as missing:
     print(f"drawing needs matplotlib (Debian: python3-matplotlib), which {sys.executable} does not have: {missing}")
     sys.exit(3)
 
-COLOURS = {"whole": "#999999", "whole, mapped": "#555555", "mapped": "#0072b2", "pipelined": "#e69f00",
-           "pipelined, mapped": "#009e73", "pinned": "#cc79a7", "shared": "#56b4e9", "shared, mapped": "#56b4e9", "direct": "#d55e00"}
+COLOURS = {"whole": "#999999", "whole, mapped": "#555555", "mapped": "#0072b2", "chunked": "#e69f00",
+           "chunked, mapped": "#009e73", "staged": "#cc79a7", "shared": "#56b4e9", "shared, mapped": "#56b4e9", "peer-to-peer": "#d55e00"}
 CEILINGS = ["#d62728", "#8c564b", "#7f3fbf"]
 
 

@@ -58,7 +58,7 @@ void take_settings(bool check) {
     setenv("CLDIST_REFINE", "off", 1);
     setenv("CLDIST_DIRECT_IO", "off", 1);
     for (const char *name :
-         {"CLDIST_PATH", "CLDIST_BLOCK_SIZE", "CLDIST_DEPTH", "CLDIST_PINNED_MAX", "CLDIST_TRACE"})
+         {"CLDIST_PATH", "CLDIST_BLOCK_SIZE", "CLDIST_DEPTH", "CLDIST_STAGED_MAX", "CLDIST_TRACE"})
         unsetenv(name);
 }
 
@@ -477,7 +477,7 @@ Explained find_explained(const TuneOptions &options) {
         for (const auto &route : found.profile->routes)
             for (const Curve &curve : route ? route->curves : std::vector<Curve>{})
                 found.here.host_memory =
-                    found.here.host_memory || (curve.way.maps && curve.way.path == Path::pipelined);
+                    found.here.host_memory || (curve.way.maps && curve.way.path == Path::chunked);
         return found;
     }
     const cl_device_id device = choose_device(options.device, 0);

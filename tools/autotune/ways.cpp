@@ -8,24 +8,25 @@ namespace cldist::tool {
 namespace {
 
 // The same as the built-in choice.
-constexpr unsigned pipelined_depth(bool host_memory) { return host_memory ? 3 : 4; }
+constexpr unsigned chunked_depth(bool host_memory) { return host_memory ? 3 : 4; }
 constexpr unsigned mapped_depth = 16;
 constexpr std::size_t most_blocks = 512;
 
 constexpr Way mapped(std::size_t block) { return {Path::mapped, true, false, block, mapped_depth}; }
 // Several threads read a file at once, so more blocks are in flight.
 constexpr unsigned file_depth = 12;
-constexpr Way pipelined(std::size_t block, bool maps, bool host_memory) {
-    return {Path::pipelined, maps, false, block, pipelined_depth(host_memory)};
+constexpr Way chunked(std::size_t block, bool maps, bool host_memory) {
+    return {Path::chunked, maps, false, block, chunked_depth(host_memory)};
 }
-// For the shared and direct paths. Block size times depth is at most ring_capacity (16 MiB), the
-// memory that both processes share. plan_direct() makes the blocks of the direct path larger.
+// For the shared and peer-to-peer paths. Block size times depth is at most ring_capacity (16 MiB),
+// the memory that both processes share. plan_peer_to_peer() makes the blocks of the peer-to-peer
+// path larger.
 constexpr Way near(Path path, std::size_t block, bool host_memory) {
     return {path, host_memory, false, block,
-            host_memory ? pipelined_depth(true) : static_cast<unsigned>(16 * mib / block)};
+            host_memory ? chunked_depth(true) : static_cast<unsigned>(16 * mib / block)};
 }
-constexpr Way pinned{Path::pinned, false, false, 0, 1};
-constexpr Way whole(bool maps) { return {maps ? Path::mapped : Path::pinned, maps, true, 0, 1}; }
+constexpr Way staged{Path::staged, false, false, 0, 1};
+constexpr Way whole(bool maps) { return {maps ? Path::mapped : Path::staged, maps, true, 0, 1}; }
 
 }  // namespace
 
@@ -47,8 +48,8 @@ std::vector<Way> ways_of(Route route, bool host_memory) {
         for (const std::size_t block : {mib, 4 * mib, 16 * mib})
             if (host_memory) ways.push_back(mapped(block));
         for (std::size_t block = 64 * kib; block <= 8 * mib; block *= 2) {
-            if (host_memory) ways.push_back(pipelined(block, true, true));
-            ways.push_back(pipelined(block, false, host_memory));
+            if (host_memory) ways.push_back(chunked(block, true, true));
+            ways.push_back(chunked(block, false, host_memory));
         }
         if (route == Route::same_host) {
             // Between CPU devices, smaller blocks stay in the caches.
@@ -56,7 +57,7 @@ std::vector<Way> ways_of(Route route, bool host_memory) {
             for (std::size_t block = smallest; block <= 4 * smallest; block *= 2)
                 ways.push_back(near(Path::shared, block, host_memory));
             for (const std::size_t block : {mib, 4 * mib})
-                if (!host_memory) ways.push_back(near(Path::direct, block, false));
+                if (!host_memory) ways.push_back(near(Path::peer_to_peer, block, false));
         }
     } else {
         // A mapped write uses one thread, for which several blocks are not faster than one.
@@ -64,17 +65,17 @@ std::vector<Way> ways_of(Route route, bool host_memory) {
             if (host_memory && (route == Route::from_file || block == 64 * mib))
                 ways.push_back(mapped(block));
         // On CPU devices, staging memory that exceeds the CPU's caches would be slower.
-        const unsigned depth = host_memory ? pipelined_depth(true) : file_depth;
+        const unsigned depth = host_memory ? chunked_depth(true) : file_depth;
         for (std::size_t block = 256 * kib; block <= 8 * mib; block *= 2)
-            ways.push_back({Path::pipelined, false, false, block, depth});
+            ways.push_back({Path::chunked, false, false, block, depth});
     }
-    ways.push_back(pinned);
+    ways.push_back(staged);
     return ways;
 }
 
 bool is_measured(const Way &way, std::size_t size) {
     if (way.whole) return size <= largest_whole;
-    if (way.path == Path::mapped || way.path == Path::pinned) return true;
+    if (way.path == Path::mapped || way.path == Path::staged) return true;
     return way.block < size && size / way.block <= most_blocks;
 }
 

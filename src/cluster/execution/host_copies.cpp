@@ -31,7 +31,7 @@ bool HostCopies::possible(bool discrete) {
 }
 
 std::size_t HostCopies::largest_whole() {
-    return config().pinned_max.value != 0 ? config().pinned_max.value : largest_whole_by_default;
+    return config().staged_max.value != 0 ? config().staged_max.value : largest_whole_by_default;
 }
 
 std::shared_ptr<std::byte[]> HostCopies::memory(QueueObject &queue, std::size_t size) {

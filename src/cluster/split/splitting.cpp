@@ -337,12 +337,12 @@ void Splitting::explain(const KernelObject &kernel, const SplitLaunch &split) co
 std::shared_ptr<const splitting::AccessModel> find_functions(const std::string &kernel) {
     static const std::vector<void *> places = [] {
         std::vector<void *> found{RTLD_DEFAULT};
-        std::istringstream names(config().meta);
+        std::istringstream names(config().access_functions);
         for (std::string name; std::getline(names, name, ':');) {
             if (name.empty()) continue;
             void *const library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
             if (library == nullptr)
-                log_error("CLDIST_META: {}", dlerror());
+                log_error("CLDIST_ACCESS_FUNCTIONS: {}", dlerror());
             else
                 found.push_back(library);
         }

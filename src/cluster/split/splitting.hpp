@@ -91,7 +91,7 @@ private:
 std::string text_of(const splitting::SubRange &range, unsigned dimensions);
 
 /// Returns a model of the kernel's access functions (DistCL: meta-functions), which are symbols of
-/// the program or of the libraries in CLDIST_META. Null if there are none.
+/// the program or of the libraries in CLDIST_ACCESS_FUNCTIONS. Null if there are none.
 std::shared_ptr<const splitting::AccessModel> find_functions(const std::string &kernel);
 
 }  // namespace cldist::cluster

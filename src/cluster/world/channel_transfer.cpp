@@ -67,7 +67,7 @@ private:
         begun_ = true;
         plan_ = make_plan(link_.in_process ? rings_.reach_itself()
                                            : link_.same_host && rings_.reach(wire_.rank));
-        if (plan_.path != Path::shared && plan_.path != Path::direct) return;
+        if (plan_.path != Path::shared && plan_.path != Path::peer_to_peer) return;
         offers_ = true;
         offered_.waker = &waker_;
         if (direction_ == Direction::recv) {
@@ -115,7 +115,8 @@ private:
     }
 
     // Both ends compute the sender's plan, whose block size both use. If its path is not shared or
-    // direct, each end then chooses its own path; a sender whose range could not be mapped copies.
+    // peer-to-peer, each end then chooses its own path; a sender whose range could not be mapped
+    // copies.
     [[nodiscard]] Plan make_plan(bool ring) const {
         const bool host_memory = link_.sender.host_memory;
         const Advice *const advice = link_.sender.messages(link_.same_host);
@@ -127,7 +128,8 @@ private:
         sender.ring = ring;
         if (direction_ == Direction::send) sender.exports = range_.exports();
         const Plan plan_there = plan_send(range_.size, sender, config());
-        if (plan_there.path == Path::shared || plan_there.path == Path::direct) return plan_there;
+        if (plan_there.path == Path::shared || plan_there.path == Path::peer_to_peer)
+            return plan_there;
         const Situation here{.host_memory = range_.host_memory(),
                              .mapped = range_.mapped != nullptr,
                              .same_host = link_.same_host,

@@ -1,4 +1,4 @@
-/* A library of access functions for CLDIST_META (splitting.cpp). */
+/* A library of access functions for CLDIST_ACCESS_FUNCTIONS (splitting.cpp). */
 #include <CL/cl_ext_split.h>
 
 static int items(const size_t *subrange, const size_t *subrange_offset, size_t start,

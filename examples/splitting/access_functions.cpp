@@ -1,5 +1,5 @@
-// A library for CLDIST_META: hand-written access functions for the kernels of these examples.
-// Without it, cldist derives the same accesses.
+// A library for CLDIST_ACCESS_FUNCTIONS: hand-written access functions for the kernels of these
+// examples. Without it, cldist derives the same accesses.
 #include <CL/cl_ext_split.h>
 
 #include <algorithm>
