@@ -22,7 +22,7 @@ struct Quirks {
     bool loses_commands_behind_failures = false;
     /// NVIDIA's driver (580) never returns from the release of a context in which the wait list of
     /// a write failed. All drivers except PoCL are treated alike. On PoCL, copies back have no
-    /// second event for the status, because of loses_commands_behind_failures. Decision 5.
+    /// second event for the status, because of loses_commands_behind_failures. Decision 22.
     bool hangs_after_failed_writes = true;
     /// PoCL's markers and barriers in out-of-order queues wait for all earlier commands, whatever
     /// their wait lists. Migrations do not. Reproducer: a program that waits for a marker with a
