@@ -93,8 +93,8 @@ cl_int clDistLocalDevice(MPI_Comm comm, cl_platform_id platform, cl_device_type 
 
 /** Creates a buffer whose memory the other processes of the host can read.
  *
- *  On path "peer-to-peer", a message from such a buffer to a device of another process needs one copy,
- * and a message from any other buffer two. Use exportable buffers for large data that is sent
+ *  On path "peer-to-peer", a message from such a buffer to a device of another process needs one
+ * copy, and a message from any other buffer two. Use exportable buffers for large data that is sent
  *  often: NVIDIA GPUs allocate the memory in pieces of 2 MiB, and receivers keep it mapped for up
  *  to 15 seconds after the last message.
  *
@@ -505,8 +505,9 @@ cl_int clEnqueueWriteBufferFromMPIFileAll(cl_command_queue command_queue, cl_mem
  *  undefined, as in MPI. A message of an unexpected size makes the command fail with
  *  CL_COLLECTIVE_MISMATCH. With the setting CLDIST_CHECK=on, processes compare their calls before
  *  data moves, and a command whose calls differ fails with CL_COLLECTIVE_MISMATCH in all processes.
- *  If a kernel may carry out the collective (CLDIST_PATH=device), processes always compare hashes of
- *  their calls, except for the sizes of Gatherv, Scatterv, Allgatherv and Alltoallv. A difference ends the job.
+ *  If a kernel may carry out the collective (CLDIST_PATH=device), processes always compare hashes
+ * of their calls, except for the sizes of Gatherv, Scatterv, Allgatherv and Alltoallv. A difference
+ * ends the job.
  *
  *  @par Host memory
  *  Commands match only commands. A process cannot take part with an MPI call on host memory.

@@ -16,7 +16,8 @@
  *
  *  NAME is the name of the kernel. The platform finds the functions as symbols of the program
  *  (linked with -rdynamic, or in a library that the program has loaded) or of the libraries in
- *  CLDIST_ACCESS_FUNCTIONS. #clSetKernelAccessFunctions sets them explicitly. docs/splitting.md has examples.
+ *  CLDIST_ACCESS_FUNCTIONS. #clSetKernelAccessFunctions sets them explicitly. docs/splitting.md has
+ * examples.
  *
  *  The platform calls the functions for each buffer argument `param_num`, from byte 0 on. The
  *  function sets *next_start and returns whether the sub-range uses the bytes from `start` to
