@@ -8,7 +8,7 @@
 # Environment:
 #   BUILD_DIR                the build folder (build-device)
 #   CLDIST_DRIVER_LIBRARIES  the same as DRIVER_LIBRARIES
-#   CLDIST_DEVICE_STEPS      the steps to run; default: "setup build devices steps copies platform small tests auto
+#   CLDIST_DEVICE_STEPS      the steps to run; default: "setup build devices steps copies platform small tests ordered auto
 #                            exportable shared nccl context himeno chunked staged enqueue"; one more step is "cpu"
 #   CLDIST_DEVICE_TARGETS    what to build (everything)
 #   CLDIST_DEVICE_SECONDS    when to stop, in seconds after the start (460)
@@ -23,7 +23,7 @@ export BUILD_DIR
 logs=${OUT:-$BUILD_DIR/device-logs}
 mkdir -p "$logs" "$BUILD_DIR"
 rm -f "$logs"/{build,tests,p2p,himeno,enqueue,steps,copies,context}.log "$BUILD_DIR"/bench-results/*.json
-steps=${CLDIST_DEVICE_STEPS:-setup build devices steps copies platform small tests auto exportable shared nccl context himeno chunked staged enqueue}
+steps=${CLDIST_DEVICE_STEPS:-setup build devices steps copies platform small tests ordered auto exportable shared nccl context himeno chunked staged enqueue}
 deadline=${CLDIST_DEVICE_SECONDS:-460} # in seconds after the start
 summary=()
 
@@ -105,6 +105,22 @@ for n in 1 2; do
 done
 step platform tests 30 env CLDIST_TEST_ANY_DRIVER=1 OCL_ICD_VENDORS="$only/" "$BUILD_DIR/tests/cluster/test_cluster_collectives"
 step tests tests 130 "${meson[@]}" test -C "$BUILD_DIR" --no-rebuild --print-errorlogs --num-processes 4
+# Kernels of two GPUs wait for each other. Failures would end the job, so test_mpi runs without them.
+ordered() {
+    local two tests=$BUILD_DIR/tests status=0
+    read -ra two <<<"$CLDIST_MPIRUN -n 2"
+    "${two[@]}" "$tests/test_device_ordered" || status=1
+    "${two[@]}" "$tests/test_device_collectives" || status=1
+    "${two[@]}" "$tests/test_mpi" '--test-case=*large*,*intact*,*region*,*exportable*,*in every way*,*bytes*' \
+        '--test-case-exclude=*fail*' || status=1
+    "${two[@]}" "$tests/test_stress" --messages 2000 || status=1
+    "${two[@]}" "$tests/test_stress_collectives" --seconds 4 || status=1
+    return $status
+}
+export -f ordered
+if [ "$(nvidia-smi -L 2>/dev/null | grep -c '^GPU')" -ge 2 ]; then
+    step ordered tests 90 env CLDIST_PATH=device CLDIST_TEST_DEVICE=gpu bash -c ordered
+fi
 step auto p2p 60 env CLDIST_BENCH_PATHS=auto bench/run p2p --device gpu --rounds 5 \
     --methods cldist,cldist-event,read-write-pinned,mpi
 step exportable p2p 40 env CLDIST_BENCH_PATHS=peer-to-peer bench/run p2p --device gpu --rounds 5 --exportable --methods cldist,cldist-event
@@ -128,6 +144,7 @@ done
 step chunked p2p 60 env CLDIST_BENCH_PATHS=chunked bench/run p2p --device gpu --rounds 5
 step staged p2p 60 env CLDIST_BENCH_PATHS=staged bench/run p2p --device gpu --rounds 5
 step enqueue enqueue 40 bench/run enqueue --device gpu
+step enqueue enqueue 40 env CLDIST_PATH=device bench/run enqueue --device gpu
 if [ -n "${OUT:-}" ]; then cp "$BUILD_DIR"/bench-results/p2p-{auto,peer-to-peer,shared,chunked,staged}.json "$logs" 2>/dev/null; fi
 
 # ---- The summary -------------------------------------------------------------------------------------------------------
@@ -138,7 +155,7 @@ show() { # TITLE LOG PATTERN
     grep -E "$3" "$logs/$2.log"
 }
 show devices build '^ +NVIDIA|, driver '
-show tests tests '^\[doctest\]|ERROR:|^(Ok|Expected Fail|Fail|Unexpected Pass|Skipped|Timeout): |FAIL|TIMEOUT'
+show tests tests '^\[doctest\]|^(ok|FAILED) device|ERROR:|^(Ok|Expected Fail|Fail|Unexpected Pass|Skipped|Timeout): |FAIL|TIMEOUT'
 show steps steps '^ +[0-9]|^The|^Threads|^  (rec|The)|failed'
 show copies copies '.'
 show p2p p2p '^## |^(One way|GB/s|How many)|^\| (size|8 B|1 MiB|16 MiB|64 MiB|256 MiB) |^nccl|^NCCL|wrong|failed'

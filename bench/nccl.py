@@ -5,7 +5,7 @@
                                       sizes in bytes, with an optional suffix k or M; default 8 1M 16M 256M
 
 Prints the one-way time of a ping-pong between two GPUs in µs: host time between two synchronisations, over enough
-messages to last a few milliseconds; medians of the rounds. With --collectives: the time of an all-reduce, a broadcast
+messages to last a few milliseconds; medians of the rounds. The last column is the time if each message is waited for. With --collectives: the time of an all-reduce, a broadcast
 and an all-gather on N GPUs (2), each waited for, and many in a chain. The size is what each process contributes. Checks
 the bytes that arrive.
 Needs PyTorch with NCCL and as many GPUs; the exit status is 3 without them.
@@ -35,26 +35,28 @@ def measure(rank, sizes, rounds, meeting):
         out = (torch.arange(count, device="cuda", dtype=torch.int64) % 251).to(torch.uint8)
         arrived = torch.zeros_like(out)
 
-        def ping_pong(times):
+        def ping_pong(times, wait_for_each=False):
+            calls = [(distributed.send, out), (distributed.recv, arrived)]
+            if rank == 1:
+                calls = [(distributed.recv, arrived), (distributed.send, arrived)]
             torch.cuda.synchronize()
             start = time.perf_counter()
             for _ in range(times):
-                if rank == 0:
-                    distributed.send(out, peer)
-                    distributed.recv(arrived, peer)
-                else:
-                    distributed.recv(arrived, peer)
-                    distributed.send(arrived, peer)
+                for call, data in calls:
+                    call(data, peer)
+                    if wait_for_each:
+                        torch.cuda.synchronize()
             torch.cuda.synchronize()
             return (time.perf_counter() - start) / times / 2 * 1e6
 
         ping_pong(3)
         times = max(2, min(100, (1 << 30) // count))
-        median = statistics.median(ping_pong(times) for _ in range(rounds))
+        median, waited = (statistics.median(ping_pong(times, each) for _ in range(rounds)) for each in (False, True))
         if not torch.equal(out, arrived):
             sys.exit(f"rank {rank}: wrong bytes, size {count}")
         if rank == 0:
-            print(f"nccl {count:>10} B {median:10.2f} us {count / median / 1e3:10.3f} GB/s", flush=True)
+            print(f"nccl {count:>10} B {median:10.2f} us {count / median / 1e3:10.3f} GB/s  "
+                  f"waited for {waited:10.2f} us", flush=True)
     distributed.destroy_process_group()
 
 
