@@ -269,6 +269,11 @@ Config read_config(const std::vector<std::string_view> &environment,
             complaints.push_back(fmt::format(
                 "{}={} is now called {}={}; the next version will not know the old name", written,
                 value, name, text));
+        // The current name takes precedence, in any order of the environment.
+        if (name != written && std::ranges::any_of(environment, [&](std::string_view other) {
+                return other.starts_with(name) && other.substr(name.size()).starts_with('=');
+            }))
+            continue;
         bool known = false;
 #define CLDIST_SETTING(type, field, setting, default_value, comment)                            \
     if (name == setting) {                                                                      \

@@ -96,6 +96,10 @@ def check_settings(program):
             yield f"config does not say {line!r} but {changed}"
     if any("CLDIST_FOO" in line for line in changed):
         yield f"config takes CLDIST_FOO for a misspelt setting: {changed}"
+    renamed = list(lines_of(1, CLDIST_PATH="direct", CLDIST_PINNED_MAX="64k"))
+    for line in "CLDIST_PATH=peer-to-peer environment", "CLDIST_STAGED_MAX=64k environment":
+        if line not in renamed:
+            yield f"config does not say {line!r} but {renamed}"
     for name, value, word in (("DEVICES", "gpus", "gpus"), ("HOST_WRAP", "random,clock", "clock"),
                               ("HOST_WRAP", "off,random", "off")):
         refused = "\n".join(lines_of(1, **{f"CLDIST_{name}": value}))

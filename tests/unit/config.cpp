@@ -62,6 +62,8 @@ TEST_CASE("old names of settings and paths work with a warning") {
           "CLDIST_PATH=pipelined is now called CLDIST_PATH=chunked; the next version will not know "
           "the old name");
     for (const char *const old : {"pinned", "direct"}) CHECK(std::string(current_path(old)) != old);
+    CHECK(read({"CLDIST_STAGED_MAX=2k", "CLDIST_PINNED_MAX=1k"}, complaints).staged_max.value ==
+          2048);
 }
 
 TEST_CASE("settings are read from their variables") {

@@ -51,9 +51,19 @@ int print_settings(const std::vector<std::string_view> &environment) {
                 return text.starts_with(prefix);
             };
         };
-        const bool set = std::ranges::any_of(environment, begins("="));
-        const bool refused = std::ranges::any_of(complaints, begins("=")) ||
-                             std::ranges::any_of(complaints, begins(" "));
+        const auto renamed = [](std::string_view text) {
+            return text.find(" is now called ") != std::string_view::npos;
+        };
+        const auto renamed_to_this = [&](std::string_view text) {
+            return text.find(fmt::format(" is now called {}=", setting.name)) !=
+                   std::string_view::npos;
+        };
+        const auto refuses = [&](std::string_view text) {
+            return !renamed(text) && (begins("=")(text) || begins(" ")(text));
+        };
+        const bool set = std::ranges::any_of(environment, begins("=")) ||
+                         std::ranges::any_of(complaints, renamed_to_this);
+        const bool refused = std::ranges::any_of(complaints, refuses);
         const char *const origin = refused ? "default; the environment's value is invalid"
                                    : set   ? "environment"
                                            : "default";
