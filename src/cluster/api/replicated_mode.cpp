@@ -82,19 +82,19 @@ public:
                                std::span<const Ref<EventObject>> events) const override {
         const Agreement &agreement = World::get().agreement();
         std::map<Process, std::vector<EventObject *>> open;  // by owner
-        std::vector<EventObject *> ends_here;  // joint ones, or with a result for all processes
+        std::vector<EventObject *> joint;
         for (const auto &event : events) {
             flush_queues_of(*event);
             if (event->is_user() || event->agreed || event->agreeing != nullptr) continue;
             event->agreeing = std::make_shared<Ending>();
-            if (event->is_joint() || event->scheduled.told_all)
-                ends_here.push_back(event.get());
+            if (event->is_joint())
+                joint.push_back(event.get());
             else
                 open[owner_of(*event)].push_back(event.get());
         }
         {
             const Unlocked unlocked;
-            for (EventObject *const event : ends_here) drive_results(*event);
+            for (EventObject *const event : joint) drive_results(*event);
             for (const auto &event : events)
                 if (event->known_here()) event->wait_here();
             for (const auto &[owner, theirs] : open) {
@@ -106,7 +106,7 @@ public:
                 for (EventObject *const event : theirs)
                     event->agreeing->set(unpacker.get<cl_int>());
             }
-            for (EventObject *const event : ends_here) {
+            for (EventObject *const event : joint) {
                 const cl_int here = status_without_lock(*event);
                 event->agreeing->set(event->scheduled.told_all || agreement.alone()
                                          ? here
