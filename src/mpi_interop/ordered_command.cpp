@@ -74,10 +74,9 @@ void OrderedCommand::follow() {
 }
 
 void OrderedCommand::hold(const QueueInfo &queue, std::span<const cl_event> wait_list) {
-    check(
-        clEnqueueMarkerWithWaitList(queue.queue, static_cast<cl_uint>(wait_list.size()),
-                                    wait_list.empty() ? nullptr : wait_list.data(), reached_.out()),
-        "clEnqueueMarkerWithWaitList");
+    const WaitArguments waits(wait_list);
+    check(clEnqueueMarkerWithWaitList(queue.queue, waits.count, waits.events, reached_.out()),
+          "clEnqueueMarkerWithWaitList");
     held_by_ = create("clCreateUserEvent", clCreateUserEvent, queue.context);
     const std::lock_guard lock(links_->mutex_);
     number_ = links_->held_.hold(queue.queue, line_);

@@ -229,9 +229,9 @@ cl_int CollectiveKernels::enqueue(cl_command_queue queue, cl_kernel kernel,
     cl_int code = set_arguments(kernel, slots, shared, index, cl_uint{held ? 1U : 0U}, in, out);
     if (code == CL_SUCCESS) code = clSetKernelArg(kernel, 6, argument_size(work), &work);
     if (code != CL_SUCCESS) return code;
-    return clEnqueueNDRangeKernel(queue, kernel, 1, nullptr, &global, &local,
-                                  static_cast<cl_uint>(wait_list.size()),
-                                  wait_list.empty() ? nullptr : wait_list.data(), event);
+    const WaitArguments waits(wait_list);
+    return clEnqueueNDRangeKernel(queue, kernel, 1, nullptr, &global, &local, waits.count,
+                                  waits.events, event);
 }
 
 }  // namespace cldist

@@ -220,9 +220,9 @@ cl_int SlotKernels::enqueue(cl_command_queue queue, cl_mem slots, const SlotMove
     }
     if (send != nullptr && recv != nullptr) pass(send_groups);
     if (code != CL_SUCCESS) return code;
-    return clEnqueueNDRangeKernel(queue, kernel, 1, nullptr, &global, &local,
-                                  static_cast<cl_uint>(wait_list.size()),
-                                  wait_list.empty() ? nullptr : wait_list.data(), event);
+    const WaitArguments waits(wait_list);
+    return clEnqueueNDRangeKernel(queue, kernel, 1, nullptr, &global, &local, waits.count,
+                                  waits.events, event);
 }
 
 KernelAddress SlotKernels::address_of(TransferSlots &slots, cl_mem buffer) {
