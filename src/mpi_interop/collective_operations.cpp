@@ -29,6 +29,12 @@ namespace {
 constexpr std::size_t block_size = std::size_t{4} << 20U;
 constexpr std::size_t depth = 4;
 
+// The bytes that the command moves in this process.
+std::size_t bytes_of(const Collective &what, const CollectiveSide &send,
+                     const CollectiveSide &recv) {
+    return traits_of(what.kind).in_blocks ? what.bytes : std::max(send.range.size, recv.range.size);
+}
+
 // Zeroed host memory. The system allocates only pages that are touched.
 struct Zeros {
     explicit Zeros(std::size_t size)
@@ -199,9 +205,7 @@ private:
 
     Progress poll_kernel() {
         if (!ordered_->command.ended()) return Progress::idle;
-        const std::size_t size = traits_of(what_.kind).in_blocks
-                                     ? what_.bytes
-                                     : std::max(send_.range.size, recv_.range.size);
+        const std::size_t size = bytes_of(what_, send_, recv_);
         record()->chosen(Path::device, std::max<std::size_t>(size, 1), 1);
         record()->stage_done(Stage::device, start_ns_);
         record()->moved(size);
@@ -566,11 +570,10 @@ std::unique_ptr<Operation> make_collective(
 
 std::shared_ptr<Record> make_record(const Collective &what, const CollectiveSide &send,
                                     const CollectiveSide &recv, const CollectiveLine &line) {
-    const std::size_t size =
-        traits_of(what.kind).in_blocks ? what.bytes : std::max(send.range.size, recv.range.size);
     return std::make_shared<Record>(
         Direction::collective,
-        fmt::format("{} of {} processes", traits_of(what.kind).name, line.size()), size);
+        fmt::format("{} of {} processes", traits_of(what.kind).name, line.size()),
+        bytes_of(what, send, recv));
 }
 
 }  // namespace cldist

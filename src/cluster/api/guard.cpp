@@ -8,17 +8,15 @@
 #include "events/failure.hpp"
 
 namespace cldist::cluster {
+
 cl_int code_of_exception(std::string_view function) noexcept {
     try {
         throw;
-    } catch (const OutOfMemory &error) {
-        if (!World::get().alone())
+    } catch (const Error &error) {
+        if (dynamic_cast<const OutOfMemory *>(&error) != nullptr && !World::get().alone())
             end_job(fmt::format("{}: rank {}: {}; use less memory at once", function,
                                 World::get().self(), error.status().message),
                     "because other processes may have enqueued the command");
-        log_info("{}: {}", function, error.status().message);
-        return error.status().code;
-    } catch (const Error &error) {
         const cl_int code = error.status().code;
         const std::string text =
             fmt::format("{}: {}: {}", function, error.status().message, code_text(code));
@@ -57,7 +55,7 @@ void record(const CallArguments &arguments) {
 void begin_call(const CallArguments &arguments, bool recorded_aside) {
     throttle(arguments);
     if (recorded_aside) return World::get().executor().note_aside();
-    // The first such call may be the one that joins the other processes.
+    // The first such call joins the other processes.
     if (arguments.call.comparison != Comparison::never) World::get();
     host_mode().note_call(arguments);
 }

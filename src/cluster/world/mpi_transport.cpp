@@ -294,7 +294,6 @@ private:
         /// Null unless this process copies the bytes to the child's memory.
         const std::shared_ptr<ResultTarget> target;
         OwnCopy copy{};
-        bool copied = false;
         std::size_t passed = 0;  ///< pieces
     };
     enum Pieces { data_only, with_times };
@@ -408,12 +407,13 @@ private:
         ResultTarget &target = *child.target;
         if (bytes_here() < result_.size || !target.ticket.done) return false;
         if (target.ticket.error != MPI_SUCCESS) fail(mpi_failure(target.ticket.error, "MPI_Irecv"));
-        if (!status().ok() || child.copied || target.copied == result_.size) return true;
+        if (!status().ok() || target.copied == result_.size) return true;
         const Outcome copied = child.copy.poll(*reach_, child.wire.rank, target.address,
                                                result_.data, result_.size, true, waker_);
         if (!copied) return false;
         if (!copied->ok()) fail(*copied);
-        return child.copied = true;
+        target.copied = result_.size;
+        return true;
     }
 
     const Result result_;

@@ -22,7 +22,7 @@ struct ResultTarget {
     std::uint64_t address = 0;
     MessageTicket ticket{};               ///< of the address
     std::atomic<bool> known = false;      ///< the address has arrived; for other threads
-    std::atomic<std::size_t> copied = 0;  ///< bytes that ResultForward has copied
+    std::atomic<std::size_t> copied = 0;  ///< bytes
 };
 
 /// Copies a result's blocks to the targets whose addresses have arrived.
