@@ -18,8 +18,8 @@ void at_cleanup_rounds(void (*release)());
 void clean_up_soon();
 
 /// Releases the reference that a command of the program held. With CLDIST_PATH=device, the cleanup
-/// thread does this in a few milliseconds: while a kernel waits on the device, NVIDIA's driver
-/// (580) does not return from the last release of a buffer, and the kernel may wait for what the
+/// thread does this in a few milliseconds. While a kernel waits on the device, NVIDIA's driver
+/// (580) does not return from the last release of a buffer. The kernel may wait for what the
 /// calling thread does next. Does not wait.
 void release_later(Mem buffer);
 

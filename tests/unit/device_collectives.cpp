@@ -343,7 +343,7 @@ TEST_CASE("the decision on a collective follows from all announcements") {
             }
 }
 
-TEST_CASE("an announcement waits until all processes have read the one that it replaces") {
+TEST_CASE("an announcement waits until all processes have read the announcement before it") {
     Members members(2);
     Announcements &own = members.processes[0], &other = members.processes[1];
     CHECK(own.announce(1, 1, true, {}));  // before the first
