@@ -489,6 +489,28 @@ TEST_CASE("a user event that fails ends its dependent commands, on all devices")
     }
 }
 
+TEST_CASE("after a wait, a failed command with a callback has one status in all processes") {
+    setup cl;
+    for (std::size_t i = 0; i < cl.count(); ++i) {
+        const event_handle gate = cl.user_event();
+        const cl_event wait = gate;
+        const buffer_handle buffer = cl.buffer(100);
+        const bytes data(100);
+        event_handle written;
+        CL_OK(clEnqueueWriteBuffer(cl.out_of_order(i), buffer, CL_FALSE, 0, data.size(),
+                                   data.data(), 1, &wait, written.out()));
+        std::promise<call> called;
+        if (is_cluster())  // PoCL 3.1 doesn't call back
+            CL_OK(clSetEventCallback(written, CL_COMPLETE, note_call, &called));
+        CL_OK(clSetUserEventStatus(gate, -77));
+        const cl_event failed = written;
+        CL_FAILS(CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST, clWaitForEvents(1, &failed));
+        if (is_cluster()) CHECK(called.get_future().get().status < 0);
+        // The processes compare the arguments of this call.
+        CL_OK(clSetUserEventStatus(cl.user_event(), status_of(written)));
+    }
+}
+
 TEST_CASE("commands that wait for a failed read fail, on all devices") {
     // In a single process, PoCL 3.1 may abort if commands fail (decision 5).
     if (!has_several_processes()) return;
