@@ -100,8 +100,6 @@ private:
     /// Bytes of landing memory: memory of the receiver's device for messages of one sender. The
     /// sender allocates from it, so no send waits for its receive.
     static constexpr std::size_t landing_bytes = std::size_t{64} << 20U;
-    /// With more waiting queues, the device would stop.
-    static constexpr std::size_t most_queues = 32;
 
     enum class NoteKind : std::uint32_t {
         nothing,
@@ -164,6 +162,9 @@ private:
         /// multiprocessor, which has room for at least six.
         std::size_t most_joining = 1;
         std::size_t joining = 0;
+        /// So many queues may have unfinished kernels. They keep at most a quarter of the channels,
+        /// because commands of other queues that wait for them keep a channel, too.
+        std::size_t most_queues = 0;
     };
 
     /// Returns true if kernels may carry out collectives.

@@ -3,7 +3,10 @@
 /// that the code respects on every driver.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdlib>
+#include <limits>
 #include <utility>
 
 #include "ocl/query.hpp"
@@ -80,6 +83,18 @@ inline cl_int flush_if_needed(cl_command_queue queue) {
     const bool submits =
         device != nullptr && query<cl_uint>(device, CL_DEVICE_VENDOR_ID).value_or(0) == nvidia;
     return submits ? CL_SUCCESS : clFlush(queue);
+}
+
+/// How many channels the queues of this process share on the device. NVIDIA's driver (580) has 8,
+/// or as many as CUDA_DEVICE_MAX_CONNECTIONS states when the driver starts, at most 32. A command
+/// that waits for a kernel keeps its channel. If none is left, no command starts. Reproducer:
+/// docs/dev/drivers.md. Decision 40.
+inline std::size_t channels_of(cl_device_id device) {
+    if (query<cl_uint>(device, CL_DEVICE_VENDOR_ID).value_or(0) != nvidia)
+        return std::numeric_limits<std::size_t>::max();
+    const char *const requested = std::getenv("CUDA_DEVICE_MAX_CONNECTIONS");
+    const int number = requested == nullptr ? 8 : std::atoi(requested);
+    return static_cast<std::size_t>(std::clamp(number, 1, 32));
 }
 
 }  // namespace cldist
