@@ -83,7 +83,7 @@ void check_wait_list(const CommandArguments &command) {
 }
 
 void check_alignment(const RangeArgument &range, cl_device_id device) {
-    const std::size_t origin = whole_of(range.buffer).second;
+    const std::size_t origin = root_buffer_of(range.buffer).second;
     if (origin == 0) return;
     const std::size_t alignment =
         query<cl_uint>(device, CL_DEVICE_MEM_BASE_ADDR_ALIGN).value_or(8) / 8;
@@ -113,7 +113,7 @@ void check_host_access(const RangeArgument &range) {
 }  // namespace
 
 Extent extent_of(const RangeArgument &range) {
-    const auto [buffer, origin] = whole_of(range.buffer);
+    const auto [buffer, origin] = root_buffer_of(range.buffer);
     const std::size_t begin = origin + range.offset;
     return {buffer, begin, begin + range.extent()};
 }

@@ -13,11 +13,11 @@ namespace cldist {
 
 std::shared_ptr<DeviceResources> resources_of(QueueInfo &queue, std::span<const cl_mem> buffers) {
     // Use the parent of a sub-buffer, because it may live longer.
-    std::array<cl_mem, 2> whole{};
-    std::transform(buffers.begin(), buffers.end(), whole.begin(),
-                   [](cl_mem buffer) { return whole_of(buffer).first; });
+    std::array<cl_mem, 2> roots{};
+    std::transform(buffers.begin(), buffers.end(), roots.begin(),
+                   [](cl_mem buffer) { return root_buffer_of(buffer).first; });
     std::shared_ptr<DeviceResources> resources =
-        DeviceResources::of(queue.context, queue.device, std::span(whole).first(buffers.size()));
+        DeviceResources::of(queue.context, queue.device, std::span(roots).first(buffers.size()));
     resources->describe(queue);
     return resources;
 }

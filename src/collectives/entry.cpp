@@ -100,10 +100,10 @@ cl_context check_objects(Call &call) {
             if (buffer == nullptr || type != CL_MEM_OBJECT_BUFFER)
                 throw Error(CL_INVALID_MEM_OBJECT,
                             fmt::format("memory object {} of a list is not a valid buffer", i));
-            const auto [whole, origin] = whole_of(buffer);
+            const auto [root, origin] = root_buffer_of(buffer);
             buffers->memory.push_back(
                 {buffer, buffers->offsets == nullptr ? 0 : buffers->offsets[i],
-                 query<std::size_t>(buffer, CL_MEM_SIZE).value_or(0), whole, origin});
+                 query<std::size_t>(buffer, CL_MEM_SIZE).value_or(0), root, origin});
         }
     cl_context const context =
         query<cl_context>(call.queues.front(), CL_QUEUE_CONTEXT).value_or(nullptr);
@@ -149,8 +149,8 @@ void check_range(const Memory &memory, std::size_t size, std::size_t element) {
 }
 
 bool overlap(const Memory &a, std::size_t a_size, const Memory &b, std::size_t b_size) {
-    return a.whole == b.whole && a.offset_in_whole() < b.offset_in_whole() + b_size &&
-           b.offset_in_whole() < a.offset_in_whole() + a_size;
+    return a.root == b.root && a.offset_in_root() < b.offset_in_root() + b_size &&
+           b.offset_in_root() < a.offset_in_root() + a_size;
 }
 
 [[noreturn]] void refuse_overlap() {
@@ -170,8 +170,8 @@ bool check_overlap(const Call &call) {
             const Memory from = call.sources.at(k);
             if (!overlap(to, got, from, given)) continue;
             const bool belong = call.sources.count == 1 || call.destinations.count == 1 || i == k;
-            std::size_t source = from.offset_in_whole();
-            std::size_t destination = to.offset_in_whole();
+            std::size_t source = from.offset_in_root();
+            std::size_t destination = to.offset_in_root();
             if (call.kind == Kind::scatter) source += i * call.bytes;
             if (call.kind == Kind::gather || call.kind == Kind::all_gather)
                 destination += k * call.bytes;
@@ -296,7 +296,7 @@ struct Block {
 // Throws if a destination overlaps a source or another destination.
 void refuse_overlaps(std::span<const Block> blocks) {
     struct Range {
-        std::uintptr_t whole;
+        std::uintptr_t root;
         std::size_t begin;
         std::size_t end;
         bool written;
@@ -304,17 +304,17 @@ void refuse_overlaps(std::span<const Block> blocks) {
     std::vector<Range> ranges;
     for (const Block &block : blocks)
         for (const Memory *memory : {&block.from, &block.to}) {
-            const std::size_t begin = memory->offset_in_whole();
-            ranges.push_back({reinterpret_cast<std::uintptr_t>(memory->whole), begin,
+            const std::size_t begin = memory->offset_in_root();
+            ranges.push_back({reinterpret_cast<std::uintptr_t>(memory->root), begin,
                               begin + block.size, memory == &block.to});
         }
-    std::ranges::sort(ranges, {}, [](const Range &a) { return std::pair(a.whole, a.begin); });
+    std::ranges::sort(ranges, {}, [](const Range &a) { return std::pair(a.root, a.begin); });
     // The largest ends of the ranges before the current one, in the same memory.
     std::size_t end = 0;
     std::size_t end_of_written = 0;
-    std::uintptr_t whole = 0;
+    std::uintptr_t root = 0;
     for (const Range &range : ranges) {
-        if (std::exchange(whole, range.whole) != range.whole) end = end_of_written = 0;
+        if (std::exchange(root, range.root) != range.root) end = end_of_written = 0;
         if (range.begin < (range.written ? end : end_of_written)) refuse_overlap();
         end = std::max(end, range.end);
         if (range.written) end_of_written = std::max(end_of_written, range.end);

@@ -68,17 +68,17 @@ Runner::Lane &Runner::lane_of(std::size_t queue) {
     return *std::ranges::find(lanes_, queues_[queue], &Lane::queue);
 }
 
-void Runner::wait_for(cl_mem whole, bool write, std::vector<cl_event> &events) {
-    const auto at = accesses_.find(whole);
+void Runner::wait_for(cl_mem root, bool write, std::vector<cl_event> &events) {
+    const auto at = accesses_.find(root);
     if (at == accesses_.end()) return;
     for (const Access &access : at->second)
         if ((write || access.writes) && std::ranges::find(events, access.event) == events.end())
             events.push_back(access.event);
 }
 
-void Runner::note(cl_mem whole, bool write, cl_event event) {
-    if (whole == nullptr) return;
-    std::vector<Access> &accesses = accesses_[whole];
+void Runner::note(cl_mem root, bool write, cl_event event) {
+    if (root == nullptr) return;
+    std::vector<Access> &accesses = accesses_[root];
     // A command that waits for the write also waits for all accesses before it.
     if (write) accesses.clear();
     accesses.push_back({event, write});
@@ -92,8 +92,8 @@ cl_event Runner::enqueue(std::size_t queue, const Memory &to, const Memory &from
     std::vector<cl_event> events = begun_;
     if (after != nullptr) events.push_back(after);
     if (chained) {
-        wait_for(from.whole, false, events);
-        wait_for(to.whole, true, events);
+        wait_for(from.root, false, events);
+        wait_for(to.root, true, events);
     }
     has_steps_ = true;
     Event event;
@@ -105,8 +105,8 @@ cl_event Runner::enqueue(std::size_t queue, const Memory &to, const Memory &from
     if (serial_) begun_.resize(waits_);
     if (!asked) return nullptr;
     if (chained) {
-        note(from.whole, false, event.get());
-        note(to.whole, true, event.get());
+        note(from.root, false, event.get());
+        note(to.root, true, event.get());
     }
     if (lane.in_order && !wanted_) lane.left.clear();
     lane.left.push_back(event.get());
@@ -123,14 +123,14 @@ Memory Runner::aside(cl_context context, std::size_t size) {
 // A kernel uses its whole argument, and the cluster platform transfers it. Therefore a sub-buffer
 // is passed, if the device's alignment allows it.
 Memory Runner::argument(const Memory &memory, std::size_t size) {
-    if (size == memory.size || memory.offset_in_whole() % alignment_ != 0) return memory;
-    const cl_buffer_region region{memory.offset_in_whole(), size};
+    if (size == memory.size || memory.offset_in_root() % alignment_ != 0) return memory;
+    const cl_buffer_region region{memory.offset_in_root(), size};
     cl_int code = CL_SUCCESS;
-    Mem part = Mem::adopt(
-        clCreateSubBuffer(memory.whole, 0, CL_BUFFER_CREATE_TYPE_REGION, &region, &code));
+    Mem part =
+        Mem::adopt(clCreateSubBuffer(memory.root, 0, CL_BUFFER_CREATE_TYPE_REGION, &region, &code));
     if (code != CL_SUCCESS) return memory;
     memory_.push_back(std::move(part));
-    return {memory_.back().get(), 0, size, memory.whole, memory.offset_in_whole()};
+    return {memory_.back().get(), 0, size, memory.root, memory.offset_in_root()};
 }
 
 cl_event Runner::enqueue_copy(std::size_t queue, const Memory &to, const Memory &from,
@@ -180,7 +180,7 @@ void Runner::in_pieces(std::size_t queue, std::size_t from_queue, const Memory &
 
 void Runner::copy(std::size_t queue, const Memory &to, std::size_t from_queue, const Memory &from,
                   std::size_t size) {
-    if (from.whole == to.whole && from.offset_in_whole() == to.offset_in_whole()) return;
+    if (from.root == to.root && from.offset_in_root() == to.offset_in_root()) return;
     in_pieces(queue, from_queue, from, size, 1,
               [&](std::size_t done, const Memory &part, std::size_t length, cl_event after) {
                   Memory target = to;
@@ -204,9 +204,9 @@ void Runner::combine(std::size_t queue, cl_kernel combine, bool is_operator, std
 cl_event Runner::enqueue_combine(std::size_t queue, cl_kernel combine, bool is_operator,
                                  std::size_t element, const Memory &to, const Memory &from,
                                  std::size_t size, cl_event after) {
-    // A part that was copied to this device has no `whole`, and the other part is on this device.
-    Memory a = from.whole != nullptr ? argument(to, size) : to;
-    Memory b = from.whole != nullptr ? argument(from, size) : from;
+    // A part that was copied to this device has no `root`, and the other part is on this device.
+    Memory a = from.root != nullptr ? argument(to, size) : to;
+    Memory b = from.root != nullptr ? argument(from, size) : from;
     // On the cluster platform only the needed part should be transferred.
     const bool a_aside = ordered_ && a.size != size;
     const bool b_aside = ordered_ && b.size != size;

@@ -13,15 +13,15 @@ namespace cldist::collectives {
 
 class Landing;
 
-/// A buffer from `offset` on. `whole` is its parent, or the buffer itself if it is no sub-buffer.
+/// A buffer from `offset` on. `root` is its parent, or the buffer itself if it is no sub-buffer.
 struct Memory {
     cl_mem buffer;
     std::size_t offset;  ///< bytes
     std::size_t size;    ///< bytes of the buffer
-    cl_mem whole;
-    std::size_t origin;  ///< bytes before the buffer in `whole`
+    cl_mem root;
+    std::size_t origin;  ///< bytes before the buffer in `root`
 
-    [[nodiscard]] std::size_t offset_in_whole() const { return origin + offset; }
+    [[nodiscard]] std::size_t offset_in_root() const { return origin + offset; }
 };
 
 /// Enqueues the steps of one command. Each step waits for the steps that it depends on.
@@ -61,7 +61,7 @@ private:
     [[nodiscard]] static std::shared_ptr<Landing> landing_of(const Lane &writer, const Lane &owner);
     [[nodiscard]] Lane &lane_of(std::size_t queue);
     /// Enqueues a step that also waits for `after`, unless that is null. Returns its event, or null
-    /// if nothing waits for it. The bytes of a Memory without `whole` are never waited for.
+    /// if nothing waits for it. The bytes of a Memory without `root` are never waited for.
     template <typename Enqueue>
     cl_event enqueue(std::size_t queue, const Memory &to, const Memory &from, cl_event after,
                      const char *call, const Enqueue &step);
@@ -77,11 +77,11 @@ private:
     template <typename Use>
     void in_pieces(std::size_t queue, std::size_t from_queue, const Memory &from, std::size_t size,
                    std::size_t element, const Use &use);
-    /// Adds the events that an access to `whole` must wait for. Devices may only read a buffer at
+    /// Adds the events that an access to `root` must wait for. Devices may only read a buffer at
     /// the same time. OpenCL does not allow simultaneous access with a write, even to different
     /// bytes.
-    void wait_for(cl_mem whole, bool write, std::vector<cl_event> &events);
-    void note(cl_mem whole, bool write, cl_event event);
+    void wait_for(cl_mem root, bool write, std::vector<cl_event> &events);
+    void note(cl_mem root, bool write, cl_event event);
     /// The kernel argument for `size` bytes of memory, which begin at its `offset`.
     Memory argument(const Memory &memory, std::size_t size);
     Memory aside(cl_context context, std::size_t size);

@@ -123,7 +123,7 @@ template <typename Object>
 
 /// Returns the buffer of a sub-buffer, and the sub-buffer's offset in it in bytes. Returns other
 /// memory objects themselves, with offset 0.
-[[nodiscard]] inline std::pair<cl_mem, std::size_t> whole_of(cl_mem buffer) {
+[[nodiscard]] inline std::pair<cl_mem, std::size_t> root_buffer_of(cl_mem buffer) {
     const cl_mem parent = parent_of(buffer);
     if (parent == nullptr) return {buffer, 0};
     return {parent, query<std::size_t>(buffer, CL_MEM_OFFSET).value_or(0)};

@@ -72,7 +72,9 @@ inline bool is_safe_in_kernels(cl_mem buffer) { return parent_of(buffer) == null
 
 /// The buffer for clEnqueueCopyBufferRect, and the offset of `buffer` in it. PoCL 3.1 crashes if a
 /// buffer is a sub-buffer. Reproducer: tests/mpi/rect.cpp with CLDIST_PATH=staged.
-inline std::pair<cl_mem, std::size_t> for_rect_copies(cl_mem buffer) { return whole_of(buffer); }
+inline std::pair<cl_mem, std::size_t> for_rect_copies(cl_mem buffer) {
+    return root_buffer_of(buffer);
+}
 
 /// Flushes a native queue and returns the result, except on NVIDIA's driver, which submits commands
 /// without a flush. There, a flush takes 3 us. If a user event holds back a command of the queue, a

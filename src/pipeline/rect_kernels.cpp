@@ -35,9 +35,9 @@ bool is_countable(const RectCopy &copy) {
 // Enqueues a copy for each slice, or for each part of a row. Each copy waits for the previous one.
 cl_int enqueue_copies(bool pack, cl_command_queue queue, const RectCopy &copy, cl_event after,
                       cl_event *event) {
-    const std::pair<cl_mem, std::size_t> whole = for_rect_copies(copy.buffer);
-    const cl_mem buffer = whole.first;
-    const std::size_t first = whole.second + copy.first;
+    const std::pair<cl_mem, std::size_t> root = for_rect_copies(copy.buffer);
+    const cl_mem buffer = root.first;
+    const std::size_t first = root.second + copy.first;
     cl_int code = CL_SUCCESS;
     Event last = Event::share(after);
     for_each_row_run(copy.region, copy.offset, copy.size, [&](const RowRun &run) {

@@ -205,7 +205,7 @@ static cl_int CL_API_CALL write_buffer(cl_command_queue queue, cl_mem buffer, cl
 /* The sub-buffers, the buffers that were migrated, and the kernels' buffer arguments. */
 #define MOST 4096
 static struct part {
-    cl_mem buffer, whole;
+    cl_mem buffer, root;
     size_t begin, end;
 } parts[MOST];
 static cl_mem used[MOST];
@@ -234,14 +234,14 @@ static void CL_CALLBACK forget(cl_mem buffer, void *nothing) {
     pthread_mutex_unlock(&parts_mutex);
 }
 
-static cl_mem CL_API_CALL create_sub_buffer(cl_mem whole, cl_mem_flags flags,
+static cl_mem CL_API_CALL create_sub_buffer(cl_mem root, cl_mem_flags flags,
                                             cl_buffer_create_type type, const void *info,
                                             cl_int *code) {
-    const cl_mem buffer = native.clCreateSubBuffer(whole, flags, type, info, code);
+    const cl_mem buffer = native.clCreateSubBuffer(root, flags, type, info, code);
     if (buffer == NULL) return NULL;
     cl_buffer_region region;
     memcpy(&region, info, sizeof region);
-    const struct part part = {buffer, whole, region.origin, region.origin + region.size};
+    const struct part part = {buffer, root, region.origin, region.origin + region.size};
     size_t place = 0;
     pthread_mutex_lock(&parts_mutex);
     while (place < MOST && parts[place].buffer != NULL) ++place;
@@ -286,7 +286,7 @@ static const struct part *part_of(cl_mem buffer) {
 
 static int overlaps_another(const struct part *part) {
     for (size_t i = 0; i < MOST; ++i)
-        if (parts[i].buffer != NULL && &parts[i] != part && parts[i].whole == part->whole &&
+        if (parts[i].buffer != NULL && &parts[i] != part && parts[i].root == part->root &&
             parts[i].begin < part->end && part->begin < parts[i].end)
             return 1;
     return 0;
@@ -296,7 +296,7 @@ static int is_lost(cl_kernel kernel) {
     for (size_t i = 0; i < MOST; ++i) {
         const struct part *const part =
             arguments[i].kernel == kernel ? part_of(arguments[i].buffer) : NULL;
-        if (part != NULL && !is_used(part->whole) && overlaps_another(part)) return 1;
+        if (part != NULL && !is_used(part->root) && overlaps_another(part)) return 1;
     }
     return 0;
 }

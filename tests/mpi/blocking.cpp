@@ -67,9 +67,9 @@ MPI_CASE("short-lived buffers and sub-buffers are sent and received in place", 2
         const std::size_t size = sizes.at(turn % sizes.size());
         const std::size_t origin = turn % 3 * unit;
         // The driver may reuse handles and addresses of earlier turns.
-        const buffer_handle whole = cl.filled(origin + size, 2 * turn + (mpi.rank == 0 ? 0 : 1));
-        const buffer_handle part = cl.sub_buffer(whole, origin, size);
-        const cl_mem used = turn % 2 == 0 ? cl_mem(part) : cl_mem(whole);
+        const buffer_handle parent = cl.filled(origin + size, 2 * turn + (mpi.rank == 0 ? 0 : 1));
+        const buffer_handle part = cl.sub_buffer(parent, origin, size);
+        const cl_mem used = turn % 2 == 0 ? cl_mem(part) : cl_mem(parent);
         const std::size_t offset = turn % 2 == 0 ? 0 : origin;
         const bool waits = turn % 5 == 0;  // otherwise the call itself blocks
         event_handle event;
@@ -87,8 +87,8 @@ MPI_CASE("short-lived buffers and sub-buffers are sent and received in place", 2
             CL_OK(clWaitForEvents(1, &ended));
         }
         if (mpi.rank == 1) {
-            cl.expect(whole, origin, size, 2 * turn, origin);
-            cl.expect(whole, 0, origin, 2 * turn + 1);
+            cl.expect(parent, origin, size, 2 * turn, origin);
+            cl.expect(parent, 0, origin, 2 * turn + 1);
         }
     }
 }

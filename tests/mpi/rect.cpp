@@ -346,10 +346,10 @@ MPI_CASE("messages of regions in buffers that kernels may not read or write arri
          {box{{3, 1, 2}, {5, 4, 3}, 9, 54}, box{{4, 0, 1}, {300, 300, 5}, 311, 311 * 304}}) {
         const std::size_t size = buffer_size(where);
         const std::size_t unit = sub_buffer_alignment(cl.device);
-        const buffer_handle whole =
+        const buffer_handle parent =
             cl.buffer(unit + size, mpi.rank == 0 ? CL_MEM_WRITE_ONLY : CL_MEM_READ_ONLY);
-        const buffer_handle part = cl.sub_buffer(whole, unit, size);
-        for (const cl_mem buffer : {whole.get(), part.get()}) {
+        const buffer_handle part = cl.sub_buffer(parent, unit, size);
+        for (const cl_mem buffer : {parent.get(), part.get()}) {
             cl.fill(buffer, 0, size, mpi.rank == 0 ? 1 : 2);
             if (mpi.rank == 0) {
                 expect_complete(send_rect(queue, buffer, where, 1, 1, mpi.comm));

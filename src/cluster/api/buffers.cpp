@@ -49,7 +49,7 @@ cl_mem make_buffer(cl_context context_handle, std::vector<cl_mem_properties> pro
     return object.release()->handle();
 }
 
-MemObject &whole_buffer_of(cl_mem memory) {
+MemObject &root_buffer_of(cl_mem memory) {
     MemObject &buffer = memory_of(memory);
     require(!buffer.is_image(), CL_INVALID_MEM_OBJECT,
             "the memory object is an image; expected a buffer");
@@ -149,7 +149,7 @@ cl_mem create_sub_buffer(cl_mem buffer, cl_mem_flags flags, cl_buffer_create_typ
 }
 
 void attach_buffer_to_device(cl_mem memory, cl_device_id device_handle) {
-    MemObject &buffer = whole_buffer_of(memory);
+    MemObject &buffer = root_buffer_of(memory);
     const DeviceObject &device = device_of(device_handle);
     require(buffer.context->has(device), CL_INVALID_DEVICE,
             "the device does not belong to the buffer's context");
@@ -162,7 +162,7 @@ void attach_buffer_to_device(cl_mem memory, cl_device_id device_handle) {
 }
 
 void detach_buffer(cl_mem memory) {
-    MemObject &buffer = whole_buffer_of(memory);
+    MemObject &buffer = root_buffer_of(memory);
     executor().detach(buffer);
     buffer.set_homes({});
 }
