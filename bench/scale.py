@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures the cluster platform with thousands of devices on one machine.
 
-One process acts as the last rank of many (cldist run --simulate). Measures the host time of a virtual and of a dropped
+One process acts as the last rank of many (cldist run --simulate). Measures the host time of a remote and of a dropped
 command, the memory of a device and of a buffer, and 100 rounds of copies of 16 bytes among 512 devices. Counts the
 commands of a process in each example program, like Table 6 of the SnuCL-D paper.
 
@@ -56,13 +56,13 @@ def copies_of(program, devices, attach):
 
 
 def commands_of(account):
-    """Returns the numbers of actual, virtual and dropped commands of a process."""
+    """Returns the numbers of local, remote and dropped commands of a process."""
     return [int(number) for number in re.search(r"(\d+) commands on this process's devices, (\d+) remote commands, (\d+) dropped", account).groups()]
 
 
 def commands_table(processes):
     """Prints the commands of the last process in each program, without attachments and with automatic ones."""
-    print(f"\n| program on {processes} devices | all commands | actual | virtual | dropped with CLDIST_ATTACH=auto | enqueued then |")
+    print(f"\n| program on {processes} devices | all commands | local | remote | dropped with CLDIST_ATTACH=auto | enqueued then |")
     print("|---|---:|---:|---:|---:|---:|")
     found = {}
     for name, arguments in PROGRAMS.items():
@@ -117,7 +117,7 @@ def main():
     ways = {"nothing attached": ("bench/cluster_copies", "program"), "CLDIST_ATTACH=auto": ("bench/cluster_copies", "auto"),
             "each buffer attached to its device": ("bench/cluster_copies_attached", "program")}
     copies = {way: copies_of(program, arguments.copies, attach) for way, (program, attach) in ways.items()}
-    print(f"\n| copies of 16 bytes among {arguments.copies} devices | copies | s | actual | virtual | dropped |\n|---|---:|---:|---:|---:|---:|")
+    print(f"\n| copies of 16 bytes among {arguments.copies} devices | copies | s | local | remote | dropped |\n|---|---:|---:|---:|---:|---:|")
     for way, of in copies.items():
         print(f"| {way} | {of['commands']:.0f} | {of['seconds']:.2f} | " + " | ".join(map(str, commands_of(of["account"]))) + " |")
     programs = commands_table(arguments.programs)

@@ -1,6 +1,6 @@
 /// Measures the time that one process of the cluster platform needs to decide a command, on
 /// simulated clusters. Each process has one device, and each host has eight processes. This process
-/// is the last one. Commands on its device are printed as "actual", remote commands as "virtual".
+/// is the last one. Its own commands are printed as "local".
 ///
 /// Targets: A remote command takes 200 ns, with any number of devices. Recording a call takes 20
 /// ns. 100 rounds of N (N - 1) copies of 16 bytes take 5 s with N = 512.
@@ -85,7 +85,7 @@ void commands(std::uint32_t devices) {
     {
         Schedule schedule = last_of(devices);
         const auto buffers = buffers_of(schedule, devices, size);
-        measure(devices, "virtual, whole buffer of each device, read and written", [&] {
+        measure(devices, "remote, whole buffer of each device, read and written", [&] {
             for (MemoryId d = 0; d + 1 < devices; ++d) {
                 const Access access{buffers[d], 0, size, AccessMode::read_write};
                 schedule.decide({d, d, {&access, 1}, {}, false});
@@ -96,7 +96,7 @@ void commands(std::uint32_t devices) {
     {
         Schedule schedule = last_of(devices);
         const auto buffers = buffers_of(schedule, 1, size);
-        measure(devices, "virtual, one buffer, read and written by device after device", [&] {
+        measure(devices, "remote, one buffer, read and written by device after device", [&] {
             for (MemoryId d = 0; d + 1 < devices; ++d) {
                 const Access access{buffers[0], 0, size, AccessMode::read_write};
                 schedule.decide({d, d, {&access, 1}, {}, false});
@@ -107,7 +107,7 @@ void commands(std::uint32_t devices) {
     {
         Schedule schedule = last_of(devices);
         const auto buffers = buffers_of(schedule, 1, size);
-        measure(devices, "virtual, one buffer, written by the first and read by all", [&] {
+        measure(devices, "remote, one buffer, written by the first and read by all", [&] {
             for (MemoryId d = 0; d + 1 < devices; ++d) {
                 const Access access{buffers[0], 0, size,
                                     d == 0 ? AccessMode::write : AccessMode::read};
@@ -120,7 +120,7 @@ void commands(std::uint32_t devices) {
         Schedule schedule = last_of(devices);
         const auto buffers = buffers_of(schedule, 2, devices * size);
         std::size_t step = 0;
-        measure(devices, "virtual, stencil: writes its part, reads it and its neighbours'", [&] {
+        measure(devices, "remote, stencil: writes its part, reads it and its neighbours'", [&] {
             for (MemoryId d = 0; d + 1 < devices; ++d) {
                 const std::array<Access, 2> accesses{
                     Access{buffers[step % 2], d == 0 ? 0 : d * size - 64, (d + 1) * size + 64,
@@ -136,7 +136,7 @@ void commands(std::uint32_t devices) {
         Schedule schedule = last_of(devices);
         const auto buffers = buffers_of(schedule, 1, size);
         const Access access{buffers[0], 0, size, AccessMode::read_write};
-        measure(devices, "actual, whole buffer, read and written", [&] {
+        measure(devices, "local, whole buffer, read and written", [&] {
             schedule.decide({devices - 1, devices - 1, {&access, 1}, {}, false});
             return 1U;
         });

@@ -54,8 +54,8 @@ def numbers_to_compare(line):
     """Remote and dropped commands are added, because only their sum is the same."""
     if "remote commands" not in line:
         return line
-    actual, virtual, dropped = (int(number) for number in re.findall(r"(?<=\s)\d+(?=\s)", line))
-    return actual, virtual + dropped
+    local, remote, dropped = (int(number) for number in re.findall(r"(?<=\s)\d+(?=\s)", line))
+    return local, remote + dropped
 
 
 def run(cldist, *arguments, attach="auto"):

@@ -537,7 +537,7 @@ Graph::Graph(const Program &program) : program_(program), failed_(failed_calls(p
                     "a command has an unexpected number");
             ids[p][k] = d.event.command;
             last[p] = d.event.command + (d.write_backs.empty() ? 0 : 1);
-            require(d.actual == (p == owner),
+            require(d.local == (p == owner),
                     "a command is enqueued by another process than its device's owner");
             events[p][k] = d.event;
 
@@ -564,7 +564,7 @@ Graph::Graph(const Program &program) : program_(program), failed_(failed_calls(p
                 ++completions_awaited;
             }
             for (const Transfer &transfer : d.transfers) take(p, k, transfer, call.device, sources);
-            if (d.actual) {
+            if (d.local) {
                 Node node{Node::Kind::command, p, k};
                 std::vector<std::size_t> waited = steps_of(p, d.after);
                 if (call.queue != unordered) {

@@ -305,14 +305,14 @@ TEST_CASE("only the two processes of a transfer have work for a remote command")
     CHECK(decisions[0].transfers[0].kind == Transfer::Kind::send);
     CHECK(decisions[0].transfers[0].message == Message{1, 0});
     CHECK(decisions[0].transfers[0].after == std::vector<Step>{{1, 0}});
-    CHECK(!decisions[0].actual);
+    CHECK(!decisions[0].local);
     REQUIRE(decisions[1].transfers.size() == 1);
     CHECK(decisions[1].transfers[0].kind == Transfer::Kind::receive);
     CHECK(decisions[1].transfers[0].message == Message{0, 0});
     CHECK(decisions[1].after == std::vector<Step>{{2, 1}});
-    CHECK(decisions[1].actual);
+    CHECK(decisions[1].local);
     CHECK(decisions[2].transfers.empty());
-    CHECK(!decisions[2].actual);
+    CHECK(!decisions[2].local);
 }
 
 TEST_CASE("a later writer waits for a reader on the same device, but not on another device") {

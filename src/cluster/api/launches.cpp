@@ -265,7 +265,7 @@ void enqueue_parts(Enqueued &&whole, KernelObject &kernel, const splitting::Laun
                                                                     launch_part);
         });
     }
-    executor().count_others(split.parts.size() - own.size());
+    executor().count_remote(split.parts.size() - own.size());
     conclude(joint.end(), event, false, call);
     if (adaptation != nullptr &&
         adaptation->shares.count_launch(split.kind, work_items_of(splitting::whole(split.launch))))

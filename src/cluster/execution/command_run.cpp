@@ -153,7 +153,7 @@ void CommandRun::decide() {
         .behind = user_events_.name(),
     };
     decisions_ = &(command.is_part ? schedule.decide_part(wanted) : schedule.decide(wanted));
-    native_ = decisions_->actual;
+    native_ = decisions_->local;
     for (const BufferId id : decisions_->homes_changed) executor_.objects().note_home(id);
 
     const auto event_of = [&](CommandId id) -> EventObject & {

@@ -77,7 +77,7 @@ void Executor::forget_ended() {
 }
 
 void Executor::count(QueueObject &queue, bool native) {
-    ++(native ? commands_.actual : commands_.others);
+    ++(native ? commands_.local : commands_.remote);
     if (native && !decides_nothing(*queue.context)) throttle_.count(queue);
 }
 

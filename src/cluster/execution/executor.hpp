@@ -22,8 +22,8 @@ namespace cldist::cluster {
 
 /// Numbers of enqueued commands.
 struct Commands {
-    std::uint64_t actual = 0;  ///< on this process's devices
-    std::uint64_t others = 0;  ///< on other processes' devices
+    std::uint64_t local = 0;   ///< on this process's devices
+    std::uint64_t remote = 0;  ///< on other processes' devices
     /// Commands of both kinds whose calls are not numbered (CallLog::record_aside).
     std::uint64_t aside = 0;
 };
@@ -71,7 +71,7 @@ public:
     /// Counts a command of the queue. `native`: its device is this process's.
     void count(QueueObject &queue, bool native);
     /// Counts sub-ranges of a command that run in other processes.
-    void count_others(std::size_t parts) { commands_.others += parts; }
+    void count_remote(std::size_t parts) { commands_.remote += parts; }
 
     /// Called when the program has ended. Waits until this process has done everything that other
     /// processes need from it. Not under the lock.

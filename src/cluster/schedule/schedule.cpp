@@ -77,7 +77,7 @@ const Decisions &Schedule::decide(const ScheduledCommand &command) {
     decisions_.event.process = owner;
     decisions_.event.told.clear();
     decisions_.event.told_all = command.result_to_hosts && hosts_ == Hosts::all;
-    decisions_.actual = owner == self_;
+    decisions_.local = owner == self_;
     if (attach_after_ != 0)
         for (const Access &access : command.accesses) note_use(access.buffer, command);
 
@@ -108,7 +108,7 @@ const Decisions &Schedule::decide(const ScheduledCommand &command) {
             writes_elsewhere = writes_elsewhere || buffer.home->memory != command.memory;
     }
 
-    if (decisions_.actual) find_conflicts(command);
+    if (decisions_.local) find_conflicts(command);
     if (writes_elsewhere) write_back(command);
     if (command.result_to_hosts) {
         decisions_.result = relay(owner);
@@ -282,7 +282,7 @@ const Decisions &Schedule::decide_part(const ScheduledCommand &command) {
     decisions_.event.command = ++last_;
     decisions_.event.process = self_;
     decisions_.event.told_all = false;
-    decisions_.actual = true;
+    decisions_.local = true;
     find_conflicts(command);
     return decisions_;
 }

@@ -132,7 +132,7 @@ struct Relay {
 struct Decisions {
     ScheduledEvent event;  ///< kept if the program wants an event
     /// Whether this process has the command's device and must enqueue the native command.
-    bool actual = false;
+    bool local = false;
     /// If so: the steps that it waits for in addition to its queue and its wait list.
     std::vector<Step> after;
     /// Sent by this process, each when its command has ended.

@@ -40,7 +40,7 @@ std::string text_of(const Account &account) {
     if (account.processes > 1) text += fmt::format("  {} OpenCL calls\n", account.calls);
     text += fmt::format(
         "  {} commands on this process's devices, {} remote commands, {} dropped commands\n",
-        account.commands.actual, account.commands.others, account.left_out);
+        account.commands.local, account.commands.remote, account.left_out);
     text += fmt::format("  {:<12}{:<10}{:>12}{:>18}{:>8}{:>18}{:>18}\n", "messages", "", "number",
                         "bytes", "peers", "largest (rank)", "mean per peer");
     for (std::size_t kind = 0; kind < carries_names.size(); ++kind) {
