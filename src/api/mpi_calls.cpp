@@ -177,21 +177,22 @@ std::unique_ptr<Operation> make_operation(Runtime &runtime, const HostMemory &me
 }
 
 // Receives a payload that follows its header in one MPI message.
-void receive_inlined(const HostMemory &memory, MPI_Message *handle, MPI_Status &status) {
+void receive_eager(const HostMemory &memory, MPI_Message *handle, MPI_Status &status) {
     const DeviceRange range = range_of(memory);
     const auto most = static_cast<int>(std::min<std::size_t>(header_size + range.size, INT_MAX));
-    const auto whole = std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(most));
+    const auto message =
+        std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(most));
     const bool nobody = *handle == MPI_MESSAGE_NO_PROC;
-    check_mpi(PMPI_Mrecv(whole.get(), most, MPI_BYTE, handle, &status), "MPI_Mrecv");
+    check_mpi(PMPI_Mrecv(message.get(), most, MPI_BYTE, handle, &status), "MPI_Mrecv");
     if (nobody) return;
     const std::size_t bytes = bytes_of(status);
-    const auto header = decode({whole.get(), bytes});
+    const auto header = decode({message.get(), bytes});
     if (!header)
         throw Error(CL_MESSAGE_NOT_RECOGNIZED,
                     fmt::format("the message of {} bytes from rank {} with tag {} was not sent "
                                 "with MPI_CL_MEM or by a cldist command",
                                 bytes, status.MPI_SOURCE, status.MPI_TAG));
-    std::memcpy(range.mapped, whole.get() + header_size, header->size);
+    std::memcpy(range.mapped, message.get() + header_size, header->size);
     set_status(status, status.MPI_SOURCE, status.MPI_TAG, static_cast<MPI_Count>(header->size));
 }
 
@@ -218,7 +219,7 @@ CLDIST_COLD int host_mrecv(const char *call, const HostMemory &memory, MPI_Messa
         const std::shared_ptr<Runtime> runtime = runtime_for_messages();
         if (!substituted) {
             MPI_Status own;
-            receive_inlined(memory, handle, status == MPI_STATUS_IGNORE ? own : *status);
+            receive_eager(memory, handle, status == MPI_STATUS_IGNORE ? own : *status);
             return;
         }
         discard(handle, *substituted);
@@ -246,7 +247,7 @@ CLDIST_COLD int host_imrecv(const char *call, const HostMemory &memory, MPI_Mess
         const std::shared_ptr<Runtime> runtime = runtime_for_messages();
         if (!substituted) {
             MPI_Status status = empty_status();
-            receive_inlined(memory, handle, status);
+            receive_eager(memory, handle, status);
             *request = ended_request(status);
             return;
         }

@@ -128,9 +128,9 @@ std::shared_ptr<Ring> HostLinks::offer_ring(HostLink &link) {
 }
 
 NearOffer NearWay::offer() const {
-    return {place_.ring->id(),      exported_ != nullptr ? exported_->id() : 0,
-            place_.whole ? 1U : 0U, through_ring_.depth,
-            through_ring_.block,    place_.offset};
+    return {place_.ring->id(),         exported_ != nullptr ? exported_->id() : 0,
+            place_.is_range ? 1U : 0U, through_ring_.depth,
+            through_ring_.block,       place_.offset};
 }
 
 std::unique_ptr<Endpoint> NearWay::far_end(int peer, Direction direction, std::size_t size,
@@ -175,8 +175,8 @@ void HostLinks::export_memory(HostLink &link, NearWay &way, const DeviceRange &r
                               std::size_t size) {
     try {
         std::shared_ptr<ExportedMemory> memory = ExportedMemory::of(range.buffer.get());
-        const bool whole = memory != nullptr;
-        if (!whole)
+        const bool exports_range = memory != nullptr;
+        if (!exports_range)
             memory =
                 way.place_.ring->landing(range.resources->context(), range.resources->device());
         if (link.exported_.find(memory->id()) == link.exported_.end()) {
@@ -188,10 +188,10 @@ void HostLinks::export_memory(HostLink &link, NearWay &way, const DeviceRange &r
             }
             link.exported_.insert(memory->id());
         }
-        way.plan_ = plan_peer_to_peer(size, way.through_ring_, whole);
-        way.place_.whole = whole;
-        way.place_.offset = whole ? range.offset : 0;
-        if (!whole) way.place_.device = Mem::share(memory->buffer());
+        way.plan_ = plan_peer_to_peer(size, way.through_ring_, exports_range);
+        way.place_.is_range = exports_range;
+        way.place_.offset = exports_range ? range.offset : 0;
+        if (!exports_range) way.place_.device = Mem::share(memory->buffer());
         way.exported_ = std::move(memory);
     } catch (const Error &error) {
         static std::atomic_flag said;
@@ -236,7 +236,7 @@ std::optional<bool> HostLinks::settled(NearWay &way) {
     }
     if (direct == DirectAnswer::unknown_memory) link.exported_.erase(way.exported_->id());
     way.plan_ = way.through_ring_;
-    way.place_.whole = false;
+    way.place_.is_range = false;
     return true;
 }
 
@@ -298,7 +298,7 @@ Mem HostLinks::import(HostLink &link, const NearOffer &offer, const DeviceRange 
     if (host_path(config()) == Path::automatic && size < direct_on_one_device &&
         at->second->is_of(range.resources->device()))
         return {};
-    if (offer.whole != 0 &&
+    if (offer.exports_range != 0 &&
         (offer.offset > at->second->size() || size > at->second->size() - offer.offset))
         return {};
     try {
@@ -333,9 +333,9 @@ std::optional<NearWay> HostLinks::accept(int world_rank, const NearOffer &offer,
     DirectAnswer answer = DirectAnswer::no;
     way.place_.device = import(*link, offer, range, size, answer);
     if (answer == DirectAnswer::yes) {
-        way.place_.whole = offer.whole != 0;
+        way.place_.is_range = offer.exports_range != 0;
         way.place_.offset = static_cast<std::size_t>(offer.offset);
-        way.plan_ = plan_peer_to_peer(size, way.through_ring_, way.place_.whole);
+        way.plan_ = plan_peer_to_peer(size, way.through_ring_, way.place_.is_range);
     }
     way.place_.ring->control().answer.store(answer, std::memory_order_release);
     return way;

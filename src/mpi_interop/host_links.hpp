@@ -44,7 +44,7 @@ struct NearOffer {
     std::uint32_t ring = 0;  ///< 0: the blocks use MPI
     /// As in MessageHeader; this also applies to the following members.
     std::uint32_t exported = 0;
-    std::uint32_t whole = 0;
+    std::uint32_t exports_range = 0;
     std::uint32_t depth = 0;
     std::uint64_t block = 0;
     std::uint64_t offset = 0;

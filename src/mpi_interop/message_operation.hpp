@@ -125,8 +125,8 @@ protected:
     }
     /// Returns true if the payload can be sent from the range or received into it.
     [[nodiscard]] bool in_place() const { return range_.mapped != nullptr && !range_.strided; }
-    /// The path of a message in one piece.
-    [[nodiscard]] Path path_of_whole() const {
+    /// The path of an eager message.
+    [[nodiscard]] Path path_of_eager() const {
         return range_.mapped != nullptr && !range_.copied ? Path::mapped : Path::staged;
     }
     /// Memory for a message of `size` bytes, page-locked if a device copies the payload.

@@ -302,7 +302,7 @@ private:
     }
 
     void take_payload(const std::byte *payload) {
-        record()->chosen(path_of_whole(), std::max<std::size_t>(size_, 1), 1);
+        record()->chosen(path_of_eager(), std::max<std::size_t>(size_, 1), 1);
         if (!status().ok() || size_ == 0) return;
         if (range_.mapped != nullptr) {
             const std::uint64_t start = now_ns();
@@ -321,7 +321,7 @@ private:
         step_ = Step::blocks;
         if (header.ring != 0) {
             // If the ring can't be used, the blocks use MPI.
-            const NearOffer offer{header.ring,  header.exported, header.whole,
+            const NearOffer offer{header.ring,  header.exported, header.exports_range,
                                   header.depth, header.block,    header.offset};
             near_ =
                 peer_.comm->links().accept(peer_.comm->world_rank(source), offer, range_, size_);
@@ -356,8 +356,8 @@ std::unique_ptr<Operation> make_recv(DeviceRange range, MessagePeer peer, Messag
 }
 
 std::shared_ptr<std::byte> memory_after_header(const DeviceResources &resources, std::size_t size) {
-    const std::shared_ptr<std::byte> whole = resources.staging().lease(header_size + size);
-    return {whole, whole.get() + header_size};
+    const std::shared_ptr<std::byte> memory = resources.staging().lease(header_size + size);
+    return {memory, memory.get() + header_size};
 }
 
 std::shared_ptr<Record> make_record(Direction direction, std::size_t size,

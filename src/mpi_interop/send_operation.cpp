@@ -123,9 +123,9 @@ private:
                 }
                 record()->stage_done(Stage::device, read_.start_ns());
                 if (plain_)
-                    send_message(whole_, range_.size);
+                    send_message(eager_, range_.size);
                 else
-                    send_inlined();
+                    send_eager();
                 return true;
             }
             case Step::message:
@@ -213,8 +213,8 @@ private:
         }
         if (range_.copied) {
             record()->chosen(Path::staged, range_.size, 1);
-            whole_ = message_memory(header_size + range_.size);
-            send_inlined();
+            eager_ = message_memory(header_size + range_.size);
+            send_eager();
             return;
         }
         Situation with_peer = situation(peer_.rank);
@@ -240,42 +240,42 @@ private:
             }
         }
         record()->chosen(plan_.path, plan_.block, plan_.depth);
-        if (plan_.inlined)
-            start_inlined();
+        if (plan_.eager)
+            start_eager();
         else
             start_blocks();
     }
 
-    void start_inlined() {
+    void start_eager() {
         if (range_.size == 0) {
             encode({}, header_.data());
             send_message(header_.data(), header_size);
             return;
         }
-        whole_ = message_memory(header_size + range_.size);
+        eager_ = message_memory(header_size + range_.size);
         if (range_.mapped != nullptr) {
             const std::uint64_t start = now_ns();
-            read_mapped(range_, 0, range_.size, whole_ + header_size);
+            read_mapped(range_, 0, range_.size, eager_ + header_size);
             record()->stage_done(Stage::device, start);
-            send_inlined();
+            send_eager();
             return;
         }
-        read_payload(whole_ + header_size);
+        read_payload(eager_ + header_size);
     }
 
     void start_plain() {
-        record()->chosen(path_of_whole(), std::max<std::size_t>(range_.size, 1), 1);
+        record()->chosen(path_of_eager(), std::max<std::size_t>(range_.size, 1), 1);
         if (range_.size == 0 || in_place()) {
             send_message(range_.mapped, range_.size);
             return;
         }
-        whole_ = message_memory(range_.size);
+        eager_ = message_memory(range_.size);
         if (range_.mapped != nullptr) {
-            read_mapped(range_, 0, range_.size, whole_);
-            send_message(whole_, range_.size);
+            read_mapped(range_, 0, range_.size, eager_);
+            send_message(eager_, range_.size);
             return;
         }
-        read_payload(whole_);
+        read_payload(eager_);
     }
 
     void read_payload(std::byte *to) {
@@ -288,8 +288,8 @@ private:
         channel_ = channels_.acquire();
         const NearOffer offer = near_ ? near_->offer() : NearOffer{};
         encode({range_.size, plan_.block, static_cast<std::uint32_t>(*channel_), CL_SUCCESS,
-                in_place_ ? 1U : 0U, offer.ring, offer.depth, offer.exported, offer.whole, 0,
-                offer.offset},
+                in_place_ ? 1U : 0U, offer.ring, offer.depth, offer.exported, offer.exports_range,
+                0, offer.offset},
                header_.data());
         try_begin_blocks();
         send_message(header_.data(), header_size);
@@ -307,10 +307,10 @@ private:
         return true;
     }
 
-    // The payload already follows the space for the header in `whole_`.
-    void send_inlined() {
-        encode({range_.size, 0, 0, CL_SUCCESS}, whole_);
-        send_message(whole_, header_size + range_.size);
+    // The payload already follows the space for the header in `eager_`.
+    void send_eager() {
+        encode({range_.size, 0, 0, CL_SUCCESS}, eager_);
+        send_message(eager_, header_size + range_.size);
     }
 
     // Sends an error message in place of the message.
@@ -387,13 +387,13 @@ private:
     Step step_ = Step::nothing;
     std::optional<int> channel_;
     std::array<std::byte, header_size> header_{};
-    std::span<const std::byte> message_;  ///< the header and, if inlined, the payload
+    std::span<const std::byte> message_;  ///< the header and, if eager, the payload
     bool turn_taken_ = false;
     bool posted_ = false;
     MPI_Request request_ = MPI_REQUEST_NULL;  ///< from post_ordered()
     std::uint64_t message_start_ns_ = 0;
-    /// A message in one piece. If not plain, it begins with the space for the header.
-    std::byte *whole_ = nullptr;
+    /// The eager message. If not plain, it begins with the space for the header.
+    std::byte *eager_ = nullptr;
     DeviceCommand read_;
 };
 

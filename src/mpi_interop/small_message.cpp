@@ -111,15 +111,15 @@ Status recv_small(const SmallMessage &message, std::optional<MatchedMessage> &le
         left = std::move(taken);
         return {};
     }
-    std::byte *const whole = message_memory();
+    std::byte *const eager = message_memory();
     MPI_Request request = MPI_REQUEST_NULL;
     const int received =
-        PMPI_Imrecv(whole, static_cast<int>(bytes), MPI_BYTE, &found.message, &request);
+        PMPI_Imrecv(eager, static_cast<int>(bytes), MPI_BYTE, &found.message, &request);
     Status status = finish(received, request, "MPI_Imrecv", wait);
     if (!status.ok()) return status;
-    const auto header = decode(std::span(whole, bytes));
+    const auto header = decode(std::span(eager, bytes));
     if (!header) return not_recognized(found);
-    const cl_int code = write_range(message, whole + header_size, header->size);
+    const cl_int code = write_range(message, eager + header_size, header->size);
     return code == CL_SUCCESS ? Status{}
                               : Status::failure(code, fmt::format("writing the buffer returned {}",
                                                                   code_text(code)));

@@ -37,8 +37,8 @@ std::optional<MessageHeader> decode(std::span<const std::byte> message) {
         encoded.bytes != expected.bytes)
         return std::nullopt;
     const MessageHeader &header = encoded.header;
-    const bool inlined = header.block == 0 && header.failure == 0;
-    if (message.size() != header_size + (inlined ? header.size : 0)) return std::nullopt;
+    const bool eager = header.block == 0 && header.failure == 0;
+    if (message.size() != header_size + (eager ? header.size : 0)) return std::nullopt;
     return header;
 }
 

@@ -21,7 +21,7 @@ struct MessageHeader {
     std::uint32_t depth = 0;  ///< blocks in the ring
     /// Memory of the sender's device that the receiver's device may import; 0: none.
     std::uint32_t exported = 0;
-    std::uint32_t whole = 0;  ///< 1: the payload is in that memory, from `offset` on
+    std::uint32_t exports_range = 0;  ///< 1: the payload is in that memory, from `offset` on
     /// 1 + the sender's slot, if a kernel of the sender writes the payload to landing memory of the
     /// receiver's device, from `offset` on; 0: none.
     std::uint32_t slot = 0;

@@ -277,7 +277,7 @@ public:
 
     void start(const Block &block) override {
         const cl_command_queue queue = sends_ ? range_.read_queue() : range_.write_queue();
-        if (sends_ && place_.whole) {
+        if (sends_ && place_.is_range) {
             // In a blocking call, earlier commands of the queue must end before the other process
             // reads.
             if (range_.caller_queue && block.index == 0) clFinish(queue);
@@ -287,7 +287,7 @@ public:
         const cl_mem shared = place_.device.get();
         const std::size_t at = range_.offset + block.offset;
         const std::size_t there =
-            place_.offset + (place_.whole ? block.offset : block.slot * block_);
+            place_.offset + (place_.is_range ? block.offset : block.slot * block_);
         DeviceCommand &command = slots_[block.slot].emplace();
         cl_event *const event = command.begin();
         const cl_int code =

@@ -93,7 +93,7 @@ struct SharedPlace {
     Mem device = {};
     std::size_t offset = 0;  ///< bytes before the first block in `device`
     /// `device` contains all bytes of the message, not only the blocks in flight.
-    bool whole = false;
+    bool is_range = false;
 };
 
 /// Creates the endpoint for `range`, which must outlive it. On path mapped it works in place.

@@ -14,10 +14,10 @@ constexpr std::size_t kib = 1024;
 constexpr std::size_t mib = 1024 * kib;
 constexpr std::size_t staged_max_host_memory = 16 * kib;
 constexpr std::size_t staged_max_device_memory = 64 * kib;
-constexpr std::size_t largest_staged_inlined = 256 * kib;
+constexpr std::size_t staged_eager_limit = 256 * kib;
 // Up to this size, one copy of the whole message is faster. With blocks, driver and progress thread
 // lose more time in handing them over.
-constexpr std::size_t most_copied_whole = 4 * mib;
+constexpr std::size_t host_eager_limit = 4 * mib;
 constexpr std::size_t mapped_block = 16 * mib;
 // In place on one host, this size gives enough blocks to detect when the far end began.
 constexpr std::size_t smallest_mapped_block_on_host = 128 * kib;
@@ -71,11 +71,11 @@ Plan in_blocks(Path path, std::size_t size, std::size_t block, unsigned depth,
 }
 
 // The largest payload of an eager message, unless the user forces a path.
-std::size_t largest_inlined(const Situation &situation, const Config &requested) {
+std::size_t eager_limit(const Situation &situation, const Config &requested) {
     if (situation.host_memory || situation.mapped || requested.staged_max.value != 0)
         return largest_copied(situation.host_memory, requested);
     if (situation.ring) return most_beside_ring;
-    return situation.same_host ? most_copied_whole : largest_staged_inlined;
+    return situation.same_host ? host_eager_limit : staged_eager_limit;
 }
 
 // The way that the profile recommends. Null if the user forces a path, or if the range is strided
@@ -149,14 +149,14 @@ bool plan_mapping(bool host_memory, std::size_t size, const Advice *advice,
 bool plan_copying(bool host_memory, bool same_host, bool ring, std::size_t size,
                   const Advice *advice, const Config &requested) {
     const Situation device_memory{false, false, same_host};
-    if (size == 0 || size > std::min(largest_inlined(device_memory, requested), most_copied_whole))
+    if (size == 0 || size > std::min(eager_limit(device_memory, requested), host_eager_limit))
         return false;
     if (ring && size > most_copied_beside_ring && host_path(requested) == Path::automatic &&
         requested.staged_max.value == 0)
         return false;
     if (host_path(requested) != Path::automatic) return host_path(requested) == Path::staged;
     const std::optional<Way> &way = advice != nullptr ? advice->way(size) : std::nullopt;
-    return way ? !way->maps && (way->whole || way->path == Path::staged) : !host_memory;
+    return way ? !way->maps && (way->eager || way->path == Path::staged) : !host_memory;
 }
 
 std::size_t largest_copied(bool host_memory, const Config &requested) {
@@ -177,8 +177,8 @@ Plan plan_send(std::size_t size, const Situation &situation, const Config &reque
         ((host_path(requested) == Path::shared || host_path(requested) == Path::peer_to_peer) &&
          size > never_through_ring) ||
         (host_path(requested) == Path::chunked && !situation.no_device);
-    if (way != nullptr ? way->whole
-                       : !insists_on_blocks && size <= largest_inlined(situation, requested))
+    if (way != nullptr ? way->eager
+                       : !insists_on_blocks && size <= eager_limit(situation, requested))
         return {situation.mapped ? Path::mapped : Path::staged, size, 1, true};
     if (way != nullptr) {
         const Path path = path_of_way(*way, situation);
@@ -199,7 +199,7 @@ Plan plan_send(std::size_t size, const Situation &situation, const Config &reque
             return in_blocks(Path::mapped, size, block, mapped_depth, requested);
         }
         case Path::staged:
-            if (size <= largest_staged_inlined) return {Path::staged, size, 1, true};
+            if (size <= staged_eager_limit) return {Path::staged, size, 1, true};
             return in_one_block(size);
         case Path::shared:
         case Path::peer_to_peer: {
@@ -223,13 +223,14 @@ void fit_ring(Plan &plan, std::size_t size) {
         std::min({std::size_t{plan.depth}, ring_capacity / plan.block, blocks}));
 }
 
-Plan plan_peer_to_peer(std::size_t size, const Plan &through_ring, bool whole) {
+Plan plan_peer_to_peer(std::size_t size, const Plan &through_ring, bool exports_range) {
     // Each block costs about 10 us in addition to its copy. A copy between two devices takes 90 us
     // for 32 MiB. Two blocks must be in flight.
-    const std::size_t block =
-        std::min(size, whole ? max_block : std::min(8 * through_ring.block, landing_capacity / 2));
+    const std::size_t block = std::min(
+        size, exports_range ? max_block : std::min(8 * through_ring.block, landing_capacity / 2));
     const std::size_t blocks = (size + block - 1) / block;
-    const std::size_t depth = whole ? 4 : std::min<std::size_t>(landing_capacity / block, 4);
+    const std::size_t depth =
+        exports_range ? 4 : std::min<std::size_t>(landing_capacity / block, 4);
     return {Path::peer_to_peer, block, static_cast<unsigned>(std::min(depth, blocks))};
 }
 
@@ -238,7 +239,7 @@ Plan plan_recv(std::size_t size, std::size_t block, const Situation &situation,
     Config wire = requested;
     wire.block_size.value = block;
     const Way *const way = advised(size, situation, requested);
-    const bool follows = way != nullptr && !way->whole;
+    const bool follows = way != nullptr && !way->eager;
     const Path path =
         follows ? path_of_way(*way, situation) : path_in_blocks(size, situation, requested);
     if (path == Path::staged) wire.depth = 1;

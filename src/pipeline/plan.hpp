@@ -13,8 +13,8 @@ struct Plan {
     Path path = Path::staged;
     std::size_t block = 0;  ///< bytes per block at both ends; at least 1
     unsigned depth = 1;     ///< blocks in flight
-    /// The message is one block that travels with its header (an eager message).
-    bool inlined = false;
+    /// The message is one block that travels with its header.
+    bool eager = false;
     /// Bytes of the first block, which aligns the others in a file. 0: the same as the others.
     std::size_t first = 0;
 
@@ -110,8 +110,8 @@ Plan plan_recv(std::size_t size, std::size_t block, const Situation &situation,
                const Config &requested);
 
 /// The plan of both ends for a message that was planned for a ring but moves from device to device.
-/// `whole`: the receiver reads the sender's buffer directly, without a copy in between.
-Plan plan_peer_to_peer(std::size_t size, const Plan &through_ring, bool whole);
+/// `exports_range`: the receiver reads the sender's buffer directly, without a copy in between.
+Plan plan_peer_to_peer(std::size_t size, const Plan &through_ring, bool exports_range);
 
 /// Limits block size and depth to a ring's capacity, if the plan uses one. Call it after changes.
 void fit_ring(Plan &plan, std::size_t size);

@@ -27,7 +27,7 @@ constexpr unsigned first_octave = 10;
 constexpr double nearly_equal = 1.03;
 
 bool is_for(const Way &way, std::size_t size) {
-    if (way.whole) return size <= largest_whole;
+    if (way.eager) return size <= largest_eager;
     // On path mapped, a message that is smaller than a block is one block.
     return way.path == Path::staged || way.path == Path::mapped || way.block < size;
 }
@@ -46,7 +46,7 @@ std::string size_text(std::size_t bytes) {
 }
 
 std::string describe(const Way &way) {
-    if (way.whole) return way.maps ? "whole, mapped" : "whole";
+    if (way.eager) return way.maps ? "whole, mapped" : "whole";
     if (way.block == 0) return name_of(way.path);
     return fmt::format("{}, {} x {}{}", name_of(way.path), size_text(way.block), way.depth,
                        way.maps && way.path != Path::mapped ? ", mapped" : "");
@@ -96,12 +96,12 @@ Ranking rank(const std::vector<Curve> &curves, std::size_t size) {
     // An eager message needs the least work. A slightly longer measured time is noise.
     for (const Curve &curve : curves) {
         const auto seconds = expected_seconds(curve);
-        if (seconds && curve.way.whole && ranking.best->way.maps == curve.way.maps &&
+        if (seconds && curve.way.eager && ranking.best->way.maps == curve.way.maps &&
             *seconds <= nearly_equal * best)
             ranking.best = &curve;
     }
     double second = 0;
-    const auto kind = [](const Way &way) { return std::tuple(way.path, way.maps, way.whole); };
+    const auto kind = [](const Way &way) { return std::tuple(way.path, way.maps, way.eager); };
     for (const bool other_kind : {true, false}) {
         if (ranking.best == nullptr || ranking.runner_up != nullptr) break;
         for (const Curve &curve : curves) {
@@ -149,7 +149,7 @@ Advice::Advice(const std::vector<Curve> &curves) {
 Advice Advice::without_headers() const {
     Advice rest = *this;
     for (std::optional<Way> &way : rest.ways_)
-        if (way && way->whole) way.reset();
+        if (way && way->eager) way.reset();
     return rest;
 }
 

@@ -35,9 +35,9 @@ struct Way {
     /// The range is mapped while the command runs: always on path mapped, never on path staged. On
     /// the other paths, the host then copies the bytes. Otherwise the device's queues copy them.
     bool maps = false;
-    /// The message travels with its header in one piece (eager). The members below then have no
-    /// effect.
-    bool whole = false;
+    /// The message travels with its header in one piece. Profiles and reports call this "whole".
+    /// The members below then have no effect.
+    bool eager = false;
     std::size_t block = 0;  ///< bytes; 0 on path staged: one block
     unsigned depth = 1;     ///< blocks in flight
 
@@ -69,10 +69,10 @@ struct Curve {
 };
 
 /// The largest message that a profile can send with its header.
-inline constexpr std::size_t largest_whole = std::size_t{1} << 20U;
+inline constexpr std::size_t largest_eager = std::size_t{1} << 20U;
 
 /// `best` is the curve with the shortest expected time for `size` bytes. An eager curve wins if it
-/// expects only slightly more. `runner_up` is the best curve of another kind (path, maps, whole),
+/// expects only slightly more. `runner_up` is the best curve of another kind (path, maps, eager),
 /// or else of the same kind. Null if no curve applies. A curve that ends before other curves is
 /// ignored beyond its end.
 struct Ranking {

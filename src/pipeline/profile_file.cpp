@@ -95,16 +95,16 @@ Way way_of(const toml::table &table) {
     constexpr std::array paths{Path::mapped, Path::staged, Path::chunked, Path::shared,
                                Path::peer_to_peer};
     const auto *const found = std::find_if(paths.begin(), paths.end(), named);
-    way.whole = path == "whole";
-    if (!way.whole && found == paths.end())
+    way.eager = path == "whole";
+    if (!way.eager && found == paths.end())
         damaged(
             *table.get("path"),
             fmt::format(
                 "path is \"{}\"; expected whole, mapped, staged, chunked, shared or peer-to-peer",
                 path));
-    if (!way.whole) way.path = *found;
+    if (!way.eager) way.path = *found;
     way.maps = value_of<bool>(table, "maps", "true or false");
-    if (way.whole) {
+    if (way.eager) {
         way.path = way.maps ? Path::mapped : Path::staged;
         return way;
     }
@@ -273,8 +273,8 @@ std::string profile_text(const Profile &profile) {
             }
             text +=
                 fmt::format("\n[[route.{}.way]]\npath = \"{}\"\nmaps = {}\n", key,
-                            curve.way.whole ? "whole" : name_of(curve.way.path), curve.way.maps);
-            if (!curve.way.whole)
+                            curve.way.eager ? "whole" : name_of(curve.way.path), curve.way.maps);
+            if (!curve.way.eager)
                 text += fmt::format("block = {}\ndepth = {}\n", curve.way.block, curve.way.depth);
             text += fmt::format("bytes = [{}]\nmicroseconds = [{}]\n", fmt::join(sizes, ", "),
                                 fmt::join(times, ", "));

@@ -14,7 +14,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size) {
     std::array<std::byte, header_size> again{};
     encode(*header, again.data());
     FUZZ_REQUIRE(header->block != 0 || header->failure != 0 || header->size == size - header_size);
-    const bool inlined = header->block == 0 && header->failure == 0 && header->size != 0;
-    if (!inlined) FUZZ_REQUIRE(decode(again) == header);
+    const bool eager = header->block == 0 && header->failure == 0 && header->size != 0;
+    if (!eager) FUZZ_REQUIRE(decode(again) == header);
     return 0;
 }

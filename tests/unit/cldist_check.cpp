@@ -66,7 +66,7 @@ TEST_CASE(
     // Small messages are sent eagerly on most paths, so fewer ways differ.
     const auto small = contenders_of(profile_with(in_place), Route::same_host, kib, {true, 2});
     CHECK(small.size() < contenders.size());
-    CHECK(small[1].way.whole);
+    CHECK(small[1].way.eager);
 }
 
 TEST_CASE("the ratio compares the choice with the best different way") {

@@ -19,7 +19,7 @@ namespace {
 constexpr std::size_t kib = 1024;
 constexpr std::size_t mib = 1024 * kib;
 
-constexpr Way whole{Path::mapped, true, true, 0, 1};
+constexpr Way eager{Path::mapped, true, true, 0, 1};
 constexpr Way in_place{Path::mapped, true, false, mib, 16};
 constexpr Way chunked{Path::chunked, true, false, 256 * kib, 3};
 constexpr Way staged{Path::staged, false, false, 0, 1};
@@ -75,7 +75,7 @@ private:
         double time = startup + seconds_per_byte * static_cast<double>(size);
         if (way.path == Path::staged) time *= pinned_factor;
         if (way.path == Path::chunked) time *= way.block == 512 * kib ? 0.5 : 0.9;
-        if (way.path != Path::staged && !way.whole && way.depth < good_depth) time *= 1.2;
+        if (way.path != Path::staged && !way.eager && way.depth < good_depth) time *= 1.2;
         return time;
     }
 };
@@ -88,7 +88,7 @@ Profile some_profile() {
     profile.routes[0] =
         Profile::Measurement{"2026-01-02T03:04:05Z",
                              "a-host",
-                             {{whole, {{kib, 1e-6}, {64 * kib, 20e-6}}},
+                             {{eager, {{kib, 1e-6}, {64 * kib, 20e-6}}},
                               {in_place, {{kib, 15e-6}, {64 * kib, 20.5e-6}, {64 * mib, 20e-3}}},
                               {chunked, {{mib, 101e-6}, {64 * mib, 6e-3}}}}};
     return profile;
@@ -123,13 +123,13 @@ TEST_CASE(
             CHECK(contains(ways, staged));
         }
     }
-    CHECK(contains(ways_of(Route::same_host, true), whole));
+    CHECK(contains(ways_of(Route::same_host, true), eager));
     CHECK(contains(ways_of(Route::same_host, true), chunked));
     CHECK(ways_of(Route::same_host, true).size() == 2 + 3 + 16 + 3 + 1);
     CHECK(ways_of(Route::same_host, false).size() == 1 + 8 + 3 + 2 + 1);
     CHECK(ways_of(Route::other_host, false).size() == 1 + 8 + 1);
     CHECK(ways_of(Route::from_file, true).size() == 3 + 6 + 1);
-    for (const Way &way : ways_of(Route::from_file, true)) CHECK_FALSE(way.whole);
+    for (const Way &way : ways_of(Route::from_file, true)) CHECK_FALSE(way.eager);
 }
 
 TEST_CASE(
@@ -137,8 +137,8 @@ TEST_CASE(
     CHECK_FALSE(is_measured(chunked, 256 * kib));
     CHECK(is_measured(chunked, 512 * kib));
     CHECK_FALSE(is_measured({Path::chunked, true, false, 64 * kib, 4}, 64 * mib));
-    CHECK(is_measured(whole, mib));
-    CHECK_FALSE(is_measured(whole, 4 * mib));
+    CHECK(is_measured(eager, mib));
+    CHECK_FALSE(is_measured(eager, 4 * mib));
     const Way larger{Path::mapped, true, false, 16 * mib, 16};
     CHECK(as_done(in_place, mib) == as_done(larger, mib));
     CHECK(as_done(in_place, 4 * mib) != as_done(larger, 4 * mib));
@@ -234,7 +234,7 @@ TEST_CASE(
     for (const Curve &curve : curves) {
         CAPTURE(describe(curve.way));
         for (const Curve::Point &point : curve.points) CHECK(is_measured(curve.way, point.size));
-        if (curve.way.path == Path::mapped && !curve.way.whole) {
+        if (curve.way.path == Path::mapped && !curve.way.eager) {
             CHECK(curve.points.size() == 12);
             CHECK(curve.way.depth == 6);
         }
@@ -242,7 +242,7 @@ TEST_CASE(
     }
     CHECK(transfers.checked.contains(
         {64 * mib, describe({Path::chunked, true, false, 512 * kib, 3})}));
-    CHECK(transfers.checked.contains({kib, describe(whole)}));
+    CHECK(transfers.checked.contains({kib, describe(eager)}));
     CHECK(rank(curves, 16 * mib).best->way.block == 512 * kib);
     CHECK(transfers.clock <= 55);
 }
@@ -275,7 +275,7 @@ TEST_CASE(
     "a choice is the library's choice, with its expected time, the runner-up and the ceiling") {
     const Profile profile = some_profile();
     const Choice small = choose(&profile, Route::same_host, 4 * kib, host_device);
-    CHECK(small.way == whole);
+    CHECK(small.way == eager);
     REQUIRE(small.runner_up);
     CHECK(small.runner_up->path == Path::mapped);
     CHECK(small.bound->what == "MPI, same host");

@@ -39,7 +39,7 @@ TEST_CASE("small messages are eager, large messages go in place or in blocks") {
         std::size_t size;
         Situation situation;
         Path path;
-        bool inlined;
+        bool eager;
     };
     for (const Row &row :
          {Row{8, cpu, Path::mapped, true}, Row{4 * kib, gpu, Path::staged, true},
@@ -53,7 +53,7 @@ TEST_CASE("small messages are eager, large messages go in place or in blocks") {
         CAPTURE(row.situation.mapped);
         const Plan plan = plan_send(row.size, row.situation, {});
         CHECK(plan.path == row.path);
-        CHECK(plan.inlined == row.inlined);
+        CHECK(plan.eager == row.eager);
     }
 }
 
@@ -91,7 +91,7 @@ TEST_CASE("large messages are copied from the sender's device, smaller ones thro
         situation.exports = exports;
         return plan_send(size, situation, config).path;
     };
-    CHECK(plan_send(16 * kib, situation, {}).inlined);
+    CHECK(plan_send(16 * kib, situation, {}).eager);
     CHECK(path(16 * kib + 1, Exports::range) == Path::shared);
     CHECK(path(gib, Exports::nothing) == Path::shared);
     CHECK(path(mib - 1, Exports::landing) == Path::shared);
@@ -124,7 +124,7 @@ TEST_CASE("blocks go through a ring if there is one, and are never more than the
                 CHECK(plan_send(size, situation, forced(Path::chunked)).path == Path::chunked);
             }
         }
-        CHECK(plan_send(64, situation, forced(Path::shared)).inlined);
+        CHECK(plan_send(64, situation, forced(Path::shared)).eager);
     }
     CHECK(plan_send(mib, cpu_same_host, forced(Path::shared)).path == Path::chunked);
     // Between CPU devices, whose memory is mapped, MPI's own paths are as fast.
@@ -163,7 +163,7 @@ TEST_CASE("strided regions can't be transferred in place") {
 
 TEST_CASE("an empty message is sent in its header on every path") {
     for (const Path path : {Path::automatic, Path::mapped, Path::staged, Path::chunked})
-        CHECK(plan_send(0, cpu_unmapped, forced(path)).inlined);
+        CHECK(plan_send(0, cpu_unmapped, forced(path)).eager);
 }
 
 TEST_CASE("a forced path is taken for every size") {
@@ -206,7 +206,7 @@ TEST_CASE(
                 CHECK(recv.block == send.block);
                 CHECK(recv.depth >= 1);
                 CHECK(recv.depth <= blocks);
-                CHECK_FALSE(recv.inlined);
+                CHECK_FALSE(recv.eager);
             }
         }
     }
@@ -226,8 +226,8 @@ TEST_CASE(
 TEST_CASE("the limit for eager messages follows its setting") {
     Config config;
     config.staged_max.value = mib;
-    CHECK(plan_send(mib, cpu, config).inlined);
-    CHECK_FALSE(plan_send(mib + 1, cpu, config).inlined);
+    CHECK(plan_send(mib, cpu, config).eager);
+    CHECK_FALSE(plan_send(mib + 1, cpu, config).eager);
 }
 
 TEST_CASE("files are transferred in place or in blocks, depending on device, path and file") {

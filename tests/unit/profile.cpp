@@ -17,14 +17,14 @@ namespace {
 constexpr std::size_t kib = 1024;
 constexpr std::size_t mib = 1024 * kib;
 
-constexpr Way whole{Path::mapped, true, true, 0, 1};
+constexpr Way eager{Path::mapped, true, true, 0, 1};
 constexpr Way in_place{Path::mapped, true, false, 4 * mib, 8};
 constexpr Way chunked{Path::chunked, true, false, 256 * kib, 3};
 constexpr Way staged{Path::staged, false, false, 0, 1};
 
-// With these times, `whole` is best up to 64 KiB, `in_place` up to 1 MiB, `chunked` above.
+// With these times, `eager` is best up to 64 KiB, `in_place` up to 1 MiB, `chunked` above.
 const std::vector<Curve> curves{
-    {whole, {{kib, 1e-6}, {64 * kib, 20e-6}, {mib, 500e-6}}},
+    {eager, {{kib, 1e-6}, {64 * kib, 20e-6}, {mib, 500e-6}}},
     {in_place, {{kib, 15e-6}, {64 * kib, 20.5e-6}, {mib, 100e-6}, {16 * mib, 1600e-6}}},
     {chunked, {{512 * kib, 60e-6}, {mib, 101e-6}, {16 * mib, 1000e-6}}}};
 
@@ -71,14 +71,14 @@ TEST_CASE(
 }
 
 TEST_CASE("a way has no expected time for sizes that it does not support") {
-    CHECK_FALSE(Curve{whole, {{kib, 1e-6}}}.expected_seconds(2 * mib));
+    CHECK_FALSE(Curve{eager, {{kib, 1e-6}}}.expected_seconds(2 * mib));
     CHECK_FALSE(Curve{chunked, {{mib, 1e-6}}}.expected_seconds(256 * kib));
     CHECK(Curve{in_place, {{kib, 1e-6}}}.expected_seconds(2 * kib));
 }
 
 TEST_CASE("the way with the shortest expected time is best, and the runner-up is a different way") {
     for (const auto &[size, best, runner_up] :
-         {std::tuple{4 * kib, whole, in_place}, std::tuple{256 * kib, in_place, whole},
+         {std::tuple{4 * kib, eager, in_place}, std::tuple{256 * kib, in_place, eager},
           std::tuple{8 * mib, chunked, in_place}}) {
         const std::size_t bytes = size;  // clang 14 captures no bindings
         CAPTURE(bytes);
@@ -116,7 +116,7 @@ TEST_CASE("there are four size classes per octave, in order, and each contains i
 TEST_CASE(
     "advice is the best way of each size, and plans follow it unless the user forces a choice") {
     const Advice advice(curves);
-    CHECK(advice.way(4 * kib) == whole);
+    CHECK(advice.way(4 * kib) == eager);
     CHECK(advice.way(16 * mib) == chunked);
     Situation situation{true, true, true};
     situation.advice = &advice;
@@ -132,7 +132,7 @@ TEST_CASE(
     CHECK(plan_send(16 * mib, situation, config).path == Path::mapped);
     config = {};
     config.staged_max.value = kib;
-    CHECK_FALSE(plan_send(4 * kib, situation, config).inlined);
+    CHECK_FALSE(plan_send(4 * kib, situation, config).eager);
     // Unmapped memory can't be sent in place. Strided regions and host memory were not measured, so
     // the advice does not apply.
     situation.mapped = false;

@@ -49,7 +49,7 @@ std::string rate_text(std::size_t size, double seconds) {
 }
 
 std::string path_text(const Way &way) {
-    if (way.whole) return way.maps ? "whole, mapped" : "whole";
+    if (way.eager) return way.maps ? "whole, mapped" : "whole";
     return fmt::format("{}{}", cldist::name_of(way.path),
                        way.path != Path::mapped && way.maps ? ", mapped" : "");
 }
@@ -79,7 +79,7 @@ struct Table {
 
 std::vector<std::string> explain_row(std::size_t size, const Choice &choice) {
     const Way &way = choice.way;
-    const bool in_blocks = !way.whole && way.block != 0;
+    const bool in_blocks = !way.eager && way.block != 0;
     std::vector<std::string> row{size_text(size), path_text(way),
                                  in_blocks ? size_text(way.block) : "-",
                                  in_blocks ? fmt::format("{}", way.depth) : "-"};
@@ -112,7 +112,7 @@ std::string explain_route(const Profile *profile, Route route,
     return text + table.text();
 }
 
-std::tuple<Path, bool, bool> kind_of(const Way &way) { return {way.path, way.maps, way.whole}; }
+std::tuple<Path, bool, bool> kind_of(const Way &way) { return {way.path, way.maps, way.eager}; }
 
 std::vector<std::size_t> measured_sizes(const std::vector<Curve> &curves) {
     std::set<std::size_t> sizes;
@@ -177,7 +177,7 @@ Way way_taken(Route route, std::size_t size, const Here &here, const Advice *adv
             ? plan_file(size, situation, {route == Route::from_file ? here.file_threads : 1, 1, 0},
                         requested)
             : plan_send(size, situation, requested);
-    if (plan.inlined) return {plan.path, situation.mapped, true, 0, 1};
+    if (plan.eager) return {plan.path, situation.mapped, true, 0, 1};
     if (plan.path == Path::staged) return {Path::staged, false, false, 0, 1};
     return {plan.path, situation.mapped, false, plan.block, plan.depth};
 }

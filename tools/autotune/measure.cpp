@@ -142,7 +142,7 @@ private:
             const Curve *best = nullptr;
             Curve::Point point{};
             for (const Curve &curve : curves_) {
-                if (curve.way.path != path || curve.way.maps != maps || curve.way.whole) continue;
+                if (curve.way.path != path || curve.way.maps != maps || curve.way.eager) continue;
                 const auto at = std::find_if(curve.points.rbegin(), curve.points.rend(),
                                              [](const auto &p) { return p.size <= depth_size; });
                 if (at == curve.points.rend() || at->size / curve.way.block < enough_blocks)
@@ -174,7 +174,7 @@ private:
             const unsigned depth = good_depth(times, best->way.depth);
             changed = changed || depth != best->way.depth;
             for (Curve &curve : curves_)
-                if (curve.way.path == path && curve.way.maps == maps && !curve.way.whole)
+                if (curve.way.path == path && curve.way.maps == maps && !curve.way.eager)
                     curve.way.depth = depth;
         }
         return changed;

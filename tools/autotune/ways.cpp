@@ -26,7 +26,7 @@ constexpr Way near(Path path, std::size_t block, bool host_memory) {
             host_memory ? chunked_depth(true) : static_cast<unsigned>(16 * mib / block)};
 }
 constexpr Way staged{Path::staged, false, false, 0, 1};
-constexpr Way whole(bool maps) { return {maps ? Path::mapped : Path::staged, maps, true, 0, 1}; }
+constexpr Way eager(bool maps) { return {maps ? Path::mapped : Path::staged, maps, true, 0, 1}; }
 
 }  // namespace
 
@@ -43,8 +43,8 @@ std::vector<std::size_t> sizes_of(Route route, std::size_t largest) {
 std::vector<Way> ways_of(Route route, bool host_memory) {
     std::vector<Way> ways;
     if (!is_file(route)) {
-        if (host_memory) ways.push_back(whole(true));
-        ways.push_back(whole(false));
+        if (host_memory) ways.push_back(eager(true));
+        ways.push_back(eager(false));
         for (const std::size_t block : {mib, 4 * mib, 16 * mib})
             if (host_memory) ways.push_back(mapped(block));
         for (std::size_t block = 64 * kib; block <= 8 * mib; block *= 2) {
@@ -74,14 +74,14 @@ std::vector<Way> ways_of(Route route, bool host_memory) {
 }
 
 bool is_measured(const Way &way, std::size_t size) {
-    if (way.whole) return size <= largest_whole;
+    if (way.eager) return size <= largest_eager;
     if (way.path == Path::mapped || way.path == Path::staged) return true;
     return way.block < size && size / way.block <= most_blocks;
 }
 
 Way as_done(const Way &way, std::size_t size) {
     Way done = way;
-    if (done.whole || done.block == 0) return done;
+    if (done.eager || done.block == 0) return done;
     done.block = std::min(done.block, size);
     done.depth = static_cast<unsigned>(
         std::min<std::size_t>(done.depth, (size + done.block - 1) / done.block));
