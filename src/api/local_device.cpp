@@ -14,6 +14,7 @@
 #include "mpi_interop/mpi_status.hpp"
 #include "mpi_interop/runtime.hpp"
 #include "ocl/query.hpp"
+#include "ocl/quirks.hpp"
 
 namespace cldist {
 namespace {
@@ -52,9 +53,7 @@ void check_type(cl_device_type type) {
 std::vector<cl_device_id> devices_of(cl_platform_id platform, cl_device_type type) {
     cl_uint count = 0;
     const cl_int code = clGetDeviceIDs(platform, type, 0, nullptr, &count);
-    // The type is valid. NVIDIA returns this error for CL_DEVICE_TYPE_CUSTOM instead of
-    // CL_DEVICE_NOT_FOUND.
-    if (code == CL_DEVICE_NOT_FOUND || code == CL_INVALID_DEVICE_TYPE) return {};
+    if (means_no_devices(code)) return {};
     check(code, "clGetDeviceIDs");
     std::vector<cl_device_id> devices(count);
     if (count != 0)

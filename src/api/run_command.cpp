@@ -48,7 +48,7 @@ Status drive_here(const CheckedCall &call, Operations operations, std::unique_pt
 }
 
 // Waits until the commands before `call` have started. On an in-order queue they normally have when
-// `call` may start. But in PoCL a command behind a failed one does not wait for those before it.
+// `call` may start. But a command behind a failed one may not wait for those before it.
 void await_turn(const CheckedCall &call, ProgressThread::Id call_id) {
     if (cl_command_queue const queue = ordered_by(call.queue, call.arguments); queue != nullptr)
         call.progress_thread().wait_started(queue, call_id);

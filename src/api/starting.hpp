@@ -21,8 +21,7 @@ std::shared_ptr<DeviceResources> resources_of(QueueInfo &queue, std::span<const 
 bool may_map(const RangeArgument &range, const DeviceResources &resources, const Advice *advice);
 
 /// The buffer and offset that an operation keeps. For a sub-buffer it is the parent, except on CPU
-/// devices. NVIDIA's driver (580) crashes if the last reference to a sub-buffer is released while
-/// other threads call it.
+/// devices: see is_safe_in_kernels().
 std::pair<cl_mem, std::size_t> held(const RangeArgument &range, const DeviceResources &resources);
 
 /// See ProgressThread::StartRule. Commands on an in-order queue, and commands without wait list on

@@ -11,8 +11,8 @@ namespace cldist::collectives {
 namespace {
 
 // Each work-item processes one or two elements. Above this number of work-items, which no driver
-// refuses, each work-item processes more elements with a stride. Powers of two, because PoCL
-// compiles a kernel for each work-group size.
+// refuses, each work-item processes more elements with a stride. Powers of two, because a driver
+// may compile a kernel for each work-group size.
 constexpr std::size_t most_items = std::size_t{1} << 24U;
 // For an operator on a CPU device: enough chunks for its cores, and each chunk large enough.
 constexpr std::size_t most_chunks = 64;

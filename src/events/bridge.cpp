@@ -48,8 +48,8 @@ Event enqueue_marker(const QueueInfo &info, std::span<const cl_event> wait_list)
     return event;
 }
 
-// Only events of kernels and copies fail so rarely that a read may wait for them: if a read fails,
-// NVIDIA's driver fails later commands of the queue, too.
+// Only events of kernels and copies fail so rarely that a read may wait for them: a read that fails
+// may fail later commands of the queue, too (settling_time).
 bool may_fail(cl_event event) {
     switch (query<cl_command_type>(event, CL_EVENT_COMMAND_TYPE).value_or(CL_COMMAND_USER)) {
         case CL_COMMAND_USER:
@@ -63,16 +63,14 @@ bool never_fails_copies(const QueueInfo &info) {
     return quirks_of(info.device).hangs_after_failed_writes;
 }
 
-// Returns true if PoCL has processed the commands that wait for this one. It then drops its
-// reference, and only the bridge's is left.
+// Returns true if the platform has processed the commands that wait for this one. It then drops
+// its reference, and only the bridge's is left.
 bool has_passed_on(cl_event command) {
     return query<cl_uint>(command, CL_EVENT_REFERENCE_COUNT).value_or(1) <= 1;
 }
 
-// PoCL 3.1 publishes a command's end before it processes the commands that wait for it. If one of
-// these fails through another event in between, PoCL runs it anyway and completes it twice, which
-// aborts. The wait takes microseconds. The limit is for events to which the program holds
-// references.
+// For Quirks::uses_ended_events: waits until the commands that wait for these have been processed.
+// This takes microseconds. The limit is for events to which the program holds references.
 void await_passing_on(std::span<const Event> commands) {
     constexpr std::uint64_t limit_ns = 20'000'000;
     const std::uint64_t since_ns = now_ns();
@@ -148,8 +146,8 @@ Start begin(const QueueInfo &info, std::span<const cl_event> wait_list, std::spa
         for (const cl_event event : wait_list) events.push_back(Event::share(event));
         start.wait_list = std::make_shared<const std::vector<Event>>(std::move(events));
     }
-    // In PoCL 3.1, a command whose wait list contains an event that failed earlier never ends. Such
-    // a command waits instead for a user event that fails after the command is enqueued.
+    // Instead of an event that failed earlier, the command waits for a user event that fails after
+    // the command is enqueued (Quirks::loses_commands_behind_failures).
     Event failing = first_failure(wait_list) < 0 ? user_event(info.context) : Event();
     cl_event last = failing.get();
     if (failing) wait_list = {&last, 1};

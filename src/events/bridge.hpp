@@ -1,7 +1,6 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -68,15 +67,10 @@ using EnqueueFirst = std::function<std::pair<Event, const std::atomic<std::uint3
 /// Enqueues a command that waits for `done`, and returns its event.
 using EnqueueLast = std::function<Event(cl_event done)>;
 
-/// Calls clSetUserEventStatus() under the lock of lock_failures(). When an event fails, PoCL fails
-/// the waiting commands on the calling thread, and aborts if another thread ends or enqueues the
-/// same command at that moment. Any thread.
+/// Calls clSetUserEventStatus() under the lock of lock_failures(). An event that fails may abort
+/// the program if another thread ends or enqueues a command that waits for it at that moment
+/// (Quirks::uses_ended_events). Any thread.
 void set_user_event(cl_event event, cl_int status);
-
-/// NVIDIA's driver (580) removes a failed command from an in-order queue some time after the
-/// failure is visible. Commands enqueued in between fail, too. In tests, reads failed in 20 to 70
-/// of 100 rounds, and never 0.1 ms later.
-constexpr std::chrono::microseconds settling_time{500};
 
 using FailureLock = std::unique_lock<std::recursive_mutex>;
 /// While the lock is held, set_user_event() ends no event on another thread. Hold it to enqueue a
@@ -92,8 +86,8 @@ bool find_persistent(const QueueInfo &info, std::span<Mapping> mappings);
 /// Enqueues an internal command that waits for what any command with this wait list would wait for.
 Event enqueue_stand_in(const QueueInfo &info, std::span<const cl_event> wait_list);
 /// Enqueues a native command that does nothing and, in an out-of-order queue, waits only for
-/// `waits`. PoCL 3.1's markers there wait for all earlier commands; other drivers' markers do so if
-/// their wait list is empty.
+/// `waits`. Markers there wait for all earlier commands if their wait list is empty, or with
+/// Quirks::markers_wait_for_all.
 cl_int enqueue_marker_behind(const QueueInfo &info, const WaitArguments &waits, cl_event *event);
 /// Enqueues the mappings, or an internal command if there are none, and flushes.
 Start enqueue_start(const QueueInfo &info, std::span<const cl_event> wait_list,
@@ -108,11 +102,10 @@ std::vector<Event> enqueue_unmap(const QueueInfo &info, cl_event after,
 /// Represents one command in the user's queue. Its start event shows when the command may start.
 /// The user's event ends when complete() is called.
 ///
-/// On an in-order queue, the start event is a marker with the wait list, or on NVIDIA a small read,
-/// because the driver reports the end of a marker late. The user's event is a
-/// barrier that waits for an internal user event, so the queue stays in order. On an out-of-order
-/// queue, both are markers, so no other command waits. PoCL's markers wait for all earlier
-/// commands, even with a wait list, so migrations of a placeholder replace them there.
+/// On an in-order queue, the start event is a marker with the wait list, or a small read with
+/// Quirks::reports_markers_late. The user's event is a barrier that waits for an internal user
+/// event, so the queue stays in order. On an out-of-order queue, both are markers, so no other
+/// command waits. With Quirks::markers_wait_for_all, migrations of a placeholder replace them.
 ///
 /// Mapping the buffers replaces the start command, and unmapping them replaces the end command, in
 /// the user's queue. The progress thread then enqueues no commands for them. On a device that
@@ -120,13 +113,12 @@ std::vector<Event> enqueue_unmap(const QueueInfo &info, cl_event after,
 /// they would cost two more round trips through the driver. The kernels of a message replace both
 /// commands, too.
 ///
-/// Except on PoCL, a copy back never waits for an event that fails. Otherwise NVIDIA's driver (580)
-/// never returns from the release of the context. A separate user event after the copies carries
-/// the command's status. If the command fails, the copies write the buffer's current bytes, and the
-/// command ends after them.
+/// With Quirks::hangs_after_failed_writes, a copy back never waits for an event that fails. A
+/// separate user event after the copies carries the command's status. If the command fails, the
+/// copies write the buffer's current bytes, and the command ends after them.
 ///
-/// The bridge retains all events until the status has passed through, because PoCL 3.1 aborts if it
-/// alone holds a reference to the event of a failing command.
+/// The bridge retains all events until the status has passed through
+/// (Quirks::uses_ended_events).
 class Bridge {
 public:
     /// Enqueues the commands, flushes, and sets the mappings' memory. Without mappings, `first` and
@@ -179,7 +171,7 @@ private:
     bool read_what_is_written_back() const;
     void copy_back();
 
-    Device device_;  ///< held because PoCL 3.1 frees a sub-device that still has queues
+    Device device_;  ///< held because of Quirks::frees_sub_devices_early
     Context context_;
     Queue queue_;
     Event before_;  ///< null, or a marker behind the earlier commands of the queue

@@ -8,8 +8,8 @@
 namespace cldist {
 
 /// Returns true if the platform of `device` survives a failed command for which other commands wait
-/// and whose event nobody holds. PoCL 3.1 does not. The program event-probe tests this in a child
-/// process, once per device name and driver version.
+/// and whose event nobody holds (Quirks::uses_ended_events). The program event-probe tests this in
+/// a child process, once per device name and driver version.
 bool survives_failed_events(cl_device_id device);
 
 /// Sets the drivers that the child process loads if this process's loader sees only the cluster

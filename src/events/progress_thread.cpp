@@ -22,8 +22,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// PoCL 3.1 calls no callback for a failed event. Therefore the thread also checks start events, at
-// least this often.
+// A failed event may call no callback. So the thread also checks start events, at least this often.
 constexpr std::chrono::nanoseconds check_period = 20ms;
 // For this long after the last command, the thread still wakes at that rate, so that the next
 // command need not wake it.
@@ -43,7 +42,7 @@ constexpr unsigned linger_patience = 10;
 // An id consists of the number of its progress thread and this many lower bits.
 constexpr unsigned id_bits = 48;
 
-// On PoCL, the events of a failed command are kept for at least this long.
+// With Quirks::uses_ended_events, the events of a failed command are kept for at least this long.
 constexpr std::uint64_t remains_ns = 1'000'000'000;
 
 thread_local bool has_poller = false;
@@ -376,7 +375,7 @@ void ProgressThread::take(std::vector<Id> &ready, std::vector<Submitted> &submit
         for (const Id id : ready) {
             const auto it = waiting_.find(id);
             if (it == waiting_.end()) continue;
-            // Queried here, because PoCL 3.1 passes CL_COMPLETE to callbacks of failed events.
+            // Queried here, because the callback of a failed event may get CL_COMPLETE.
             if (!it->second.gate)
                 it->second.set_gate(gate_of(it->second.command->bridge()->start_status()));
             if (it->second.rule.ordered_by == nullptr)

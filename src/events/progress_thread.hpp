@@ -37,9 +37,9 @@ public:
         /// Commands with the same queue start in the order of their calls. Null: no order.
         cl_command_queue ordered_by;
         bool has_wait_list;
-        /// The thread polls the start event and registers no callback, because callbacks take 20 ms
-        /// on NVIDIA's driver. It then yields for longer before it sleeps, because the device does
-        /// not need the host's cores.
+        /// The thread polls the start event and registers no callback, because callbacks may come
+        /// late. It then yields for longer before it sleeps, because the device does not need the
+        /// host's cores.
         bool polled;
     };
 
@@ -57,8 +57,7 @@ public:
     void note_failures(bool thorough = false);
     /// Starts the command now. `gate` is the result of its wait list. Any thread.
     void submit(std::unique_ptr<Command> command, Status gate);
-    /// Keeps the events of a failed command, because PoCL 3.1 uses them for some time after their
-    /// status is visible. Any thread.
+    /// Keeps the events of a failed command (Quirks::uses_ended_events). Any thread.
     void keep_remains(std::unique_ptr<Bridge> bridge, std::vector<Event> events);
     /// Frees events of keep_remains() that the platform does not use any more. Any thread.
     void release_remains();
@@ -155,7 +154,7 @@ private:
         std::unique_ptr<Bridge> bridge;
         std::vector<Event> events;
         std::uint64_t since_ns;
-        bool used_on;  ///< the platform uses the events after their status is visible (PoCL)
+        bool used_on;  ///< Quirks::uses_ended_events
     };
 
     /// The Backoff patience to poll MPI or a device that does not use the host's cores. See

@@ -6,8 +6,8 @@ namespace cldist {
 
 /// Starts the cleanup thread unless it runs. It frees idle device resources, rings, imported memory
 /// and file lanes, and calls registered functions that free more. A separate thread does this
-/// because NVIDIA's driver (580) takes a tenth of a second to release a context and sometimes never
-/// returned. No other thread waits long for it. It stops when the program ends.
+/// because the release of a context may take long or never return. No other thread waits long for
+/// it. It stops when the program ends.
 void start_cleanup_thread();
 
 /// Registers a function that the cleanup thread calls in each round. Register each function once.
@@ -18,9 +18,8 @@ void at_cleanup_rounds(void (*release)());
 void clean_up_soon();
 
 /// Releases the reference that a command of the program held. With CLDIST_PATH=device, the cleanup
-/// thread does this in a few milliseconds. While a kernel waits on the device, NVIDIA's driver
-/// (580) does not return from the last release of a buffer. The kernel may wait for what the
-/// calling thread does next. Does not wait.
+/// thread does this in a few milliseconds. The last release of a buffer may not return while a
+/// kernel waits, perhaps for what the calling thread does next. Does not wait.
 void release_later(Mem buffer);
 
 /// Frees all unused device resources, rings and imported memory. Waits at most five seconds for it.

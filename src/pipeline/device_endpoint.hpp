@@ -52,9 +52,9 @@ class DeviceCommand {
 public:
     /// Returns the pointer to pass as event of the enqueue call.
     cl_event *begin();
-    /// Takes the result of the enqueue call, and flushes. The call must not be blocking, because
-    /// PoCL's blocking calls wait for the whole queue if it is out-of-order. With `wait`, returns
-    /// when the command has ended.
+    /// Takes the result of the enqueue call, and flushes. The call must not be blocking, because a
+    /// blocking call may wait for the whole out-of-order queue. With `wait`, returns when the
+    /// command has ended.
     void enqueued(cl_int code, const char *call, cl_command_queue queue, bool wait);
     [[nodiscard]] Outcome ended();
     [[nodiscard]] std::uint64_t start_ns() const { return start_ns_; }

@@ -69,7 +69,7 @@ public:
 
 private:
     const cl_context context_;  ///< not retained; the queues below keep it alive
-    Device device_;             ///< held because PoCL 3.1 frees a sub-device that still has queues
+    Device device_;             ///< held because of Quirks::frees_sub_devices_early
     Queue read_queue_;
     Queue write_queue_;
     Mem placeholder_;

@@ -74,7 +74,7 @@ Mem import(cl_context context, cl_device_id device, int descriptor, cl_mem_flags
         throw Error(CL_INVALID_OPERATION, "the device cannot import memory of another process");
     // The platform may close an imported descriptor at any time, so it gets a duplicate.
     const int given = duplicate(descriptor);
-    // Without a list, NVIDIA's driver (580) refuses the import in a context of several devices.
+    // A context of several devices may refuse an import without a list.
     const std::array<cl_ulong, 6> properties{opaque_descriptor, static_cast<cl_ulong>(given),
                                              device_list,       reinterpret_cast<cl_ulong>(device),
                                              device_list_end,   0};

@@ -10,9 +10,8 @@
 
 namespace cldist {
 
-/// Memory of one device that commands of another device of this process write. NVIDIA's driver
-/// (580) copies between the devices of a process through host memory, on two H200 at 4 GB/s.
-/// Through such memory, two copies reach 230 GB/s (decision 46). Thread-safe.
+/// Memory of one device that commands of another device of this process write. Two copies through
+/// it replace the driver's copy through host memory (decision 46). Thread-safe.
 class PeerMemory : public std::enable_shared_from_this<PeerMemory> {
 public:
     /// The largest lease, in bytes.

@@ -139,8 +139,7 @@ bool may_stage(std::size_t size, const Situation &situation, const Config &reque
 
 bool plan_mapping(bool host_memory, std::size_t size, const Advice *advice,
                   const Config &requested) {
-    // NVIDIA's driver (580) frees the memory of a mapping when the unmapping is enqueued, not when
-    // it ends.
+    // A device with its own memory may free a mapping's memory when the unmapping is enqueued.
     if (!host_memory) return false;
     if (host_path(requested) != Path::automatic) return host_path(requested) == Path::mapped;
     return advice == nullptr || !advice->way(size) || advice->way(size)->maps;

@@ -375,7 +375,7 @@ void enqueue_copy_buffer(Handling handling, cl_command_queue queue_handle, cl_me
     const std::array accesses{read, write};
     enqueue(
         {lane, CL_COMMAND_COPY_BUFFER, accesses, waits}, event, [&](Enqueued &, const Waits &w) {
-            // PoCL 3.1 rejects this size, which OpenCL has allowed since 2.1.
+            // OpenCL has allowed this size since 2.1, but drivers may reject it.
             if (size == 0) return enqueue_marker_behind(lane, w);
             return clEnqueueCopyBuffer(lane.native.get(), source.root().native(*lane.space),
                                        target.root().native(*lane.space),
@@ -460,11 +460,8 @@ void enqueue_migrate_mem_objects(cl_command_queue queue_handle, cl_uint count, c
                     event);
     enqueue({queue, CL_COMMAND_MIGRATE_MEM_OBJECTS, accesses, waits}, event,
             [&](Enqueued &, const Waits &w) {
-                // If migrations wait for transfers, also for those of earlier commands in the
-                // queue, NVIDIA's driver (580) crashes in one of its threads. PoCL's migrations
-                // (3.1) wait for all commands that use their buffers. While PoCL (3.1) enqueues a
-                // migration to the host, another thread's command on the buffer releases the
-                // migration's event once too often.
+                // Migrations that wait, and migrations to the host, are unsafe on some drivers
+                // (docs/dev/drivers.md).
                 const bool moves_nothing =
                     queue.space->devices.size() == 1 || (flags & CL_MIGRATE_MEM_OBJECT_HOST) != 0;
                 if (moves_nothing || w.count != 0) return enqueue_marker_behind(queue, w);

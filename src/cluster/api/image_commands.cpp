@@ -84,7 +84,7 @@ struct CopyEnd {
     std::array<std::size_t, 3> origin;
 
     /// Replaces a sub-buffer by its root, and a 1D image that is created from a buffer by that
-    /// buffer: PoCL 3.1 copies such images wrongly or not at all.
+    /// buffer, because copies of such images are not reliable.
     [[nodiscard]] CopyEnd in_root() const {
         if (object->type == CL_MEM_OBJECT_IMAGE1D_BUFFER)
             return {&object->root(), object->origin + origin[0] * object->element_size, {}};

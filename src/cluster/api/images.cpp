@@ -77,10 +77,10 @@ void check_desc(const cl_image_desc &desc, std::size_t element, const void *host
 }
 
 // A platform without images, or without this type, may return an error: then it supports no format.
-// NVIDIA's platform returns pairs of order and type that the specification does not have.
+// Pairs of order and type that the specification does not have are left out.
 std::vector<cl_image_format> native_formats(const Space &space, cl_mem_flags flags,
                                             cl_mem_object_type type) {
-    // The default; NVIDIA's driver returns no formats for 0.
+    // The default, for which a driver may return no formats.
     if (flags == 0) flags = CL_MEM_READ_WRITE;
     cl_uint count = 0;
     if (clGetSupportedImageFormats(space.context.get(), flags, type, 0, nullptr, &count) !=

@@ -105,8 +105,7 @@ void *enqueue_map_buffer(cl_command_queue queue_handle, cl_mem buffer_handle, cl
     mapped.size = size;
     mapped.flags = flags;
     // The program gets a native mapping if possible. It does not if unmapping moves bytes and
-    // another device may unmap. In addition, NVIDIA's driver (580) ends a map without contents
-    // before earlier reads have ended.
+    // another device may unmap. In addition, a map without contents may end before earlier reads.
     const bool may_be_native =
         buffer.host_memory(0) == nullptr || queue.context->spaces.size() == 1;
     mapped.is_native = queue.space != nullptr && host_mode().maps_natively(*queue.context) &&

@@ -21,7 +21,7 @@ Blob pack_binaries(const ProgramObject &program, bool wanted, Process process) {
     for (const auto &[space, native] : program.natives) {
         auto devices = query_list<cl_device_id>(native.get(), CL_PROGRAM_DEVICES);
         const auto sizes = query_list<std::size_t>(native.get(), CL_PROGRAM_BINARY_SIZES);
-        // PoCL 3.1 returns sizes only for devices that it has built for.
+        // Sizes may be only those of devices with executables.
         if (sizes.size() != devices.size()) devices = natives_in(*space, program.executables);
         if (sizes.size() != devices.size()) continue;
         std::vector<Blob> binaries;
@@ -101,7 +101,7 @@ const Blob &build_info_of(const Exchange &exchange, const ProgramObject &program
             mine.resize(bytes);
             clGetProgramBuildInfo(program.native(*space), of.answering, param, bytes, mine.data(),
                                   nullptr);
-            // The value is a size_t, but NVIDIA's driver (580) returns four bytes.
+            // The value is a size_t, but a driver may return four bytes.
             if (param == CL_PROGRAM_BUILD_GLOBAL_VARIABLE_TOTAL_SIZE)
                 mine.resize(sizeof(std::size_t));
         }
@@ -203,7 +203,7 @@ void get_program_build_info(cl_program program, cl_device_id device, cl_program_
     const std::size_t position = of.is_aggregate() ? 0 : object.devices.position(of);
     const Blob &told = build_info_of(exchange, object, position, param);
     if (!told.empty()) return answer.bytes(told.data(), told.size());
-    // The driver created no program for the device or, like PoCL before a build, has no log.
+    // The driver created no program for the device or, before a build, may have no log.
     switch (param) {
         case CL_PROGRAM_BUILD_STATUS:
             return answer.give(cl_build_status{

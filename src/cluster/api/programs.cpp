@@ -71,9 +71,8 @@ cl_int build_native(cl_program program, const std::vector<cl_device_id> &devices
 }
 
 // Calls `make` in all processes at once and returns the lowest code of the processes that have one
-// of the devices. PoCL 3.1 fails if another process puts the same result into its cache, which
-// hosts may share, at the same time. If only some processes fail, these therefore try again, one
-// after another.
+// of the devices. If only some processes fail, these try again, one after another, because a driver
+// may fail while another process puts the same result into a shared cache.
 cl_int made_by_all(const Exchange &exchange, const DeviceList &devices,
                    const std::function<cl_int()> &make) {
     const auto processes = processes_of(devices);

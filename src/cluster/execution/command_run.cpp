@@ -15,7 +15,8 @@ namespace cldist::cluster {
 namespace {
 
 // Returns `set`, or null if the wait list contains that user event. If a command waited for it
-// through two native events and one failed, PoCL would fail later commands, too.
+// through two native events and one failed, later commands might fail, too
+// (Quirks::loses_commands_behind_failures).
 std::shared_ptr<Ending> beside_wait_list(const std::shared_ptr<Ending> &set,
                                          std::span<EventObject *const> wait_list) {
     const bool is_there = std::ranges::any_of(
@@ -256,9 +257,8 @@ void CommandRun::keep_place() {
 // The native command is enqueued, so the user events that it waits for may end now.
 void CommandRun::settle_waits() {
     std::function<void(cl_int)> keep;
-    // PoCL 3.1's markers and barriers wait for more than their wait lists, and fail with the first
-    // event that fails. So do commands behind such a barrier. PoCL aborts if their events have been
-    // freed when the awaited command ends, and it uses these events after that end is visible.
+    // The command may wait for more than its wait list (Quirks::markers_wait_for_all). Its event is
+    // kept even if an awaited event fails.
     if (native_event_ && command_.queue.context->is_careful() &&
         command_.queue.space->quirks.uses_ended_events)
         keep = [&progress_thread = executor_.transport().progress_thread(),
@@ -274,9 +274,7 @@ void CommandRun::settle_waits() {
 
 // Returns CL_SUCCESS if the command has not failed.
 cl_int CommandRun::find_failure() {
-    // PoCL may never end a command if an event of its wait list failed before PoCL added the
-    // command to the event. Other drivers fail it themselves. NVIDIA's driver (580) does so when
-    // the whole wait list has ended, and also fails commands of the in-order queue until then.
+    // Other drivers fail the command themselves, perhaps when its whole wait list has ended.
     if (!fails_ && command_.queue.space->quirks.loses_commands_behind_failures &&
         first_failure(waits_.events()) < 0) {
         fails_ = true;

@@ -13,10 +13,8 @@ namespace cldist::cluster {
 /// Copies memory with several threads, one of which is the caller.
 void copy_with_threads(std::byte *to, const std::byte *from, std::size_t size);
 
-/// Page-locked memory of the library for copies between devices and the program's pageable memory.
-/// NVIDIA's driver (580) copies large pageable memory within the call, even a non-blocking one, and
-/// holds a lock of the context meanwhile (decision 28). It recognises memory that the program has
-/// page-locked itself. Requires the lock.
+/// Page-locked memory of the library for copies between devices and the program's pageable memory:
+/// see `pageable_copied_in_call`. Requires the lock.
 class HostCopies {
 public:
     /// Whether copies of a queue of this process should use such memory.

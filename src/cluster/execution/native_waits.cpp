@@ -6,8 +6,7 @@
 
 namespace cldist::cluster {
 
-// A proxy ends after the command is enqueued, because PoCL 3.1 never ends a command that waits
-// for an event that failed earlier.
+// A proxy ends after the command is enqueued (Quirks::loses_commands_behind_failures).
 void NativeWaits::add(EventObject &event, Space &space) {
     const NativeCommand *const native = event.native();
     if (native != nullptr && native->space == &space) return events_.push_back(native->event.get());
@@ -28,11 +27,9 @@ void NativeWaits::add(Event event) {
     kept_.push_back(std::move(event));
 }
 
-// PoCL 3.1 aborts if one event of a wait list fails a command while another event of the list ends.
-// So the command waits for one user event, which ends after all events of the list, and fails if
-// any of them failed. The steps keep the command's event until then, because PoCL also aborts
-// without that event. The user event ends after the command is enqueued: if it failed earlier,
-// neither the command nor clFinish would end.
+// The command waits for one user event, which ends after all events of the list, and fails if any
+// of them failed. The steps keep the command's event until then (Quirks::uses_ended_events). The
+// user event ends after the command is enqueued. Otherwise clFinish might not end.
 void NativeWaits::merge(const Enqueued &command, Steps &steps, bool has_user_events) {
     QueueObject &queue = command.queue;
     Space &space = *queue.space;
@@ -40,8 +37,8 @@ void NativeWaits::merge(const Enqueued &command, Steps &steps, bool has_user_eve
     if (events_.size() == 1 && !queue.has_barrier && !has_user_events) return;
     const EventObject *const only =
         events_.size() == 1 && command.wait_list.size() == 1 ? command.wait_list[0] : nullptr;
-    // Then waits for the ending, not for the native event that follows it: PoCL calls no callback
-    // for an event that fails, so its failure would be noticed late.
+    // Then waits for the ending, not for the native event that follows it: a failed event may call
+    // no callback, so its failure would be noticed late.
     const bool tells = only != nullptr && only->native() == nullptr && only->agreed != CL_COMPLETE;
     auto all = tells ? only->ending() : ends_.ending_of_all(events_);
     Event one = create("clCreateUserEvent", clCreateUserEvent, space.context.get());

@@ -27,7 +27,8 @@ public:
     void add(const std::shared_ptr<Ending> &ending, Space &space);
     /// Adds an event and keeps it until the command has been enqueued.
     void add(Event event);
-    /// Replaces all events by a single user event, if necessary, for PoCL 3.1: see the definition.
+    /// Replaces all events by a single user event, if necessary
+    /// (Quirks::loses_commands_behind_failures).
     void merge(const Enqueued &command, Steps &steps, bool has_user_events);
     /// Call it when the command has been enqueued: lets the proxies end. At its end, each calls
     /// `keep` with its status, unless `keep` is empty.

@@ -9,6 +9,7 @@
 #include "cluster/execution/host_region.hpp"
 #include "cluster/execution/operations.hpp"
 #include "ocl/query.hpp"
+#include "ocl/quirks.hpp"
 #include "pipeline/file_operation.hpp"
 #include "pipeline/memory_access.hpp"
 
@@ -18,11 +19,6 @@ namespace {
 // The call that enqueues a staged write copies up to this many bytes itself. Other threads copy the
 // bytes of larger non-blocking writes.
 constexpr std::size_t copied_at_once = 16384;
-// NVIDIA's driver (580) copies pageable memory of this size and above in the call.
-constexpr std::size_t copied_in_call = std::size_t{16} << 20U;
-// Up to these sizes, NVIDIA's driver (580) copies pageable memory as fast as two copies would.
-constexpr std::size_t largest_native_write = std::size_t{1} << 20U;
-constexpr std::size_t largest_native_read = std::size_t{512} << 10U;
 
 cl_ulong system_ns() {
     using namespace std::chrono;
@@ -104,7 +100,7 @@ std::shared_ptr<std::byte[]> ProgramMemory::memory_for(QueueObject &queue, std::
     std::shared_ptr<std::byte[]> memory;
     if (uses_copies(queue)) memory = copies_.memory(queue, size);
     // A call that copies pageable memory could wait for a user event that a later call sets.
-    const bool would_wait = size >= copied_in_call && queue.context->open_user_events != 0;
+    const bool would_wait = size >= pageable_copied_in_call && queue.context->open_user_events != 0;
     if (memory == nullptr && would_wait && queue.is_native() && !queue.resources()->host_memory())
         memory = HostCopies::page_locked(*queue.resources(), size);
     return memory != nullptr ? memory : own_memory(size);
@@ -145,8 +141,7 @@ void ProgramMemory::stage(Enqueued &command, const void *memory, std::size_t siz
     const std::span bytes{static_cast<const std::byte *>(memory), size};
     const bool user_events_open = queue.context->open_user_events != 0;
     const bool is_filled_later = command.reads_host_memory && filled_.is_expected(bytes);
-    // NVIDIA's driver (580) reads up to 64 KiB within the call, unless the write waits for a user
-    // event. So the memory must not be about to change.
+    // A native write may read memory within the call, so the memory must not be about to change.
     const bool changes = user_events_open || is_filled_later ||
                          (command.reads_host_memory && landings_.is_expected(bytes));
     const std::size_t largest_native =

@@ -7,6 +7,7 @@
 #include "cluster/objects/event.hpp"
 #include "events/bridge.hpp"
 #include "ocl/query.hpp"
+#include "ocl/quirks.hpp"
 
 namespace cldist::cluster {
 namespace {

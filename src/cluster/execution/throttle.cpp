@@ -15,12 +15,10 @@ constexpr std::size_t most_milestones = 2;
 
 }  // namespace
 
-// NVIDIA's driver accepts about a thousand waiting commands. Then enqueueing blocks, and so does
-// every other call, even a call that would end the waiting. So the program must not get that far
-// ahead of the device. It is not held back while it has user events to set, because commands may
-// wait for these events. PoCL accepts any number of commands, but each waiting command takes
-// memory: 6 KiB with a message each way. So the program must not get thousands of commands ahead in
-// an in-order queue. PoCL's markers may never end after a command that failed.
+// A driver may block all calls when too many commands wait, even a call that would end the waiting.
+// So the program must not get that far ahead of the device. It is not held back while it has user
+// events to set, because commands may wait for these events. On a CPU device, waiting commands take
+// only memory. There, markers may never end after a command that failed.
 Event Throttle::marker_to_wait_for(QueueObject &queue) {
     Ahead &ahead = queues_[&queue];
     if (ahead.since_marker < milestone || queue.context->open_user_events != 0) return {};

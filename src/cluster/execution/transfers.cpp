@@ -104,7 +104,7 @@ Transfers::ChannelEnd Transfers::make_end(const Transfer &transfer, MemObject &o
         mappings.push_back({range.buffer.get(), range.offset, size,
                             static_cast<cl_map_flags>(sends ? CL_MAP_READ : CL_MAP_WRITE)});
     const bool persists = find_persistent(queue, mappings);
-    // PoCL 3.1 distinguishes mappings by their addresses alone: the program's unmapping could end
+    // Mappings may be distinguished by their addresses alone: the program's unmapping could end
     // this mapping before it begins.
     if (!persists && object.is_mapped_natively()) mappings.clear();
     auto bridge = persists || mappings.empty()
@@ -196,8 +196,7 @@ cl_int copy_rows(cl_command_queue queue, cl_mem buffer, const Rows &rows, std::b
                        rows.pitch, 0, rows.length, 0, memory, waits.count, waits.events, event);
 }
 
-// NVIDIA's driver (580) accepts about a thousand waiting commands, and then enqueueing blocks. So
-// instead of more copies than this, a kernel and one copy move the pieces.
+// Instead of more copies than this, a kernel and one copy move the pieces: see Throttle.
 constexpr std::size_t most_copies = 8;
 
 std::vector<Event> copy_by_kernel(Space &space, cl_command_queue queue, cl_mem buffer,
@@ -285,7 +284,7 @@ Event Transfers::copy_packed(const Transfer &transfer, MemObject &object, Space 
     return copied;
 }
 
-// The bytes pass through host memory. So do those of an image, because NVIDIA's driver cannot copy
+// The bytes pass through host memory. So do those of an image, because a driver may not copy
 // between buffers and arrays of 1D images.
 void Transfers::start_packed_message(const Transfer &transfer, MemObject &object) {
     const bool sends = transfer.kind == Transfer::Kind::send;

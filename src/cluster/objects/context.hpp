@@ -49,14 +49,14 @@ public:
     /// commands wait only for their wait lists.
     [[nodiscard]] const QueueInfo &transfer_queue();
     /// A queue for the commands of one transfer, reserved until the pointer is released. Devices
-    /// with their own memory get a separate queue for each transfer, because in NVIDIA's driver
-    /// (580) a waiting command holds up all commands behind it, also in out-of-order queues. Other
-    /// devices share transfer_queue().
+    /// with their own memory get a separate queue for each transfer, because a waiting command may
+    /// hold up all commands behind it, also in out-of-order queues. Other devices share
+    /// transfer_queue().
     [[nodiscard]] std::shared_ptr<const QueueInfo> queue_of_transfer();
     /// An in-order queue for the caller alone. It is reused after the pointer has been released.
     [[nodiscard]] std::shared_ptr<const QueueInfo> separate_queue();
-    /// Whether all programs can be built with -cl-kernel-arg-info. With this option, NVIDIA's
-    /// compiler (580) fails for kernels without arguments. The first call makes a trial build.
+    /// Whether all programs can be built with -cl-kernel-arg-info, also with a kernel without
+    /// arguments. The first call makes a trial build.
     [[nodiscard]] bool always_tells_of_arguments();
     /// Memory of this space's device that the device of `source` can write. Null if they can't
     /// share memory. Created at the first use.

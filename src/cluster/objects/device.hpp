@@ -22,8 +22,8 @@ using DeviceParts = std::map<std::vector<cl_device_partition_property>, std::vec
 /// The native device, the infos and the partitions of a device. If a program repeats
 /// clCreateSubDevices with equal properties, the new sub-devices have the same DevicePart.
 struct DevicePart {
-    /// Null if another process answers queries for the device. Never released, because PoCL 3.1
-    /// uses it long after its last command has ended.
+    /// Null if another process answers queries for the device. Never released, because the driver
+    /// may use it long after its last command has ended (Quirks::frees_sub_devices_early).
     cl_device_id native;
     DeviceInfos infos;
     std::shared_ptr<DeviceParts> parts = std::make_shared<DeviceParts>();

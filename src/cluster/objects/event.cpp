@@ -31,7 +31,7 @@ Times native_times(cl_event event) {
 Times times_of(cl_event event, const std::shared_ptr<const Times> &own) {
     if (own != nullptr) return *own;
     Times times = native_times(event);
-    // NVIDIA's driver (580) gives markers times that are up to seconds too early.
+    // The times of markers may be up to seconds too early.
     for (std::size_t i = 1; i < times.size(); ++i) times[i] = std::max(times[i], times[i - 1]);
     return times;
 }

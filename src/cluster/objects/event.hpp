@@ -40,8 +40,7 @@ struct NativeCommand {
     Event event;
     Space *space;  ///< of the event
     /// Times by the system clock, for a command that natively consists of two internal commands,
-    /// for its start and its end. Otherwise null. NVIDIA's driver (580), which uses the same clock,
-    /// returns wrong times for such commands, or none.
+    /// for its start and its end. Otherwise null. Native times of such commands may be wrong.
     std::shared_ptr<const Times> own_times;
 
     [[nodiscard]] cl_int status() const { return execution_status(event.get()); }

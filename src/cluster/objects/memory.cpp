@@ -100,9 +100,8 @@ cl_mem MemObject::native(Space &space) {
     return mem;
 }
 
-// Uses the buffer before its sub-buffers. Otherwise NVIDIA's driver (580) loses what kernels write
-// through a sub-buffer if the buffer and another, overlapping sub-buffer are first used at the same
-// time. This was seen with two processes on one GPU.
+// Uses the buffer before its sub-buffers. Otherwise bytes that kernels write through a sub-buffer
+// may be lost if the buffer and another, overlapping sub-buffer are first used at the same time.
 void MemObject::use_before_parts(Space &space) {
     Native *const mine = find_native(space);
     if (mine == nullptr || mine->is_used || space.resources()->host_memory()) return;

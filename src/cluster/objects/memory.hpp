@@ -94,9 +94,9 @@ constexpr Homes homes_of_both(Homes a, Homes b) {
 inline std::atomic<std::uint64_t> version_of_homes = 0;
 
 /// A buffer, a sub-buffer or an image. Each space that uses it has a native object, which is
-/// created at its first use there. Native sub-buffers are created together with their root:
-/// NVIDIA's driver (580) crashes at the release of a sub-buffer if an overlapping one was used
-/// before its creation. Commands that do not need native sub-buffers use ranges of the root.
+/// created at its first use there. Native sub-buffers are created together with their root, because
+/// one that is created after the use of an overlapping one may crash at its release. Commands that
+/// do not need native sub-buffers use ranges of the root.
 class MemObject final : public Object<MemObject, cl_mem, Kind::memory> {
 public:
     MemObject(ContextObject &context_in, cl_mem_flags flags_in, std::size_t size_in);

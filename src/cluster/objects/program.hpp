@@ -92,9 +92,8 @@ public:
     /// options that the user's program passes.
     std::optional<std::string> options_of_source;
     std::vector<std::pair<Space *, Program>> natives;
-    /// A native kernel that no kernel object uses. The next kernel object of that name uses it.
-    /// NVIDIA's driver (580) reads a kernel after its release if a command with it still waits for
-    /// a user event, so it is kept until the program is built again or freed.
+    /// A native kernel that no kernel object uses. The next kernel object of that name uses it. It
+    /// is kept until the program is built again or freed, because waiting commands may use it.
     struct IdleKernel {
         const Space *space;
         std::string name;

@@ -53,8 +53,7 @@ std::vector<std::vector<cl_device_id>> find_native_devices(const Job::Place &pla
 }
 
 // Groups each native platform's devices. The devices of a group share buffers. By default, a device
-// with its own memory is a group by itself, because NVIDIA's driver moves only 1.6 GB/s between two
-// devices of one context.
+// with its own memory is a group by itself, because copies within a context may be slow.
 std::vector<std::vector<cl_device_id>> by_memory(std::vector<std::vector<cl_device_id>> platforms) {
     const DeviceMemories choice = config().device_memories;
     std::vector<std::vector<cl_device_id>> groups;
