@@ -12,6 +12,13 @@ constexpr std::uint32_t announced(std::uint64_t number, bool on_devices) {
     return static_cast<std::uint32_t>(number * 2 + (on_devices ? 1 : 0));
 }
 
+// Returns whether kernels may carry out the command, or nothing if `call` announces another one.
+std::optional<bool> answer_of(std::uint64_t call, std::uint64_t number) {
+    for (const bool answer : {false, true})
+        if (static_cast<std::uint32_t>(call) == announced(number, answer)) return answer;
+    return std::nullopt;
+}
+
 }  // namespace
 
 void Announcements::begin(std::uint64_t first) {
@@ -38,7 +45,8 @@ bool Announcements::announce(std::uint64_t number, std::uint64_t oldest, bool on
 
 std::optional<bool> Announcements::decision(std::uint64_t number, const Collective &what) const {
     bool all = true, refused = false;
-    const std::uint64_t own = call_of(rank_, number) >> 32U;
+    const std::uint64_t own = call_of(rank_, number);
+    if (!answer_of(own, number)) return std::nullopt;
     for (std::size_t rank = 0; rank < boards_.size(); ++rank) {
         const std::uint64_t first = boards_[rank]->first.load(std::memory_order_acquire);
         if (first == 0) {
@@ -47,16 +55,14 @@ std::optional<bool> Announcements::decision(std::uint64_t number, const Collecti
         }
         if (number < first) return false;
         const std::uint64_t call = call_of(rank, number);
-        const auto answer = static_cast<std::uint32_t>(call);
-        const bool agrees = answer == announced(number, true);
-        const bool refuses = answer == announced(number, false);
-        if ((agrees || refuses) && call >> 32U != own)
+        const std::optional<bool> answer = answer_of(call, number);
+        if (answer && call >> 32U != own >> 32U)
             throw Error(CL_COLLECTIVE_MISMATCH,
                         fmt::format("collective command {} differs between the processes: this "
                                     "process called {}, rank {} called something else",
                                     number, text_of(summary_of(what)), rank));
-        all = all && agrees;
-        refused = refused || refuses;
+        all = all && answer == true;
+        refused = refused || answer == false;
     }
     if (refused) return false;
     return all ? std::optional(true) : std::nullopt;

@@ -28,7 +28,7 @@ public:
     bool announce(std::uint64_t number, std::uint64_t oldest, bool on_devices,
                   const Collective &what);
     /// Returns true if kernels carry out the command, false if the hosts do, and nothing while an
-    /// announcement is missing. Only after announce(). Throws an Error if another process called
+    /// announcement is missing, also this process's. Throws an Error if another process called
     /// something else.
     [[nodiscard]] std::optional<bool> decision(std::uint64_t number, const Collective &what) const;
 

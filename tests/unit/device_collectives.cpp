@@ -343,6 +343,19 @@ TEST_CASE("the decision on a collective follows from all announcements") {
             }
 }
 
+TEST_CASE("a process decides only after its own announcement") {
+    const Collective call{CollectiveKind::bcast, 0, 400};
+    for (const bool on_devices : {false, true}) {
+        Members members(2);
+        for (Announcements &process : members.processes) process.begin(7);
+        Announcements &own = members.processes[0], &other = members.processes[1];
+        CHECK(other.announce(7, 7, on_devices, call));
+        CHECK(!own.decision(7, call));
+        CHECK(own.announce(7, 7, true, call));
+        CHECK(own.decision(7, call) == std::optional(on_devices));
+    }
+}
+
 TEST_CASE("an announcement waits until all processes have read the announcement before it") {
     Members members(2);
     Announcements &own = members.processes[0], &other = members.processes[1];
