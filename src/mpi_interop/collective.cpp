@@ -40,24 +40,26 @@ const Operator *find_operator(MPI_Op op) {
     return found == known.end() ? nullptr : found;
 }
 
-std::optional<NumberKind> combinable(MPI_Datatype type, MPI_Op op) {
+std::optional<ElementKind> combinable(MPI_Datatype type, MPI_Op op) {
     const std::array reals{MPI_FLOAT, MPI_DOUBLE};
     const std::array signed_integers{MPI_INT,     MPI_LONG,    MPI_SHORT,   MPI_INT8_T,
                                      MPI_INT16_T, MPI_INT32_T, MPI_INT64_T, MPI_LONG_LONG};
     const std::array unsigned_integers{MPI_UNSIGNED, MPI_UNSIGNED_LONG,     MPI_UNSIGNED_SHORT,
                                        MPI_UINT8_T,  MPI_UINT16_T,          MPI_UINT32_T,
                                        MPI_UINT64_T, MPI_UNSIGNED_LONG_LONG};
+    const std::array pairs{MPI_FLOAT_INT, MPI_DOUBLE_INT, MPI_LONG_INT, MPI_2INT, MPI_SHORT_INT};
     const auto is_in = [](const auto &list, auto value) {
         return std::find(list.begin(), list.end(), value) != list.end();
     };
-    std::optional<NumberKind> kind;
-    if (is_in(reals, type)) kind = NumberKind::real;
-    if (is_in(signed_integers, type)) kind = NumberKind::signed_integer;
-    if (is_in(unsigned_integers, type)) kind = NumberKind::unsigned_integer;
+    std::optional<ElementKind> kind;
+    if (is_in(reals, type)) kind = ElementKind::real;
+    if (is_in(signed_integers, type)) kind = ElementKind::signed_integer;
+    if (is_in(unsigned_integers, type)) kind = ElementKind::unsigned_integer;
+    if (is_in(pairs, type)) kind = ElementKind::pair;
     const Operator *const known = find_operator(op);
-    const bool allowed =
-        known != nullptr && (known->operands == Operator::numbers ||
-                             (known->operands == Operator::integers && kind != NumberKind::real));
+    const bool allowed = known != nullptr &&
+                         (known->operands == Operator::pairs) == (kind == ElementKind::pair) &&
+                         !(known->operands == Operator::integers && kind == ElementKind::real);
     return allowed ? kind : std::nullopt;
 }
 

@@ -107,9 +107,10 @@ struct Operator {
 /// Returns null for other operators.
 [[nodiscard]] const Operator *find_operator(MPI_Op op);
 
-enum class NumberKind { real, signed_integer, unsigned_integer };
+/// `pair`: a value and an index, for MPI_MINLOC and MPI_MAXLOC.
+enum class ElementKind { real, signed_integer, unsigned_integer, pair };
 /// Returns the kind of the elements if type and operator are common and MPI allows them together.
-[[nodiscard]] std::optional<NumberKind> combinable(MPI_Datatype type, MPI_Op op);
+[[nodiscard]] std::optional<ElementKind> combinable(MPI_Datatype type, MPI_Op op);
 
 /// Creates the operation and adds it to the line. It runs when it is first. Each process decides
 /// alone whether both sides are the same memory, as with MPI_IN_PLACE. Otherwise the sides must not

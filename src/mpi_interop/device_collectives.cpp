@@ -48,6 +48,14 @@ std::uint32_t groups_for(const Collective &what, std::size_t members, bool in_on
         std::clamp<std::size_t>(groups, 1, on_cpu ? 2 : CollectiveKernels::most_groups));
 }
 
+// The type of the value in a pair of MPI.
+std::string_view value_of(MPI_Datatype pair) {
+    if (pair == MPI_FLOAT_INT) return "float";
+    if (pair == MPI_DOUBLE_INT) return "double";
+    if (pair == MPI_LONG_INT) return "long";
+    return pair == MPI_2INT ? "int" : "short";
+}
+
 }  // namespace
 
 CollectiveWork plan_collective(const Collective &what, const CollectiveSide &send,
@@ -189,12 +197,15 @@ CollectiveWork plan_collective(const Collective &what, const CollectiveSide &sen
 
 std::optional<CollectiveKernels::Combination> combination_of(const Collective &what) {
     if (what.op == MPI_OP_NULL) return CollectiveKernels::Combination{};
-    const std::optional<NumberKind> number = combinable(what.type, what.op);
-    if (!number) return {};
+    const std::optional<ElementKind> kind = combinable(what.type, what.op);
+    if (!kind) return {};
     const Operator &op = *find_operator(what.op);
+    const std::string_view name = op.name.substr(4);  // without "MPI_"
+    if (*kind == ElementKind::pair)
+        return CollectiveKernels::Combination{value_of(what.type), name, what.element, true};
     const bool is_unsigned =
-        *number == NumberKind::unsigned_integer && op.operands == Operator::numbers;
-    const bool is_real = *number == NumberKind::real;
+        *kind == ElementKind::unsigned_integer && op.operands == Operator::numbers;
+    const bool is_real = *kind == ElementKind::real;
     std::string_view type;
     switch (what.element) {
         case 1: type = is_unsigned ? "uchar" : "char"; break;
@@ -203,7 +214,7 @@ std::optional<CollectiveKernels::Combination> combination_of(const Collective &w
         case 8: type = is_real ? "double" : is_unsigned ? "ulong" : "long"; break;
         default: return {};
     }
-    return CollectiveKernels::Combination{type, op.name.substr(4), what.element};  // without "MPI_"
+    return CollectiveKernels::Combination{type, name, what.element};
 }
 
 DeviceCollectives::DeviceCollectives(std::shared_ptr<DeviceLinks> links,

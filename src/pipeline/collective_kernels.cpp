@@ -88,6 +88,29 @@ Slice slice_of(ulong size, uint round, ulong block) {
 #define LOR(X, a, b) (TRUE_(X, a) | TRUE_(X, b))
 #define LXOR(X, a, b) (TRUE_(X, a) ^ TRUE_(X, b))
 
+#ifdef VALUE
+// Vectors, because the compiler would move the members of structs one by one.
+typedef union {
+    ELEMENT bits;
+    struct {
+        VALUE value;
+        int index;
+    } pair;
+} Pair;
+ELEMENT located(ELEMENT first, ELEMENT second, bool least) {
+    Pair a = {first}, b = {second};
+    if (a.pair.value == b.pair.value) {
+        a.pair.index = min(a.pair.index, b.pair.index);
+    } else if (least ? b.pair.value < a.pair.value : b.pair.value > a.pair.value) {
+        a.pair.value = b.pair.value;
+        a.pair.index = b.pair.index;
+    }
+    return a.bits;
+}
+#define MINLOC(X, a, b) located(a, b, true)
+#define MAXLOC(X, a, b) located(a, b, false)
+#endif
+
 // Combines the slices of all members, and passes on the result.
 #define COMBINE(X)                                                                                             \
     {                                                                                                          \
@@ -202,8 +225,12 @@ std::string options_for(const CollectiveWork &work,
         case CollectiveScheme::forward: return options + " -DFORWARD";
         case CollectiveScheme::reduce: break;
     }
-    return options + fmt::format(" -DOP={} -DELEMENT={} -DVECTOR={}{}", combination.op,
-                                 combination.type, combination.type, 16 / combination.element);
+    options += fmt::format(" -DOP={}", combination.op);
+    if (combination.pairs)
+        return options + fmt::format(" -DVALUE={} -DELEMENT=uint{} -DVECTOR=ELEMENT",
+                                     combination.type, combination.element / sizeof(cl_uint));
+    return options + fmt::format(" -DELEMENT={} -DVECTOR={}{}", combination.type, combination.type,
+                                 16 / combination.element);
 }
 
 }  // namespace

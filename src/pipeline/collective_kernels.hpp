@@ -72,6 +72,7 @@ public:
         std::string_view type{};
         std::string_view op{};    ///< a macro in the kernel's source, such as "SUM"
         std::size_t element = 0;  ///< bytes
+        bool pairs = false;       ///< an element is a value of `type` and an index
     };
     /// Returns the kernel and builds it at its first use. Throws an Error.
     cl_kernel prepare(const CollectiveWork &work, const Combination &combination);

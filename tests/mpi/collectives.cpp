@@ -1,6 +1,7 @@
 /// Collective commands, compared with a sequential reference.
 
 #include <atomic>
+#include <cstddef>
 #include <cstdlib>
 #include <functional>
 #include <limits>
@@ -24,12 +25,41 @@ bytes bytes_of(const std::vector<T> &values) {
     return data;
 }
 
+/// An element of MPI_MINLOC and MPI_MAXLOC.
+template <typename V>
+struct located {
+    V value;
+    int index;
+};
+template <typename T>
+constexpr bool is_pair = requires(T element) {
+    element.index;
+};
+/// Padding is zero.
+template <typename V>
+bytes bytes_of(const std::vector<located<V>> &pairs) {
+    bytes data;
+    for (const located<V> &pair : pairs) {
+        bytes one(sizeof pair);
+        std::memcpy(one.data(), &pair.value, sizeof pair.value);
+        std::memcpy(one.data() + offsetof(located<V>, index), &pair.index, sizeof pair.index);
+        data.insert(data.end(), one.begin(), one.end());
+    }
+    return data;
+}
+
 /// A rank's input: small numbers, so that sums are exact in any order.
 template <typename T>
 std::vector<T> values(int rank, std::size_t count) {
     std::vector<T> data(count);
     for (std::size_t i = 0; i < count; ++i) {
-        data[i] = static_cast<T>((static_cast<std::size_t>(rank) * 7 + i * 3) % 5 + 1);
+        const std::size_t number = (static_cast<std::size_t>(rank) * 7 + i * 3) % 5 + 1;
+        if constexpr (is_pair<T>) {
+            data[i].value = static_cast<decltype(T::value)>(number);
+            data[i].index = (static_cast<int>(i % 3) - rank) % 3;
+        } else {
+            data[i] = static_cast<T>(number);
+        }
     }
     return data;
 }
@@ -83,11 +113,14 @@ struct operator_of {
     MPI_Op op;
 };
 
-/// The operators that MPI allows for T, an integer or floating-point type.
+/// The operators that MPI allows for T, an integer or floating-point type or a pair.
 template <typename T>
 std::vector<operator_of> operators() {
+    if (is_pair<T>) {
+        return {{"minloc", MPI_MINLOC}, {"maxloc", MPI_MAXLOC}};
+    }
     std::vector<operator_of> all{
-        {"max", MPI_MAX}, {"min", MPI_MIN}, {"sum", MPI_SUM}, {"prod", MPI_PROD}};
+        {"sum", MPI_SUM}, {"max", MPI_MAX}, {"min", MPI_MIN}, {"prod", MPI_PROD}};
     if (std::numeric_limits<T>::is_integer) {
         all.insert(all.end(), {{"land", MPI_LAND},
                                {"band", MPI_BAND},
@@ -135,6 +168,14 @@ T combine(MPI_Op op, T a, T b) {
     }
     FAIL("no such operator");
     return a;
+}
+
+template <typename V>
+located<V> combine(MPI_Op op, located<V> a, located<V> b) {
+    if (a.value == b.value) {
+        return {a.value, std::min(a.index, b.index)};
+    }
+    return (b.value < a.value) == (op == MPI_MINLOC) ? b : a;
 }
 
 template <typename T>
@@ -240,8 +281,8 @@ void reduce_type(issuer &issue, const std::string &name, MPI_Datatype type) {
     }
     // Sizes below and above the limit of the one-exchange algorithm.
     for (const std::size_t bytes_each : {8000, 30000, 200000}) {
-        reduce_everywhere<T>(issue, type, MPI_SUM, bytes_each / sizeof(T), sizeof(T),
-                             2 * sizeof(T));
+        reduce_everywhere<T>(issue, type, operators<T>().front().op, bytes_each / sizeof(T),
+                             sizeof(T), 2 * sizeof(T));
     }
 }
 
@@ -611,31 +652,13 @@ MPI_CASE("reductions of all datatypes and operators equal a sequential reduction
     reduce_type<std::uint64_t>(issue, "uint64", MPI_UINT64_T);
     reduce_type<float>(issue, "float", MPI_FLOAT);
     reduce_type<double>(issue, "double", MPI_DOUBLE);
-}
-
-MPI_CASE("a reduction finds the rank of the largest number", 1) {
-    struct located {
-        double value;
-        int index;
-    };
-    issuer issue(mpi);
-    std::vector<located> mine(3);
-    for (std::size_t i = 0; i < mine.size(); ++i) {
-        mine[i] = {(mpi.rank + static_cast<int>(i)) % mpi.size * 1.5, mpi.rank};
-    }
-    const buffer_handle in = issue.holding(0, bytes_of(mine));
-    const buffer_handle out = issue.room(0, 3 * sizeof(located));
-    issue([&](cl_bool blocking, cl_event *event) {
-        return clEnqueueAllreduceBufferMPI(issue.queue, in, blocking, 0, out, 0, 3, MPI_DOUBLE_INT,
-                                           MPI_MAXLOC, mpi.comm, 0, nullptr, event);
-    });
-    const bytes found = issue.cl.read(out, 0, 3 * sizeof(located));
-    for (std::size_t i = 0; i < mine.size(); ++i) {
-        located one{};
-        std::memcpy(&one, found.data() + i * sizeof(located), sizeof(located));
-        CHECK(one.value == (mpi.size - 1) * 1.5);
-        CHECK((one.index + static_cast<int>(i)) % mpi.size == mpi.size - 1);
-    }
+    reduce_type<located<float>>(issue, "float and int", MPI_FLOAT_INT);
+    reduce_type<located<double>>(issue, "double and int", MPI_DOUBLE_INT);
+    reduce_type<located<long>>(issue, "long and int", MPI_LONG_INT);
+    reduce_type<located<int>>(issue, "two int", MPI_2INT);
+    reduce_type<located<short>>(issue, "short and int", MPI_SHORT_INT);
+    // Only MPI combines this type.
+    reduce_type<std::int8_t>(issue, "signed char", MPI_SIGNED_CHAR);
 }
 
 MPI_CASE("collectives of equal sizes deliver the bytes, at offsets that are not aligned", 1) {

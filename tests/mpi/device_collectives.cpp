@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <limits>
 #include <numeric>
 #include <random>
 #include <string>
@@ -491,6 +492,84 @@ void all_types_and_operators() {
     reduce_all<long>(MPI_LONG, integers);
 }
 
+template <typename V>
+struct located {
+    V value;
+    int index;
+};
+
+/// Ranks have equal values, zeros of both signs and numbers that are not comparable.
+template <typename V>
+std::vector<located<V>> pairs_of(int rank, std::size_t count) {
+    std::vector<located<V>> data(count);
+    for (std::size_t i = 0; i < count; ++i) {
+        const auto place = static_cast<int>(i % 1000) * 3 + rank * 5;
+        V value = static_cast<V>(place % 7 - 3);
+        if (std::numeric_limits<V>::has_quiet_NaN && place % 11 == 0)
+            value = std::numeric_limits<V>::quiet_NaN();
+        if (value == V{} && rank % 2 == 0) value = -value;
+        data[i] = {value, (place * 3 + ranks - rank) % 4 - 1};
+    }
+    return data;
+}
+
+template <typename V>
+bool same(const std::vector<located<V>> &a, const std::vector<located<V>> &b) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const auto &x, const auto &y) {
+        return std::memcmp(&x.value, &y.value, sizeof(V)) == 0 && x.index == y.index;
+    });
+}
+
+/// Compares with MPI's operator on the hosts, in the order of the ranks.
+template <typename V>
+void locate(MPI_Datatype type) {
+    using pairs = std::vector<located<V>>;
+    constexpr std::size_t element = sizeof(located<V>);
+    for (const MPI_Op op : {MPI_MINLOC, MPI_MAXLOC})
+        for (const std::size_t count : {1UL, 3UL, 1003UL, 100003UL}) {
+            const pairs mine = pairs_of<V>(rank_here, count);
+            pairs wanted = pairs_of<V>(0, count);
+            for (int r = 1; r < ranks; ++r) {
+                const pairs theirs = pairs_of<V>(r, count);
+                MPI_Reduce_local(theirs.data(), wanted.data(), number(count), type, op);
+            }
+            const auto expect_pairs = [&](std::size_t first, std::size_t size, cl_event event) {
+                expect("a reduction of pairs uses the device", ended_on_device(event), 1);
+                pairs found(size);
+                if (size != 0)
+                    clEnqueueReadBuffer(queue, out, CL_TRUE, element, size * element, found.data(),
+                                        0, nullptr, nullptr);
+                const auto begin = wanted.begin() + static_cast<std::ptrdiff_t>(first);
+                const pairs part(begin, begin + static_cast<std::ptrdiff_t>(size));
+                expect("a reduction of pairs is right", same(found, part), 1);
+            };
+            clEnqueueWriteBuffer(queue, in, CL_TRUE, 0, count * element, mine.data(), 0, nullptr,
+                                 nullptr);
+            cl_event event = nullptr;
+            clEnqueueAllreduceBufferMPI(queue, in, CL_FALSE, 0, out, element, count, type, op,
+                                        MPI_COMM_WORLD, 0, nullptr, &event);
+            expect_pairs(0, count, event);
+            clEnqueueReduceBufferMPI(queue, in, CL_FALSE, 0, out, element, count, type, op, 1,
+                                     MPI_COMM_WORLD, 0, nullptr, &event);
+            expect_pairs(0, count, event);
+            const std::size_t each = count / static_cast<std::size_t>(ranks + 1);
+            places sizes(static_cast<std::size_t>(ranks), each);
+            sizes.back() = count - each * (sizes.size() - 1);
+            clEnqueueReduceScatterBufferMPI(queue, in, CL_FALSE, 0, out, element, sizes.data(),
+                                            type, op, MPI_COMM_WORLD, 0, nullptr, &event);
+            const auto own = static_cast<std::size_t>(rank_here);
+            expect_pairs(own * each, sizes[own], event);
+        }
+}
+
+void pairs_of_values_and_indices() {
+    locate<float>(MPI_FLOAT_INT);
+    locate<double>(MPI_DOUBLE_INT);
+    locate<long>(MPI_LONG_INT);
+    locate<int>(MPI_2INT);
+    locate<short>(MPI_SHORT_INT);
+}
+
 }  // namespace
 
 int main() {
@@ -522,7 +601,8 @@ int main() {
                {"hosts carry out the rest", hosts_carry_out_the_rest},
                {"communicators come and go", communicators_come_and_go},
                {"errors of the communicator may return", errors_may_return},
-               {"all types and operators", all_types_and_operators}});
+               {"all types and operators", all_types_and_operators},
+               {"pairs of values and indices", pairs_of_values_and_indices}});
     clReleaseMemObject(in);
     clReleaseMemObject(out);
     clReleaseCommandQueue(second_queue);

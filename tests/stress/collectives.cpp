@@ -135,10 +135,14 @@ struct step {
     std::size_t element = 4;
     int failing = -1;  ///< the rank whose wait list fails
 
+    /// A number, or for pairs index_limit times the value plus the index.
     [[nodiscard]] long value(int rank, std::size_t i) const {
-        return static_cast<long>(
+        const auto one = static_cast<long>(
             (number * 31 + static_cast<std::uint64_t>(rank) * 7 + i * 3 + i / 1000) % 11 + 1);
+        return type == MPI_DOUBLE_INT ? one * index_limit + (one * 3 + size - rank) % index_limit
+                                      : one;
     }
+    static constexpr long index_limit = 4;
     [[nodiscard]] std::size_t pair(int from, int to) const {
         return counts[static_cast<std::size_t>(from) * static_cast<std::size_t>(size) +
                       static_cast<std::size_t>(to)];
@@ -147,7 +151,16 @@ struct step {
         long all = value(0, i);
         for (int rank = 1; rank < size; ++rank) {
             const long other = value(rank, i);
-            all = op == MPI_SUM ? all + other : op == MPI_MAX ? std::max(all, other) : all ^ other;
+            if (op == MPI_SUM) {
+                all += other;
+            } else if (op == MPI_BXOR) {
+                all ^= other;
+            } else if (op == MPI_MINLOC ||
+                       (op == MPI_MAXLOC && all / index_limit == other / index_limit)) {
+                all = std::min(all, other);
+            } else {
+                all = std::max(all, other);
+            }
         }
         return all;
     }
@@ -158,8 +171,11 @@ struct step {
             const auto narrow = static_cast<std::int32_t>(number_in);
             std::memcpy(to, &narrow, sizeof narrow);
         } else {
-            const auto real = static_cast<double>(number_in);
+            const bool pair = type == MPI_DOUBLE_INT;
+            const auto real = static_cast<double>(pair ? number_in / index_limit : number_in);
+            const auto index = static_cast<int>(number_in % index_limit);
             std::memcpy(to, &real, sizeof real);
+            if (pair) std::memcpy(to + sizeof real, &index, sizeof index);
         }
     }
 };
@@ -180,17 +196,16 @@ step random_step(generator &shared, std::uint64_t number, int size) {
             s.element = 8;
             break;
         case 1:
-            if (!reduces) {
-                s.type = MPI_BYTE;
-                s.element = 1;
-            }
+            s.type = reduces ? MPI_DOUBLE_INT : MPI_BYTE;
+            s.element = reduces ? 16 : 1;
             break;
         default: break;
     }
-    s.op = s.type == MPI_DOUBLE ? (one_in(shared, 2) ? MPI_SUM : MPI_MAX)
-           : one_in(shared, 3)  ? MPI_BXOR
-           : one_in(shared, 2)  ? MPI_MAX
-                                : MPI_SUM;
+    s.op = s.type == MPI_DOUBLE       ? (one_in(shared, 2) ? MPI_SUM : MPI_MAX)
+           : s.type == MPI_DOUBLE_INT ? (one_in(shared, 2) ? MPI_MINLOC : MPI_MAXLOC)
+           : one_in(shared, 3)        ? MPI_BXOR
+           : one_in(shared, 2)        ? MPI_MAX
+                                      : MPI_SUM;
     const bool parts = !reduces && s.what != kind::bcast;
     if (parts) {
         s.count /= n;
@@ -376,8 +391,8 @@ placed place(const step &s, int me, generator &local) {
     const sides all = sides_of(s, me, local, interleaved, where);
     const auto own = static_cast<std::size_t>(me);
     in_place = in_place && !all.send.empty() && !all.recv.empty();
-    const std::size_t margin = below(local, 3) == 0 ? below(local, 9) : 8 * below(local, 3);
-    const std::size_t gap = below(local, 3) == 0 ? below(local, 9) : 8 * below(local, 3);
+    const std::size_t margin = below(local, 3) == 0 ? below(local, 9) : 16 * below(local, 3);
+    const std::size_t gap = below(local, 3) == 0 ? below(local, 9) : 16 * below(local, 3);
     where.send = where.recv = margin;
     if (in_place) {
         if (s.what == kind::gather || s.what == kind::allgather) {

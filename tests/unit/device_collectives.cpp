@@ -278,6 +278,12 @@ TEST_CASE("calls that differ have different hashes") {
                                   reduction(MPI_FLOAT),
                                   reduction(MPI_UNSIGNED),
                                   reduction(MPI_INT, MPI_MAX),
+                                  reduction(MPI_2INT, MPI_MINLOC),
+                                  reduction(MPI_2INT, MPI_MAXLOC),
+                                  reduction(MPI_FLOAT_INT, MPI_MINLOC),
+                                  reduction(MPI_DOUBLE_INT, MPI_MINLOC),
+                                  reduction(MPI_LONG_INT, MPI_MINLOC),
+                                  reduction(MPI_SHORT_INT, MPI_MINLOC),
                                   {CollectiveKind::allreduce, 0, 404, 4, MPI_INT, MPI_SUM},
                                   {CollectiveKind::barrier}};
     for (const CollectiveKind kind : {CollectiveKind::bcast, CollectiveKind::gather})
