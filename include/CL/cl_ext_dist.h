@@ -506,9 +506,8 @@ cl_int clEnqueueWriteBufferFromMPIFileAll(cl_command_queue command_queue, cl_mem
  *  CL_COLLECTIVE_MISMATCH. With the setting CLDIST_CHECK=on, processes compare their calls before
  *  data moves, and a command whose calls differ fails with CL_COLLECTIVE_MISMATCH in all processes.
  *  If a kernel may carry out the collective (CLDIST_PATH=device), processes always compare hashes
- *  of their calls, and a difference ends the job. They do not compare the sizes of Gatherv,
- *  Scatterv, Allgatherv and Alltoallv. If these differ, kernels may deliver wrong data or never
- *  end.
+ *  of their calls, and the sizes of all parts of a Gatherv, Scatterv, Allgatherv or Alltoallv. A
+ *  difference ends the job.
  *
  *  @par Host memory
  *  Commands match only commands. A process cannot take part with an MPI call on host memory.

@@ -1,5 +1,7 @@
 #include "mpi_interop/announcements.hpp"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "mpi_interop/collective_check.hpp"
@@ -32,14 +34,22 @@ std::uint64_t Announcements::call_of(std::size_t rank, std::uint64_t number) con
     return boards_[rank]->calls[number % CollectiveBoard::window].load(std::memory_order_acquire);
 }
 
+std::string Announcements::difference(std::size_t rank, std::uint64_t number) const {
+    const std::size_t place = number % CollectiveBoard::window;
+    return difference_of(rank_, boards_[rank_]->parts[place][rank], rank,
+                         boards_[rank]->parts[place][rank_]);
+}
+
 bool Announcements::announce(std::uint64_t number, std::uint64_t oldest, bool on_devices,
-                             const Collective &what) {
+                             const Collective &what, const std::vector<PartSizes> &parts) {
     if (first_ == 0 || number < first_) return true;
     // All processes have read the announcement that this one replaces if its command has ended.
     if (number - oldest >= CollectiveBoard::window) return false;
     const std::uint64_t hash = hash_of(what);
-    boards_[rank_]->calls[number % CollectiveBoard::window].store(
-        hash << 32U | announced(number, on_devices), std::memory_order_release);
+    const std::size_t place = number % CollectiveBoard::window;
+    std::copy(parts.begin(), parts.end(), boards_[rank_]->parts[place].begin());
+    boards_[rank_]->calls[place].store(hash << 32U | announced(number, on_devices),
+                                       std::memory_order_release);
     return true;
 }
 
@@ -61,6 +71,12 @@ std::optional<bool> Announcements::decision(std::uint64_t number, const Collecti
                         fmt::format("collective command {} differs between the processes: this "
                                     "process called {}, rank {} called something else",
                                     number, text_of(summary_of(what)), rank));
+        if (answer && traits_of(what.kind).has_sizes)
+            if (const std::string text = difference(rank, number); !text.empty())
+                throw Error(
+                    CL_COLLECTIVE_MISMATCH,
+                    fmt::format("collective command {} differs between the processes: {}, {}",
+                                number, text_of(summary_of(what)), text));
         all = all && answer == true;
         refused = refused || answer == false;
     }

@@ -67,20 +67,30 @@ std::string text_of(const CallSummary &call) {
     return text;
 }
 
-CollectiveCheck::CollectiveCheck(const Collective &what, const std::vector<std::size_t> &given,
-                                 const std::vector<std::size_t> &got, std::uint64_t number,
-                                 std::shared_ptr<CollectiveLine> line, MessageDriver &driver,
-                                 const Waker &waker)
+std::string difference_of(std::size_t rank, const PartSizes &sizes, std::size_t other,
+                          const PartSizes &sizes_of_other) {
+    const auto text = [](std::size_t from, std::uint64_t given, std::size_t to,
+                         std::uint64_t expected) {
+        return fmt::format("rank {} sends rank {} {} bytes, but rank {} expects {}", from, to,
+                           given, to, expected);
+    };
+    if (sizes.given != sizes_of_other.expected)
+        return text(rank, sizes.given, other, sizes_of_other.expected);
+    if (sizes.expected != sizes_of_other.given)
+        return text(other, sizes_of_other.given, rank, sizes.expected);
+    return {};
+}
+
+CollectiveCheck::CollectiveCheck(const Collective &what, const std::vector<PartSizes> &parts,
+                                 std::uint64_t number, std::shared_ptr<CollectiveLine> line,
+                                 MessageDriver &driver, const Waker &waker)
     : number_(number),
       line_(std::move(line)),
       driver_(driver),
       waker_(waker),
-      mine_(given.size(), summary_of(what)),
-      theirs_(given.size()) {
-    for (std::size_t i = 0; i < given.size(); ++i) {
-        mine_[i].given = given[i];
-        mine_[i].expected = got[i];
-    }
+      mine_(static_cast<std::size_t>(line_->size()), summary_of(what)),
+      theirs_(mine_.size()) {
+    for (std::size_t i = 0; i < parts.size(); ++i) mine_[i].parts = parts[i];
 }
 
 Outcome CollectiveCheck::poll() {
@@ -129,15 +139,11 @@ std::string CollectiveCheck::difference() const {
                 "rank 0 called {}, rank {} called {}{}", text_of(theirs_[0]), i,
                 text_of(theirs_[i]),
                 text_of(theirs_[0]) == text_of(theirs_[i]) ? " with other counts" : "");
-    for (std::size_t i = 0; i < theirs_.size(); ++i) {
-        if (mine_[i].given != theirs_[i].expected)
-            return fmt::format("this process sends rank {} {} bytes, but that rank expects {}", i,
-                               mine_[i].given, theirs_[i].expected);
-        if (mine_[i].expected != theirs_[i].given)
-            return fmt::format("rank {} sends this process {} bytes, but this process expects {}",
-                               i, theirs_[i].given, mine_[i].expected);
-    }
-    return {};
+    const auto me = static_cast<std::size_t>(line_->rank());
+    std::string text;
+    for (std::size_t i = 0; i < theirs_.size() && text.empty(); ++i)
+        text = difference_of(me, mine_[i].parts, i, theirs_[i].parts);
+    return text;
 }
 
 }  // namespace cldist

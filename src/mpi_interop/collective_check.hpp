@@ -22,13 +22,16 @@ struct CallSummary {
     std::uint64_t element;
     std::array<char, 32> type;  ///< for reductions
     std::array<char, 16> op;
-    std::uint64_t given;     ///< bytes from the sender to the receiver
-    std::uint64_t expected;  ///< bytes from the receiver to the sender
+    PartSizes parts;
 };
 [[nodiscard]] CallSummary summary_of(const Collective &what);
 /// A hash of the arguments that must be equal. Datatypes that are the same in OpenCL C have the
 /// same hash.
 [[nodiscard]] std::uint32_t hash_of(const Collective &what);
+/// How the sizes of the parts that two processes exchange differ. Empty if they are equal. `sizes`:
+/// those that process `rank` passes for `other`.
+[[nodiscard]] std::string difference_of(std::size_t rank, const PartSizes &sizes, std::size_t other,
+                                        const PartSizes &sizes_of_other);
 /// For example "Bcast of 4000 bytes, root 0".
 [[nodiscard]] std::string text_of(const CallSummary &call);
 
@@ -36,11 +39,10 @@ struct CallSummary {
 /// (CLDIST_CHECK). Must not be moved.
 class CollectiveCheck {
 public:
-    /// `given` and `got`: the bytes that this process sends to and expects from each process.
-    CollectiveCheck(const Collective &what, const std::vector<std::size_t> &given,
-                    const std::vector<std::size_t> &got, std::uint64_t number,
-                    std::shared_ptr<CollectiveLine> line, MessageDriver &driver,
-                    const Waker &waker);
+    /// `parts`: by rank, for collectives with a size per process.
+    CollectiveCheck(const Collective &what, const std::vector<PartSizes> &parts,
+                    std::uint64_t number, std::shared_ptr<CollectiveLine> line,
+                    MessageDriver &driver, const Waker &waker);
 
     /// Returns a result when all processes have answered: success in all processes, or
     /// CL_COLLECTIVE_MISMATCH in all.

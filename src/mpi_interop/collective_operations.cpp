@@ -86,7 +86,8 @@ public:
     void announce() override {
         if (devices_ == nullptr || announced_) return;
         const bool may_post = ordered_ == nullptr || ordered_->command.may_post();
-        announced_ = may_post && devices_->announce(number_, ordered_ != nullptr, what_);
+        announced_ =
+            may_post && devices_->announce(number_, ordered_ != nullptr, what_, part_sizes());
     }
 
     void woken_by(const Waker &waker) override {
@@ -214,17 +215,18 @@ private:
     }
 
     Outcome compare_calls() {
-        if (check_ == nullptr) {
-            std::vector<std::size_t> to(static_cast<std::size_t>(line_->size()));
-            std::vector<std::size_t> from = to;
-            for (std::size_t i = 0; traits_of(what_.kind).has_sizes && i < to.size(); ++i) {
-                to[i] = given_to(what_, send_, line_->rank(), static_cast<int>(i)).size;
-                from[i] = got_from(what_, recv_, line_->rank(), static_cast<int>(i)).size;
-            }
-            check_ =
-                std::make_unique<CollectiveCheck>(what_, to, from, number_, line_, driver_, waker_);
-        }
+        if (check_ == nullptr)
+            check_ = std::make_unique<CollectiveCheck>(what_, part_sizes(), number_, line_, driver_,
+                                                       waker_);
         return check_->poll();
+    }
+    // By rank. Empty for collectives without sizes per process.
+    [[nodiscard]] std::vector<PartSizes> part_sizes() const {
+        std::vector<PartSizes> all;
+        for (int i = 0; traits_of(what_.kind).has_sizes && i < line_->size(); ++i)
+            all.push_back({given_to(what_, send_, line_->rank(), i).size,
+                           got_from(what_, recv_, line_->rank(), i).size});
+        return all;
     }
 
     Slot &slot(std::size_t block) { return slots_[block % slots_.size()]; }

@@ -314,10 +314,11 @@ void DeviceCollectives::leave(std::uint64_t number) {
     pending_.erase(number);
 }
 
-bool DeviceCollectives::announce(std::uint64_t number, bool on_devices, const Collective &what) {
+bool DeviceCollectives::announce(std::uint64_t number, bool on_devices, const Collective &what,
+                                 const std::vector<PartSizes> &parts) {
     const std::lock_guard lock(mutex_);
     return !announcements_ ||
-           announcements_->announce(number, pending_.begin()->first, on_devices, what);
+           announcements_->announce(number, pending_.begin()->first, on_devices, what, parts);
 }
 
 std::optional<bool> DeviceCollectives::decision(std::uint64_t number,

@@ -77,7 +77,8 @@ public:
     void enter(std::uint64_t number, CollectiveWork &work, cl_command_queue queue);
     void leave(std::uint64_t number);
     /// See Announcements.
-    bool announce(std::uint64_t number, bool on_devices, const Collective &what);
+    bool announce(std::uint64_t number, bool on_devices, const Collective &what,
+                  const std::vector<PartSizes> &parts);
     [[nodiscard]] std::optional<bool> decision(std::uint64_t number, const Collective &what) const;
 
 private:

@@ -10,6 +10,7 @@
 #include <tuple>
 
 #include "ocl/handle.hpp"
+#include "pipeline/transfer_slots.hpp"
 
 namespace cldist {
 
@@ -24,7 +25,7 @@ enum class CollectiveScheme {
 /// The argument of a collective's kernel. Offsets and sizes are bytes. An arena is the memory that
 /// a process shares with the other members (decision 41).
 struct CollectiveWork {
-    static constexpr std::size_t most_members = 16;
+    static constexpr std::size_t most_members = CollectiveBoard::most_members;
 
     /// One per member, in rank order. The entry of this process is not used.
     struct Member {

@@ -13,16 +13,26 @@
 
 namespace cldist {
 
+/// The bytes that a process sends to another one and expects from it, in a collective with a size
+/// per process.
+struct PartSizes {
+    std::uint64_t given, expected;
+};
+
 /// A process announces its collective commands on one communicator here, to the hosts of the other
 /// processes.
 struct CollectiveBoard {
     static constexpr std::uint64_t window = 128;
+    static constexpr std::size_t most_members = 16;
     /// The number of the first announced command. 0 if there is none.
     std::atomic<std::uint64_t> first;
     /// The latest announcements, each at its command's number modulo `window`. The lower half is
     /// twice the number, plus one if kernels may carry out the command. The upper half is a hash of
     /// the call.
     std::array<std::atomic<std::uint64_t>, window> calls;
+    /// For the announcements of collectives with a size per process: the sizes, by rank. They are
+    /// written before the announcement.
+    std::array<std::array<PartSizes, most_members>, window> parts;
 };
 
 /// The memory of the slots of one context's device-ordered commands, or a mapping of another

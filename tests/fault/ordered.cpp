@@ -157,13 +157,44 @@ void differing(const bare_device &d, int rank) {
     MPI_Finalize();
 }
 
+/// A collective with a size per process. The part that one process sends to the other has 16 bytes,
+/// but rank `wrong` passes `bytes`. The root is rank 0.
+void differing_part(const bare_device &d, int rank, const std::string &kind, int wrong,
+                    std::size_t bytes) {
+    prepare_collectives(d);
+    const std::size_t size = rank == wrong ? bytes : 16, own = rank == 0 ? 16 : size;
+    const std::size_t first[] = {size, 16}, second[] = {16, size}, none[] = {16, 16};
+    const std::size_t places[] = {0, 100};
+    if (kind == "gatherv")
+        clEnqueueGathervBufferMPI(d.queue, d.buffer, CL_FALSE, 0, own, MPI_BYTE, d.buffer, room,
+                                  second, places, MPI_BYTE, 0, MPI_COMM_WORLD, 0, nullptr, nullptr);
+    else if (kind == "scatterv")
+        clEnqueueScattervBufferMPI(d.queue, d.buffer, CL_FALSE, 0, second, places, MPI_BYTE,
+                                   d.buffer, room, own, MPI_BYTE, 0, MPI_COMM_WORLD, 0, nullptr,
+                                   nullptr);
+    else if (kind == "allgatherv")
+        clEnqueueAllgathervBufferMPI(d.queue, d.buffer, CL_FALSE, 0, own, MPI_BYTE, d.buffer, room,
+                                     second, places, MPI_BYTE, MPI_COMM_WORLD, 0, nullptr, nullptr);
+    else
+        clEnqueueAlltoallvBufferMPI(d.queue, d.buffer, CL_FALSE, 0, rank == 0 ? second : none,
+                                    places, MPI_BYTE, d.buffer, room, rank == 0 ? none : first,
+                                    places, MPI_BYTE, MPI_COMM_WORLD, 0, nullptr, nullptr);
+    clFinish(d.queue);
+    MPI_Finalize();
+}
+
 }  // namespace
 
 int main(int argc, char **argv) {
-    const std::map<std::string, std::function<void(const bare_device &, int)>> cases{
+    std::map<std::string, std::function<void(const bare_device &, int)>> cases{
         {"truncated", truncated}, {"foreign", foreign},         {"failed", failed},
         {"finalized", finalized}, {"killed", killed},           {"left", left},
         {"aborted", aborted},     {"interrupted", interrupted}, {"differing", differing}};
+    for (const char *kind : {"gatherv", "scatterv", "allgatherv", "alltoallv"})
+        cases.emplace(kind, [&](const bare_device &d, int rank) {
+            differing_part(d, rank, argv[1], std::atoi(argv[2]),
+                           std::strtoul(argv[3], nullptr, 10));
+        });
     const auto found = cases.find(argc > 1 ? argv[1] : "");
     MPI_Init(&argc, &argv);
     int rank = 0;

@@ -362,6 +362,44 @@ TEST_CASE("a process decides only after its own announcement") {
     }
 }
 
+TEST_CASE("both processes of a pair find that the sizes of its part differ") {
+    constexpr std::size_t size = 3;
+    constexpr std::uint64_t first = 7;
+    const Collective call{CollectiveKind::alltoallv};
+    for (std::size_t from = 0; from < size; ++from)
+        for (std::size_t to = 0; to < size; ++to)
+            for (const bool sender_is_wrong : {false, true})
+                for (const std::uint64_t bytes : {0, 15, 16, 17}) {
+                    if (from == to) continue;
+                    const std::uint64_t given = sender_is_wrong ? bytes : 16;
+                    const std::uint64_t expected = sender_is_wrong ? 16 : bytes;
+                    CAPTURE(from);
+                    CAPTURE(to);
+                    CAPTURE(given);
+                    CAPTURE(expected);
+                    Members members(size);
+                    for (std::size_t rank = 0; rank < size; ++rank) {
+                        std::vector<PartSizes> parts(size, {16, 16});
+                        if (rank == from) parts[to].given = given;
+                        if (rank == to) parts[from].expected = expected;
+                        members.processes[rank].begin(first);
+                        CHECK(members.processes[rank].announce(first, first, true, call, parts));
+                    }
+                    const std::string text = "rank " + std::to_string(from) + " sends rank " +
+                                             std::to_string(to) + " " + std::to_string(given) +
+                                             " bytes, but rank " + std::to_string(to) +
+                                             " expects " + std::to_string(expected);
+                    for (std::size_t rank = 0; rank < size; ++rank) {
+                        const Announcements &own = members.processes[rank];
+                        if (given == expected || (rank != from && rank != to))
+                            CHECK(own.decision(first, call) == std::optional(true));
+                        else
+                            CHECK_THROWS_WITH_AS(static_cast<void>(own.decision(first, call)),
+                                                 doctest::Contains(text.c_str()), Error);
+                    }
+                }
+}
+
 TEST_CASE("an announcement waits until all processes have read the announcement before it") {
     Members members(2);
     Announcements &own = members.processes[0], &other = members.processes[1];
