@@ -72,7 +72,7 @@ void read_parts(QueueObject &queue, MemObject &buffer, Piece range, std::byte *t
         const std::array accesses{Access{root.id, part.begin, part.end, AccessMode::read}};
         const std::size_t size = part.end - part.begin;
         std::byte *const memory = to + (part.begin - begin);
-        QueueObject &lane = part.lane != nullptr ? *part.lane : *queue.own_lanes.front();
+        QueueObject &lane = part.lane != nullptr ? *part.lane : *queue.natives.front();
         Enqueued command = with_host_memory(memory, {lane,
                                                      CL_COMMAND_READ_BUFFER,
                                                      accesses,

@@ -91,8 +91,7 @@ Queue make_native_queue(const QueueObject &queue, cl_command_queue_properties mo
 }
 
 void flush_natively(const QueueObject &queue) {
-    if (queue.is_native()) flush_if_needed(queue.native.get());
-    for (const QueueObject *const lane : queue.own_lanes) flush_if_needed(lane->native.get());
+    for (const QueueObject *const each : queue.natives) flush_if_needed(each->native.get());
 }
 
 cl_command_queue make_queue(ContextObject &context, cl_device_id device_handle,
@@ -125,14 +124,14 @@ cl_command_queue make_queue(ContextObject &context, cl_device_id device_handle,
         for (const auto &lane : queue->lanes)
             lane->native = make_native_queue(*lane, measures ? CL_QUEUE_PROFILING_ENABLE : traced);
     });
-    const auto begin = [](QueueObject &each) {
-        if (each.is_native()) each.keeper = &executor();
+    const auto begin = [&](QueueObject &each) {
+        if (each.is_native()) {
+            each.keeper = &executor();
+            queue->natives.push_back(&each);
+        }
         if (each.in_order()) each.id = World::get().next_queue();
     };
-    for (const auto &lane : queue->lanes) {
-        begin(*lane);
-        if (lane->is_native()) queue->own_lanes.push_back(lane.get());
-    }
+    for (const auto &lane : queue->lanes) begin(*lane);
     if (!queue->is_aggregate()) begin(*queue);
     queue->property_list = std::move(list);
     queue->set_number(World::get().next_number());

@@ -27,7 +27,7 @@ void enqueue_wait(cl_command_queue queue_handle, cl_command_type type, const Wai
     };
     if (queue.is_aggregate()) {
         Joint joint(queue, type, waits, list.event != nullptr);
-        for (QueueObject *const lane : queue.own_lanes)
+        for (QueueObject *const lane : queue.natives)
             joint.run(
                 {.queue = *lane, .type = type, .accesses = {}, .wait_list = {}, .is_part = true},
                 [&](Enqueued &, const Waits &w) { return enqueue_in(*lane, w); });

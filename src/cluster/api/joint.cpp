@@ -27,7 +27,7 @@ void Joint::add(QueueObject &lane, const Ref<EventObject> &part) {
 Ref<EventObject> Joint::end(bool told_all) {
     const bool in_order = queue_.in_order();
     queue_.used.store(true, std::memory_order_relaxed);
-    for (QueueObject *const lane : queue_.own_lanes) {
+    for (QueueObject *const lane : queue_.natives) {
         if (std::ranges::find(used_, lane) != used_.end()) continue;
         const bool waits = !waits_on(*lane).empty();
         if (in_order ? event_wanted_ || waits : event_wanted_ && waits)

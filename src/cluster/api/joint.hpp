@@ -60,12 +60,12 @@ inline QueueObject &lane_for(QueueObject &queue, MemObject &memory) {
 /// Calls `use(lane)` with one lane for each memory of this process.
 template <typename Use>
 void for_each_memory_here(const QueueObject &queue, Use &&use) {
-    for (std::size_t i = 0; i < queue.own_lanes.size(); ++i) {
-        const MemoryId memory = queue.own_lanes[i]->device->memory;
+    for (std::size_t i = 0; i < queue.natives.size(); ++i) {
+        const MemoryId memory = queue.natives[i]->device->memory;
         bool is_first = true;
         for (std::size_t j = 0; j < i; ++j)
-            is_first = is_first && queue.own_lanes[j]->device->memory != memory;
-        if (is_first) use(*queue.own_lanes[i]);
+            is_first = is_first && queue.natives[j]->device->memory != memory;
+        if (is_first) use(*queue.natives[i]);
     }
 }
 

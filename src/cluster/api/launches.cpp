@@ -233,7 +233,7 @@ void enqueue_parts(Enqueued &&whole, KernelObject &kernel, const splitting::Laun
     Joint joint(queue, whole.type, whole.wait_list, event != nullptr);
     Adaptation *const adaptation = queue.context->adaptation.get();
     std::vector<OwnPart> own;
-    for (QueueObject *const lane : queue.own_lanes) {
+    for (QueueObject *const lane : queue.natives) {
         const auto part =
             std::ranges::lower_bound(split.parts, lane->lane, {}, &SplitLaunch::PartOfLaunch::lane);
         if (part != split.parts.end() && part->lane == lane->lane) own.push_back({lane, &*part});

@@ -177,15 +177,12 @@ public:
         const auto finished = queue->finished = std::make_shared<Ending>();
         const auto landed = queue->promises.all.landed;
         Steps &steps = executor().steps();
-        const CommandId last = steps.last(*queue);
-        std::vector<CommandId> last_of_lanes;
-        for (const QueueObject *const lane : queue->own_lanes)
-            last_of_lanes.push_back(steps.last(*lane));
+        std::vector<CommandId> last;
+        for (const QueueObject *const each : queue->natives) last.push_back(steps.last(*each));
         const CallHash call = World::get().calls().last();
         {
             const Unlocked unlocked;
-            if (queue->is_native()) clFinish(queue->native.get());
-            for (const QueueObject *const lane : queue->own_lanes) clFinish(lane->native.get());
+            for (const QueueObject *const each : queue->natives) clFinish(each->native.get());
             if (queue->is_aggregate())
                 World::get().agreement().least(call, CL_SUCCESS);
             else
@@ -195,9 +192,8 @@ public:
             finished->set(CL_COMPLETE);
         }
         if (queue->context->failed) return;
-        steps.note_success(*queue, last);
-        for (std::size_t i = 0; i < last_of_lanes.size(); ++i)
-            steps.note_success(*queue->own_lanes[i], last_of_lanes[i]);
+        for (std::size_t i = 0; i < last.size(); ++i)
+            steps.note_success(*queue->natives[i], last[i]);
     }
 
     void tell_end(EventObject &event) const override { executor().ends().tell_all(event); }

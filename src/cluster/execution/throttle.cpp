@@ -39,11 +39,8 @@ Event Throttle::marker_to_wait_for(QueueObject &queue) {
 
 std::vector<Event> Throttle::markers_to_wait_for(QueueObject &queue) {
     std::vector<Event> markers;
-    const auto add = [&](QueueObject &each) {
-        if (Event marker = marker_to_wait_for(each)) markers.push_back(std::move(marker));
-    };
-    if (queue.is_native()) add(queue);
-    for (QueueObject *const lane : queue.own_lanes) add(*lane);
+    for (QueueObject *const each : queue.natives)
+        if (Event marker = marker_to_wait_for(*each)) markers.push_back(std::move(marker));
     return markers;
 }
 

@@ -65,7 +65,8 @@ public:
     QueueId id = unordered;
     /// For a queue of the single virtual device: an internal queue for each member (decision 32).
     std::vector<Ref<QueueObject>> lanes;
-    std::vector<QueueObject *> own_lanes;   ///< the lanes on devices of this process
+    /// This queue, or its lanes, if on devices of this process.
+    std::vector<QueueObject *> natives;
     QueueObject *whole = nullptr;           ///< for a lane: the queue that contains it
     std::size_t lane = 0;                   ///< for a lane: its index in `whole->lanes`
     Keeper<QueueObject> *keeper = nullptr;  ///< null unless the device belongs to this process
