@@ -30,16 +30,16 @@ TransferSlot &OrderedCommand::slot() const { return (*links_->lane_->slots)[*ind
 bool OrderedCommand::reserve(int world_rank, cl_command_queue queue) {
     const std::lock_guard lock(links_->mutex_);
     queue_ = queue;
-    load_round_ = links_->load_.round();
+    sample_.begin(links_->load_.round());
     SlotPool &slots = links_->lane_->slots->pool();
     if (direction_ != Direction::send) return (index_ = slots.take()).has_value();
     DeviceLinks::Peer &peer = links_->peers_.at(world_rank);
     const std::optional<LandingPlace> place = peer.places.take(slots, size_);
     if (!place) return false;
     index_ = place->slot;
-    world_rank_ = world_rank;
-    landing_ = place->offset;
-    slot().address = peer.landing_address.get() + landing_;
+    peer_.world_rank = world_rank;
+    peer_.landing = place->offset;
+    slot().address = peer.landing_address.get() + peer_.landing;
     return true;
 }
 
@@ -48,45 +48,30 @@ bool OrderedCommand::is_measured() {
     return config().path == Path::automatic && links_->load_.measures_send();
 }
 
-void OrderedCommand::measure(cl_event before) {
-    using Time = std::shared_ptr<std::atomic<std::uint64_t>>;
-    may_run_ns_ = std::make_shared<std::atomic<std::uint64_t>>(0);
-    auto *const time = new Time(may_run_ns_);
-    const auto note = [](cl_event, cl_int, void *data) {
-        const std::unique_ptr<const Time> owned(static_cast<const Time *>(data));
-        **owned = now_ns();
-    };
-    if (clSetEventCallback(before, CL_COMPLETE, note, time) != CL_SUCCESS) delete time;
-}
-
 void OrderedCommand::note_running() {
-    const std::uint64_t now = now_ns();
     const std::lock_guard lock(links_->mutex_);
-    links_->load_.ran_after(now - enqueued_ns_);
-    if (may_run_ns_ == nullptr) return;
-    const std::uint64_t since = *may_run_ns_;
-    links_->load_.took(load_round_, since != 0 && since < now ? now - since : 0, size_);
+    sample_.runs(links_->load_, size_);
 }
 
 void OrderedCommand::follow() {
     const std::lock_guard lock(links_->mutex_);
-    number_ = links_->held_.next();
+    hold_.number = links_->held_.next();
 }
 
 void OrderedCommand::hold(const QueueInfo &queue, std::span<const cl_event> wait_list) {
     const WaitArguments waits(wait_list);
-    check(clEnqueueMarkerWithWaitList(queue.queue, waits.count, waits.events, reached_.out()),
+    check(clEnqueueMarkerWithWaitList(queue.queue, waits.count, waits.events, hold_.reached.out()),
           "clEnqueueMarkerWithWaitList");
-    held_by_ = create("clCreateUserEvent", clCreateUserEvent, queue.context);
+    hold_.until = create("clCreateUserEvent", clCreateUserEvent, queue.context);
     const std::lock_guard lock(links_->mutex_);
-    number_ = links_->held_.hold(queue.queue, line_);
+    hold_.number = links_->held_.hold(queue.queue, line_);
 }
 
 // `enqueue_kernel` gets the wait list and the event of the kernel.
 template <typename EnqueueKernel>
 void OrderedCommand::enqueue_with(EnqueueKernel enqueue_kernel, std::span<const cl_event> wait_list,
                                   cl_event *event) {
-    const cl_event held_by = held_by_.get();
+    const cl_event held_by = hold_.until.get();
     check(enqueue_kernel(*links_->lane_, held_by != nullptr ? std::span(&held_by, 1) : wait_list,
                          event_.out()),
           "clEnqueueNDRangeKernel");
@@ -111,7 +96,7 @@ void OrderedCommand::enqueue(const CollectiveWork &work, cl_kernel kernel, cl_me
         [&](const DeviceLinks::Lane &lane, std::span<const cl_event> waits_for, cl_event *wanted) {
             return lane.collective_kernels->enqueue(
                 queue_, kernel, work, lane.slots->buffer(), lane.kernels->shared(), *index_,
-                static_cast<bool>(held_by_), in, out, waits_for, wanted);
+                static_cast<bool>(hold_.until), in, out, waits_for, wanted);
         },
         wait_list, event);
 }
@@ -146,11 +131,12 @@ SlotMove OrderedCommand::move_of(cl_mem buffer, std::size_t offset,
 
 void OrderedCommand::note_enqueued() {
     enqueued_ = true;
-    enqueued_ns_ = now_ns();
+    const std::uint64_t now = now_ns();
+    sample_.enqueued(now);
     if (position_ == Position::at_call) flush_if_needed(queue_);
     const std::lock_guard lock(links_->mutex_);
     ++links_->waiting_[queue_];
-    next_check_ns_ = enqueued_ns_ + check_ns * ++links_->unfinished_;
+    next_check_ns_ = now + check_ns * ++links_->unfinished_;
 }
 
 OrderedCommand::~OrderedCommand() {
@@ -161,19 +147,19 @@ OrderedCommand::~OrderedCommand() {
     if (enqueued_) return;
     SlotPool &slots = links_->lane_->slots->pool();
     if (direction_ == Direction::send)
-        links_->peers_.at(world_rank_).places.give_back(slots, place());
+        links_->peers_.at(peer_.world_rank).places.give_back(slots, place());
     else
         slots.give_back(*index_);
 }
 
 bool OrderedCommand::may_post() const {
     const std::lock_guard lock(links_->mutex_);
-    return !links_->held_.any_before(queue_, number_, line_);
+    return !links_->held_.any_before(queue_, hold_.number, line_);
 }
 
 void OrderedCommand::describe(MessageHeader &header) const {
     header.slot = *index_ + 1;
-    header.offset = landing_;
+    header.offset = peer_.landing;
 }
 
 bool OrderedCommand::grant(int world_rank, const MessageHeader &header) {
@@ -183,11 +169,11 @@ bool OrderedCommand::grant(int world_rank, const MessageHeader &header) {
         const DeviceLinks::Peer *const peer = links_->peer_of(world_rank, header);
         if (peer == nullptr || header.size > size_) return false;
         granted_ = true;
-        world_rank_ = world_rank;
-        peer_slot_ = header.slot - 1;
+        peer_.world_rank = world_rank;
+        peer_.slot = header.slot - 1;
         slot().address = peer->own_landing_address.get() + header.offset;
         slot().size = header.size;
-        slot().flag = peer->slots_address.get() + peer_slot_ * sizeof(TransferSlot) +
+        slot().flag = peer->slots_address.get() + peer_.slot * sizeof(TransferSlot) +
                       offsetof(TransferSlot, sent);
     }
     give_order(SlotOrder::move);
@@ -221,14 +207,14 @@ void OrderedCommand::fail(cl_int code) {
 
 void OrderedCommand::give_order(SlotOrder order, cl_int status) {
     slot().order.store(order, std::memory_order_release);
-    released_ns_ = now_ns();
-    if (!held_by_) return;
+    sample_.released(now_ns());
+    if (!hold_.until) return;
     {
         const std::lock_guard lock(links_->mutex_);
-        links_->held_.release(queue_, number_);
+        links_->held_.release(queue_, hold_.number);
     }
     // Without the lock, because the platform may call the program's callbacks.
-    set_user_event(held_by_.get(), status);
+    set_user_event(hold_.until.get(), status);
 }
 
 bool OrderedCommand::failed() {
@@ -240,7 +226,7 @@ bool OrderedCommand::failed() {
         next_check_ns_ = now + check_ns * links_->unfinished_;
     }
     const auto has_failed = [](const Event &e) { return e && execution_status(e.get()) < 0; };
-    return failed_ = has_failed(event_) || has_failed(reached_);
+    return failed_ = has_failed(event_) || has_failed(hold_.reached);
 }
 
 bool OrderedCommand::ended() {
@@ -252,15 +238,14 @@ bool OrderedCommand::ended() {
     if (const auto at = links_->waiting_.find(queue_); --at->second == 0)
         links_->waiting_.erase(at);
     if (direction_ == Direction::send) {
-        links_->peers_.at(world_rank_).places.ended(place());
+        links_->peers_.at(peer_.world_rank).places.ended(place());
         return true;
     }
     stop_joining();
-    if (position_ == Position::at_start && !failed_)
-        links_->load_.took(load_round_, now_ns() - released_ns_, size_);
+    if (position_ == Position::at_start && !failed_) sample_.ended(links_->load_, size_);
     links_->lane_->slots->pool().give_back(*index_);
-    if (world_rank_ != MPI_UNDEFINED) {
-        TransferSlot &sender = (*links_->peers_.at(world_rank_).slots)[peer_slot_];
+    if (peer_.world_rank != MPI_UNDEFINED) {
+        TransferSlot &sender = (*links_->peers_.at(peer_.world_rank).slots)[peer_.slot];
         spoiled_ = sender.sent.load(std::memory_order_acquire) == TransferSlot::spoiled;
         sender.taken.store(1, std::memory_order_release);
     }

@@ -12,6 +12,7 @@
 #include "base/status.hpp"
 #include "events/bridge.hpp"
 #include "events/record.hpp"
+#include "mpi_interop/load_sample.hpp"
 #include "mpi_interop/wire.hpp"
 #include "ocl/query.hpp"
 #include "pipeline/collective_kernels.hpp"
@@ -64,7 +65,7 @@ public:
     /// Send: whether to measure how long the kernel waits for the device.
     [[nodiscard]] bool is_measured();
     /// Send: measure this. The kernel may run when `before` has ended.
-    void measure(cl_event before);
+    void measure(cl_event before) { sample_.measure(before); }
     /// Send: the kernel runs.
     void note_running();
     /// Send: not zero when the kernel runs.
@@ -93,7 +94,7 @@ public:
     /// Receive or collective: returns true if the queue has reached the command. The host may then
     /// use the buffer.
     [[nodiscard]] bool started() const {
-        return !reached_ || execution_status(reached_.get()) == CL_COMPLETE;
+        return !hold_.reached || execution_status(hold_.reached.get()) == CL_COMPLETE;
     }
     /// Receive or collective: the host has moved the bytes.
     void release() { give_order(SlotOrder::leave); }
@@ -122,7 +123,7 @@ public:
 
 private:
     [[nodiscard]] TransferSlot &slot() const;
-    [[nodiscard]] LandingPlace place() const { return {*index_, landing_, size_}; }
+    [[nodiscard]] LandingPlace place() const { return {*index_, peer_.landing, size_}; }
     template <typename EnqueueKernel>
     void enqueue_with(EnqueueKernel enqueue_kernel, std::span<const cl_event> wait_list,
                       cl_event *event);
@@ -137,22 +138,21 @@ private:
     const void *const line_;
     std::optional<std::uint32_t> index_;
     cl_command_queue queue_ = nullptr;
-    bool enqueued_ = false;
+    LoadSample sample_;
+    /// Holds back the kernel of a receive or collective.
+    struct Hold {
+        Event reached;             ///< the queue has reached the kernel
+        Event until;               ///< a user event; null if the kernel is not held back
+        std::uint64_t number = 0;  ///< of this command if held, else of the next held one
+    } hold_;
+    Event event_;  ///< the kernel's; null if the other half of an exchange has it
+    struct {
+        int world_rank = MPI_UNDEFINED;
+        std::uint32_t slot = 0;   ///< receive: the sender's
+        std::size_t landing = 0;  ///< send: offset in the receiver's landing memory
+    } peer_;
     std::uint64_t next_check_ns_ = 0;
-    // For DeviceLoad:
-    unsigned load_round_ = 0;
-    std::uint64_t enqueued_ns_ = 0;
-    std::uint64_t released_ns_ = 0;  ///< receive: when the kernel was allowed to run
-    /// Send: the time from which on the kernel may run; 0 if it is not known yet. Null if it is not
-    /// measured.
-    std::shared_ptr<std::atomic<std::uint64_t>> may_run_ns_;
-    Event reached_;             ///< the queue has reached the kernel, which is held back
-    Event held_by_;             ///< a user event; null if the kernel is not held back
-    std::uint64_t number_ = 0;  ///< of this command if held, else of the next held one
-    Event event_;               ///< the kernel's; null if the other half of an exchange has it
-    int world_rank_ = MPI_UNDEFINED;  ///< the peer's
-    std::uint32_t peer_slot_ = 0;
-    std::size_t landing_ = 0;  ///< send: offset in landing memory
+    bool enqueued_ = false;
     bool granted_ = false;
     bool joins_ = false;
     bool spoiled_ = false;
