@@ -43,7 +43,7 @@ Status drive_here(const CheckedCall &call, Operations operations, std::unique_pt
     Command command(std::move(operations), std::move(bridge), call.queue.device);
     call.drive_here(command, ready ? Status{} : failed_wait());
     if (auto failed = command.take_failed_bridge())
-        call.progress_thread().keep_remains(std::move(failed), {});
+        call.progress_thread().remains().keep(std::move(failed), {});
     return command.status();
 }
 
@@ -69,7 +69,7 @@ Status run_without_event(CheckedCall &call) {
     const bool ready =
         !waits || (finishes ? finish_named(call.queue.queue, records_of(operations)) == CL_SUCCESS
                             : wait_for_start(start, records_of(operations)));
-    if (!ready) call.progress_thread().keep_remains(nullptr, std::move(start.events));
+    if (!ready) call.progress_thread().remains().keep(nullptr, std::move(start.events));
     if (!ready && call.leaves_failures()) return leave_failure(call, nullptr);
     if (waits) await_turn(call, id);
     Status status = drive_here(call, std::move(operations), nullptr, ready);

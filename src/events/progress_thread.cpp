@@ -13,9 +13,6 @@
 #include "base/clock.hpp"
 #include "base/error_code.hpp"
 #include "base/forks.hpp"
-#include "base/log.hpp"
-#include "ocl/query.hpp"
-#include "ocl/quirks.hpp"
 
 namespace cldist {
 namespace {
@@ -41,9 +38,6 @@ constexpr unsigned linger_patience = 10;
 
 // An id consists of the number of its progress thread and this many lower bits.
 constexpr unsigned id_bits = 48;
-
-// With Quirks::uses_ended_events, the events of a failed command are kept for at least this long.
-constexpr std::uint64_t remains_ns = 1'000'000'000;
 
 thread_local bool has_poller = false;
 
@@ -79,16 +73,10 @@ Status gate_of(cl_int start_status) {
             status_text(start_status)));
 }
 
-// The interval of stall checks, of Poller::tick() and of the release of failed commands' events.
-std::chrono::duration<double> tick_of(double stall_seconds) {
-    return std::chrono::duration<double>(
-        stall_seconds > 0 ? std::clamp(stall_seconds / 4, 0.05, 5.0) : 5.0);
-}
-
 }  // namespace
 
 ProgressThread::ProgressThread(std::unique_ptr<Poller> poller, double stall_seconds)
-    : poller_(std::move(poller)), stall_seconds_(stall_seconds), patient_(poller_ != nullptr) {
+    : poller_(std::move(poller)), watcher_(stall_seconds), patient_(poller_ != nullptr) {
     watch_for_forks();
     {
         const std::lock_guard lock(callback_inboxes().mutex);
@@ -96,7 +84,6 @@ ProgressThread::ProgressThread(std::unique_ptr<Poller> poller, double stall_seco
         callback_inboxes().of_thread.emplace_back(inbox_);
     }
     thread_ = std::thread([this] { run(); });
-    watcher_ = std::thread([this] { watch(); });
 }
 
 ProgressThread::~ProgressThread() {
@@ -172,17 +159,6 @@ void CL_CALLBACK ProgressThread::on_start_event(cl_event, cl_int, void *data) {
     }
     if (inbox == nullptr) return;
     inbox->fill([&](Inbox &i) { i.ready.push_back(id); });
-}
-
-void ProgressThread::keep_remains(std::unique_ptr<Bridge> bridge, std::vector<Event> events) {
-    const cl_event event = !events.empty()                    ? events.front().get()
-                           : bridge->has_user_visible_event() ? bridge->user_visible_event()
-                                                              : bridge->start().gate;
-    Device device = Device::share(device_of(event));
-    const bool used_on = quirks_of(device.get()).uses_ended_events;
-    const std::lock_guard lock(mutex_);
-    remains_.push_back(
-        {std::move(device), std::move(bridge), std::move(events), now_ns(), used_on});
 }
 
 void ProgressThread::note_failures(bool thorough) {
@@ -261,12 +237,7 @@ bool ProgressThread::polls_here() { return has_poller; }
 
 void ProgressThread::stop(const std::optional<Status> &status) {
     if (!thread_.joinable()) return;
-    {
-        const std::lock_guard lock(mutex_);
-        watcher_stop_ = true;
-        stopped_.notify_one();
-    }
-    watcher_.join();
+    watcher_.stop();
     inbox_->fill([&](Inbox &inbox) {
         inbox.stop_status = status;
         inbox.stop = true;
@@ -282,7 +253,7 @@ void ProgressThread::run() {
     become_responsive();
     has_poller = poller_ != nullptr;
     using Seconds = std::chrono::duration<double>;
-    const Seconds tick = tick_of(stall_seconds_);
+    const Seconds tick = watcher_.tick();
     std::uint64_t next_tick = 0;
     std::uint64_t next_check = 0;
     std::uint64_t busy = 0;  // time of the last round with a command
@@ -333,7 +304,7 @@ void ProgressThread::run() {
         }
         if (now >= next_tick) {
             next_tick = now + static_cast<std::uint64_t>(tick.count() * 1e9);
-            release_remains();
+            remains_.release();
             if (poller_ != nullptr) poller_->tick();
         }
         round.unlock();
@@ -498,7 +469,7 @@ bool ProgressThread::poll_commands() {
         }
         moved |= progress != Progress::idle;
         if (progress != Progress::done) return false;
-        if (auto bridge = command.take_failed_bridge()) keep_remains(std::move(bridge), {});
+        if (auto bridge = command.take_failed_bridge()) remains_.keep(std::move(bridge), {});
         if (command.starts_later) --later_;
         active.command.reset();
         ++ended;
@@ -512,40 +483,9 @@ bool ProgressThread::poll_commands() {
     return moved;
 }
 
-void ProgressThread::release_remains() {
-    std::vector<Remains> released;  // freed without the lock, because an event may hold the last
-                                    // reference to its queue and context
-    const std::lock_guard lock(mutex_);
-    std::erase_if(remains_, [&](Remains &r) {
-        const bool over = (!r.used_on || now_ns() - r.since_ns > remains_ns) &&
-                          (r.bridge == nullptr || r.bridge->settled());
-        if (over) released.push_back(std::move(r));
-        return over;
-    });
-}
-
-void ProgressThread::watch() {
-    prctl(PR_SET_NAME, "cldist-watcher");
-    std::unique_lock lock(mutex_);
-    while (!stopped_.wait_for(lock, tick_of(stall_seconds_), [&] { return watcher_stop_; })) {
-        const std::vector<std::string> lines = pending_records().stalled(stall_seconds_, now_ns());
-        if (lines.empty()) continue;
-        std::string text =
-            fmt::format("no progress for {} s (CLDIST_STALL_SECONDS); pending:", stall_seconds_);
-        for (const std::string &line : lines) text += "\n  " + line;
-        lock.unlock();  // a write to standard error may block
-        log_error("{}", text);
-        lock.lock();
-    }
-}
-
 void ProgressThread::abandon_all(const std::optional<Status> &status) {
-    // Objects that are kept until the process ends, because MPI or the platform may still use them.
-    struct LeftBehind {
-        std::vector<std::unique_ptr<Command>> commands;
-        std::vector<Remains> remains;
-    };
-    static auto &left_behind = *new LeftBehind;
+    // Kept until the process ends, because MPI or the platform may still use them.
+    static auto &left_behind = *new std::vector<std::unique_ptr<Command>>;
 
     std::vector<std::unique_ptr<Command>> all;
     {
@@ -560,21 +500,19 @@ void ProgressThread::abandon_all(const std::optional<Status> &status) {
         active_.clear();
         asleep_.clear();
         asleep_in_flight_.clear();
-        std::move(remains_.begin(), remains_.end(), std::back_inserter(left_behind.remains));
-        remains_.clear();
     }
     // Without the lock, because the end of an event may call a function of the program.
+    std::vector<std::unique_ptr<Bridge>> bridges;
     for (auto &command : all) {
         if (status) {
             command->abandon(*status);
-            auto bridge = command->take_failed_bridge();
-            if (bridge != nullptr) bridge->end_now();
-            left_behind.remains.push_back({{}, std::move(bridge), {}, now_ns(), true});
+            bridges.push_back(command->take_failed_bridge());
+            if (bridges.back() != nullptr) bridges.back()->end_now();
         }
         // Its destructor would end its event, and transfers in flight use its memory.
-        if (!status || command->bytes_in_flight())
-            left_behind.commands.push_back(std::move(command));
+        if (!status || command->bytes_in_flight()) left_behind.push_back(std::move(command));
     }
+    remains_.leave_behind(std::move(bridges));
     const std::lock_guard lock(mutex_);
     commands_ = 0;
     later_ = 0;

@@ -17,6 +17,8 @@
 #include "base/backoff.hpp"
 #include "events/command.hpp"
 #include "events/drive.hpp"
+#include "events/remains.hpp"
+#include "events/stall_watcher.hpp"
 
 namespace cldist {
 
@@ -57,10 +59,8 @@ public:
     void note_failures(bool thorough = false);
     /// Starts the command now. `gate` is the result of its wait list. Any thread.
     void submit(std::unique_ptr<Command> command, Status gate);
-    /// Keeps the events of a failed command (Quirks::uses_ended_events). Any thread.
-    void keep_remains(std::unique_ptr<Bridge> bridge, std::vector<Event> events);
-    /// Frees events of keep_remains() that the platform does not use any more. Any thread.
-    void release_remains();
+    /// The objects of failed commands. Any thread.
+    [[nodiscard]] Remains &remains() { return remains_; }
     /// The id of the next command. Any thread.
     [[nodiscard]] Id next_id() const { return next_id_; }
     /// Waits until all commands with this `ordered_by` and an id below `end` have started. Any
@@ -148,15 +148,6 @@ private:
         std::mutex mutex;
         std::vector<std::weak_ptr<Inbox>> of_thread;
     };
-    /// The objects of a failed command, kept until the platform has stopped using them.
-    struct Remains {
-        Device device;  ///< held for the reason in Bridge::device_
-        std::unique_ptr<Bridge> bridge;
-        std::vector<Event> events;
-        std::uint64_t since_ns;
-        bool used_on;  ///< Quirks::uses_ended_events
-    };
-
     /// The Backoff patience to poll MPI or a device that does not use the host's cores. See
     /// docs/dev/decisions/0024-yield-before-sleeping.md.
     static constexpr unsigned patience = 200;
@@ -179,15 +170,14 @@ private:
     bool note_failure(Id id, Waiting &waiting);
     std::chrono::nanoseconds find_starts(std::vector<Id> &ready);
     bool poll_commands();
-    void watch();
     void abandon_all(const std::optional<Status> &status);
 
     const std::unique_ptr<Poller> poller_;
-    const double stall_seconds_;
+    StallWatcher watcher_;
     const std::shared_ptr<Inbox> inbox_ = std::make_shared<Inbox>();
     std::atomic<Id> next_id_;  ///< the high bits are the number of the progress thread
 
-    // Shared by callers and the progress thread. `mutex_` guards the members up to `remains_`;
+    // Shared by callers and the progress thread. `mutex_` guards the members before `remains_`;
     // atomic members may be read without it.
     std::mutex mutex_;
     std::condition_variable changed_;
@@ -206,8 +196,7 @@ private:
     std::atomic<bool> patient_;          ///< there is a poller, or a start event was ever polled
     std::atomic<bool> watches_ = false;  ///< a start event was ever polled
 
-    std::vector<Remains> remains_;
-
+    Remains remains_;
     std::mutex round_;  ///< held by the progress thread during a round
 
     // Used only by the progress thread.
@@ -220,10 +209,6 @@ private:
     Id checked_up_to_ = 0;
 
     std::thread thread_;
-    /// Reports stalls. The progress thread cannot, because it may be blocked in an MPI call.
-    std::thread watcher_;
-    std::condition_variable stopped_;
-    bool watcher_stop_ = false;  ///< guarded by mutex_
 };
 
 }  // namespace cldist

@@ -245,7 +245,7 @@ Runtime::Runtime()
     std::call_once(once, [] {
         at_cleanup_rounds([] {
             if (const std::shared_ptr<Runtime> runtime = find())
-                runtime->progress_thread().release_remains();
+                runtime->progress_thread().remains().release();
         });
     });
 }

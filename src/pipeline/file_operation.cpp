@@ -97,7 +97,7 @@ ProgressThread *make_file_progress_thread() {
     auto *made = new ProgressThread(nullptr, config().stall_seconds);
     std::atexit(&at_exit);
     at_cleanup_rounds([] {
-        if (ProgressThread *const files = find_file_progress_thread()) files->release_remains();
+        if (ProgressThread *const files = find_file_progress_thread()) files->remains().release();
     });
     return progress_thread = made;
 }

@@ -267,7 +267,7 @@ void CommandRun::settle_waits() {
             if (status >= 0) return;
             std::vector<Event> remains;
             remains.push_back(Event::share(kept->get()));
-            progress_thread.keep_remains(nullptr, std::move(remains));
+            progress_thread.remains().keep(nullptr, std::move(remains));
         };
     waits_.settle(keep);
 }
@@ -280,7 +280,7 @@ cl_int CommandRun::find_failure() {
         fails_ = true;
         std::vector<Event> remains;
         remains.push_back(std::move(native_event_));
-        executor_.transport().progress_thread().keep_remains(nullptr, std::move(remains));
+        executor_.transport().progress_thread().remains().keep(nullptr, std::move(remains));
     }
     if (!fails_ && code_ == CL_SUCCESS) return CL_SUCCESS;
     if (!fails_) {
