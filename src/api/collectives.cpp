@@ -77,17 +77,19 @@ SideArgument uneven_side_of(const Elements &elements, std::size_t element, int p
     std::size_t begin = SIZE_MAX;
     std::size_t end = 0;
     for (std::size_t i = 0; i < static_cast<std::size_t>(processes); ++i) {
-        const Span part{bytes_of_elements(elements.displacements[i], element),
-                        bytes_of_elements(elements.counts[i], element)};
-        parts.push_back(part);
-        if (part.size == 0) continue;
+        const std::size_t size = bytes_of_elements(elements.counts[i], element);
+        Span &part = parts.emplace_back();
+        // As in MPI, programs need not set the displacement of an empty part.
+        if (size == 0) continue;
+        part = {bytes_of_elements(elements.displacements[i], element), size};
         if (part.offset > SIZE_MAX - part.size)
             throw Error(CL_INVALID_VALUE, "a part exceeds the address space");
         begin = std::min(begin, part.offset);
         end = std::max(end, part.offset + part.size);
     }
     begin = std::min(begin, end);
-    for (Span &part : parts) part.offset = part.size == 0 ? 0 : part.offset - begin;
+    for (Span &part : parts)
+        if (part.size != 0) part.offset -= begin;
     if (elements.offset > SIZE_MAX - begin)
         throw Error(CL_INVALID_VALUE, "a part exceeds the address space");
     return {{elements.buffer, elements.offset + begin, end - begin, direction}, std::move(parts)};

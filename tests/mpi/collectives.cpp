@@ -1027,6 +1027,24 @@ MPI_CASE("ranges may be in the gaps between other ranges, but must not overlap t
     }
 }
 
+MPI_CASE("the displacement of an empty part is ignored", 1) {
+    const opencl cl;
+    const queue_handle queue = cl.in_order_queue();
+    const auto ranks = static_cast<std::size_t>(mpi.size);
+    std::vector<std::size_t> counts(ranks, 0);
+    std::vector<std::size_t> places(ranks, SIZE_MAX);
+    counts.back() = 1;
+    places.back() = 0;
+    const std::vector<std::int32_t> value{5};
+    const buffer_handle in = cl.buffer(4);
+    const buffer_handle out = cl.buffer(4);
+    cl.write(in, 0, bytes_of(value));
+    CL_OK(clEnqueueAllgathervBufferMPI(
+        queue, in, CL_TRUE, 0, counts[static_cast<std::size_t>(mpi.rank)], MPI_INT, out, 0,
+        counts.data(), places.data(), MPI_INT, mpi.comm, 0, nullptr, nullptr));
+    CHECK((cl.read(out, 0, 4) == bytes_of(value)));
+}
+
 MPI_CASE("the first command on a communicator does not match the program's own calls", 2) {
     const opencl cl;
     const queue_handle queue = cl.out_of_order_queue();
