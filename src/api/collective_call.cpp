@@ -1,6 +1,7 @@
 #include "api/collective_call.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <exception>
 #include <span>
 #include <utility>
@@ -13,6 +14,7 @@
 #include "base/clock.hpp"
 #include "base/config.hpp"
 #include "events/failure.hpp"
+#include "ocl/query.hpp"
 
 namespace cldist {
 
@@ -68,6 +70,13 @@ bool are_apart(const SideArgument &a, const SideArgument &b) {
         ++(x_end < y_end ? x : y);
     }
     return true;
+}
+
+/// Returns true if kernels can access elements of the range as vectors. The program's own memory
+/// (CL_MEM_USE_HOST_PTR) may be aligned less.
+bool are_aligned(const RangeArgument &range, std::size_t element) {
+    const void *const memory = query<void *>(range.buffer, CL_MEM_HOST_PTR).value_or(nullptr);
+    return (reinterpret_cast<std::uintptr_t>(memory) + range.offset) % element == 0;
 }
 
 class CollectiveCall final : public CheckedCall {
@@ -143,9 +152,10 @@ private:
         if (call_.what.kind == CollectiveKind::reduce_scatter && is_in_place(call_)) return false;
         for (const std::optional<SideArgument> *side : {&call_.send, &call_.recv}) {
             if (!*side) continue;
+            const RangeArgument &range = (*side)->range;
             const bool aligned =
-                call_.what.op == MPI_OP_NULL || (*side)->range.offset % call_.what.element == 0;
-            if (!aligned || !open_to_kernels((*side)->range)) return false;
+                call_.what.op == MPI_OP_NULL || are_aligned(range, call_.what.element);
+            if (!aligned || !open_to_kernels(range)) return false;
         }
         return config().check != Switch::on &&
                may_wait_in_kernel(queue, arguments, call_.group.comm->handle()) &&

@@ -570,6 +570,32 @@ void pairs_of_values_and_indices() {
     locate<short>(MPI_SHORT_INT);
 }
 
+/// The members of the pairs are aligned, but not the pairs of 16 bytes.
+void pairs_in_host_memory() {
+    using pair = located<double>;
+    const std::vector<pair> mine = pairs_of<double>(rank_here, 1003);
+    std::vector<pair> wanted = pairs_of<double>(0, mine.size()), found(mine.size());
+    for (int r = 1; r < ranks; ++r)
+        MPI_Reduce_local(pairs_of<double>(r, mine.size()).data(), wanted.data(), 1003,
+                         MPI_DOUBLE_INT, MPI_MAXLOC);
+    std::vector<pair> memory(mine.size() + 1);
+    void *const place = &memory[0].index;
+    std::memcpy(place, mine.data(), mine.size() * sizeof(pair));
+    cl_int error = CL_SUCCESS;
+    const cl_mem buffer = clCreateBuffer(context, CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR,
+                                         mine.size() * sizeof(pair), place, &error);
+    expect("clCreateBuffer", error, CL_SUCCESS);
+    expect(
+        "clEnqueueAllreduceBufferMPI",
+        clEnqueueAllreduceBufferMPI(queue, buffer, CL_FALSE, 0, out, 0, mine.size(), MPI_DOUBLE_INT,
+                                    MPI_MAXLOC, MPI_COMM_WORLD, 0, nullptr, nullptr),
+        CL_SUCCESS);
+    clEnqueueReadBuffer(queue, out, CL_TRUE, 0, found.size() * sizeof(pair), found.data(), 0,
+                        nullptr, nullptr);
+    expect("a reduction of pairs in host memory is right", same(found, wanted), 1);
+    clReleaseMemObject(buffer);
+}
+
 }  // namespace
 
 int main() {
@@ -602,7 +628,8 @@ int main() {
                {"communicators come and go", communicators_come_and_go},
                {"errors of the communicator may return", errors_may_return},
                {"all types and operators", all_types_and_operators},
-               {"pairs of values and indices", pairs_of_values_and_indices}});
+               {"pairs of values and indices", pairs_of_values_and_indices},
+               {"pairs in host memory", pairs_in_host_memory}});
     clReleaseMemObject(in);
     clReleaseMemObject(out);
     clReleaseCommandQueue(second_queue);
