@@ -82,19 +82,16 @@ std::string difference_of(std::size_t rank, const PartSizes &sizes, std::size_t 
 }
 
 CollectiveCheck::CollectiveCheck(const Collective &what, const std::vector<PartSizes> &parts,
-                                 std::uint64_t number, std::shared_ptr<CollectiveLine> line,
-                                 MessageDriver &driver, const Waker &waker)
+                                 std::uint64_t number, const CollectiveTransport &transport)
     : number_(number),
-      line_(std::move(line)),
-      driver_(driver),
-      waker_(waker),
-      mine_(static_cast<std::size_t>(line_->size()), summary_of(what)),
+      transport_(transport),
+      mine_(static_cast<std::size_t>(transport_.line->size()), summary_of(what)),
       theirs_(mine_.size()) {
     for (std::size_t i = 0; i < parts.size(); ++i) mine_[i].parts = parts[i];
 }
 
 Outcome CollectiveCheck::poll() {
-    const Member me{line_->rank(), line_->size()};
+    const Member me{transport_.line->rank(), transport_.line->size()};
     if (step_ == Step::start) {
         const auto place = [](int rank) {
             return Span{static_cast<std::size_t>(rank) * sizeof(CallSummary), sizeof(CallSummary)};
@@ -102,8 +99,7 @@ Outcome CollectiveCheck::poll() {
         const CollectiveExchange::Memory memory{reinterpret_cast<std::byte *>(mine_.data()),
                                                 reinterpret_cast<std::byte *>(theirs_.data()),
                                                 nullptr};
-        if (!exchange_.begin(exchange_rounds(me, place, place), memory, {}, line_, driver_, waker_))
-            return {};
+        if (!exchange_.begin(exchange_rounds(me, place, place), memory, {}, transport_)) return {};
         step_ = Step::compare;
     }
     if (!exchange_.poll()) return {};
@@ -116,8 +112,8 @@ Outcome CollectiveCheck::poll() {
         CollectiveExchange::Memory memory;
         memory.out = reinterpret_cast<std::byte *>(&differs_);
         memory.scratch = reinterpret_cast<std::byte *>(others_differ_.data());
-        if (!exchange_.begin(agreement_rounds(me), memory, {MPI_INT, MPI_MAX, sizeof(int)}, line_,
-                             driver_, waker_))
+        if (!exchange_.begin(agreement_rounds(me), memory, {MPI_INT, MPI_MAX, sizeof(int)},
+                             transport_))
             return {};
         step_ = Step::agree;
         if (!exchange_.poll()) return {};
@@ -129,7 +125,7 @@ Outcome CollectiveCheck::poll() {
     return Status::failure(
         CL_COLLECTIVE_MISMATCH,
         fmt::format("collective command {} on {} differs between the processes: {}", number_,
-                    line_->name(), difference_));
+                    transport_.line->name(), difference_));
 }
 
 std::string CollectiveCheck::difference() const {
@@ -139,7 +135,7 @@ std::string CollectiveCheck::difference() const {
                 "rank 0 called {}, rank {} called {}{}", text_of(theirs_[0]), i,
                 text_of(theirs_[i]),
                 text_of(theirs_[0]) == text_of(theirs_[i]) ? " with other counts" : "");
-    const auto me = static_cast<std::size_t>(line_->rank());
+    const auto me = static_cast<std::size_t>(transport_.line->rank());
     std::string text;
     for (std::size_t i = 0; i < theirs_.size() && text.empty(); ++i)
         text = difference_of(me, mine_[i].parts, i, theirs_[i].parts);

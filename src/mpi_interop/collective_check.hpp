@@ -39,10 +39,10 @@ struct CallSummary {
 /// (CLDIST_CHECK). Must not be moved.
 class CollectiveCheck {
 public:
-    /// `parts`: by rank, for collectives with a size per process.
+    /// `parts`: by rank, for collectives with a size per process. `transport` must outlive the
+    /// check.
     CollectiveCheck(const Collective &what, const std::vector<PartSizes> &parts,
-                    std::uint64_t number, std::shared_ptr<CollectiveLine> line,
-                    MessageDriver &driver, const Waker &waker);
+                    std::uint64_t number, const CollectiveTransport &transport);
 
     /// Returns a result when all processes have answered: success in all processes, or
     /// CL_COLLECTIVE_MISMATCH in all.
@@ -54,9 +54,7 @@ private:
     [[nodiscard]] std::string difference() const;
 
     const std::uint64_t number_;
-    const std::shared_ptr<CollectiveLine> line_;
-    MessageDriver &driver_;
-    const Waker &waker_;
+    const CollectiveTransport &transport_;
     std::vector<CallSummary> mine_;    ///< one for each process
     std::vector<CallSummary> theirs_;  ///< received from each process
     CollectiveExchange exchange_;

@@ -8,16 +8,13 @@
 namespace cldist {
 
 bool CollectiveExchange::begin(Rounds rounds, const Memory &memory, const Combination &combination,
-                               std::shared_ptr<CollectiveLine> line, MessageDriver &driver,
-                               const Waker &waker) {
-    const std::optional<unsigned> number = line->begin_exchange();
+                               const CollectiveTransport &transport) {
+    const std::optional<unsigned> number = transport.line->begin_exchange();
     if (!number) return false;
     rounds_ = std::move(rounds);
     memory_ = memory;
     combination_ = combination;
-    line_ = std::move(line);
-    driver_ = &driver;
-    waker_ = &waker;
+    transport_ = &transport;
     number_ = *number;
     round_ = 0;
     ended_ = false;
@@ -38,7 +35,7 @@ bool CollectiveExchange::poll() {
         if (++round_ < rounds_.rounds.size()) begin_round();
     }
     ended_ = moved_ = true;
-    line_->end_exchange(number_);
+    transport_->line->end_exchange(number_);
     return true;
 }
 
@@ -50,8 +47,11 @@ std::byte *CollectiveExchange::at(const Piece &piece) const {
 }
 
 void CollectiveExchange::begin_round() {
+    const CollectiveLine &line = *transport_->line;
+    MessageDriver &driver = transport_->driver;
     const Round &round = rounds_.rounds[round_];
-    tickets_.assign(round.receives.size() + round.sends.size(), {.done = true, .waker = waker_});
+    tickets_.assign(round.receives.size() + round.sends.size(),
+                    {.done = true, .waker = &transport_->waker});
     auto ticket = tickets_.begin();
     // If a message can't be started, its ticket stays done, and the exchange has failed.
     const auto post = [&](const auto &begin) {
@@ -62,16 +62,16 @@ void CollectiveExchange::begin_round() {
         }
         ++ticket;
     };
-    const auto rank = [&](int peer) { return line_->ranks()[static_cast<std::size_t>(peer)]; };
+    const auto rank = [&](int peer) { return line.ranks()[static_cast<std::size_t>(peer)]; };
     for (const auto &[peer, piece] : round.receives)
         post([&, peer = peer, piece = piece](MessageTicket &to) {
-            driver_->receive(at(piece), piece.size, rank(peer), line_->tag(line_->rank(), number_),
-                             line_->comm(), to);
+            driver.receive(at(piece), piece.size, rank(peer), line.tag(line.rank(), number_),
+                           line.comm(), to);
         });
     for (const auto &[peer, piece] : round.sends)
         post([&, peer = peer, piece = piece](MessageTicket &to) {
-            driver_->send(at(piece), piece.size, rank(peer), line_->tag(peer, number_),
-                          line_->comm(), to);
+            driver.send(at(piece), piece.size, rank(peer), line.tag(peer, number_), line.comm(),
+                        to);
         });
 }
 
@@ -95,7 +95,7 @@ void CollectiveExchange::end_round() {
                     "commands on {} differ in call, count or order. CLDIST_CHECK=on compares them",
                     message.peer,
                     kind == MPI_ERR_TRUNCATE ? "more" : fmt::format("{}", tickets_[i].bytes),
-                    message.piece.size, line_->name())));
+                    message.piece.size, transport_->line->name())));
     }
     for (const LocalStep &step : round.steps) {
         if (step.combines)

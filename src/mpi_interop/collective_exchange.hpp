@@ -11,6 +11,13 @@
 
 namespace cldist {
 
+/// How a collective command exchanges messages.
+struct CollectiveTransport {
+    const std::shared_ptr<CollectiveLine> line;
+    MessageDriver &driver;
+    const Waker &waker;  ///< called when a message ends
+};
+
 /// Executes one process's rounds of a collective. Must not be moved after begin().
 class CollectiveExchange {
 public:
@@ -27,10 +34,9 @@ public:
     };
 
     /// Begins the exchange. Its command must be first in the line. Returns false if too many
-    /// exchanges are in flight. `waker` must outlive the exchange. It is called when a message
-    /// ends.
+    /// exchanges are in flight. `transport` must outlive the exchange.
     bool begin(Rounds rounds, const Memory &memory, const Combination &combination,
-               std::shared_ptr<CollectiveLine> line, MessageDriver &driver, const Waker &waker);
+               const CollectiveTransport &transport);
     /// Returns true when all rounds are done. An error does not end them early, because other
     /// processes wait for the messages.
     bool poll();
@@ -51,9 +57,7 @@ private:
     Rounds rounds_;
     Memory memory_;
     Combination combination_;
-    std::shared_ptr<CollectiveLine> line_;
-    MessageDriver *driver_ = nullptr;
-    const Waker *waker_ = nullptr;
+    const CollectiveTransport *transport_ = nullptr;
     unsigned number_ = 0;
     std::size_t round_ = 0;
     std::vector<MessageTicket> tickets_;  ///< the round's receives, then its sends
