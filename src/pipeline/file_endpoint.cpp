@@ -4,6 +4,7 @@
 #include <atomic>
 #include <deque>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -68,21 +69,111 @@ StagingBudget &staging_budget() {
     return instance;
 }
 
+// A transfer's memory of the budget.
+class StagingShare {
+public:
+    explicit StagingShare(std::size_t size) : size_(size) {}
+
+    /// See StagingBudget::take(). Only the first success takes memory.
+    bool take(bool at_once, const Waker &wake) {
+        return size_ == 0 || taken_ || (taken_ = staging_budget().take(size_, at_once, wake));
+    }
+    void give_back() const {
+        if (taken_) staging_budget().give_back(size_);
+    }
+
+private:
+    const std::size_t size_;  ///< bytes of page-locked memory
+    bool taken_ = false;
+};
+
+// A transfer's calls on its file, which may block. Only access() may run in several threads at
+// once.
+class TransferFile {
+public:
+    TransferFile(std::shared_ptr<FileAccess> access, bool writes, std::shared_ptr<Record> record)
+        : access_(std::move(access)), writes_(writes), record_(std::move(record)) {}
+
+    [[nodiscard]] bool writes() const { return writes_; }
+    [[nodiscard]] bool is_memory() const { return access_->is_memory(); }
+
+    const Status &begin() {
+        if (!begun_) begun_ = access_->begin();
+        return *begun_;
+    }
+    FileResult access(std::size_t offset, std::byte *host, std::size_t size) {
+        const std::uint64_t start = now_ns();
+        accessed_ = true;
+        FileResult result =
+            writes_ ? access_->write(offset, host, size) : access_->read(offset, host, size);
+        record_->stage_done(Stage::file, start);
+        return result;
+    }
+    Status end() {
+        Status last;
+        if (access_->ends_always() && begin().ok() && access_->collective() && !accessed_)
+            last = access(0, nullptr, 0).status;
+        if (access_->direct_io()) record_->uses_direct_io();
+        if (begun_ && begun_->ok()) access_->end();
+        return last;
+    }
+
+private:
+    const std::shared_ptr<FileAccess> access_;
+    const bool writes_;
+    const std::shared_ptr<Record> record_;
+    std::optional<Status> begun_;
+    std::atomic<bool> accessed_ = false;
+};
+
+// Calls that run one after the other.
+class CallQueue {
+public:
+    using Call = std::function<void()>;
+
+    void add(Call call) {
+        const std::lock_guard lock(mutex_);
+        calls_.push_back(std::move(call));
+    }
+    /// Returns true if there are calls that no thread runs. The caller must then run them.
+    bool claim() {
+        const std::lock_guard lock(mutex_);
+        return !calls_.empty() && !std::exchange(running_, true);
+    }
+    void run() {
+        for (;;) {
+            Call call;
+            {
+                const std::lock_guard lock(mutex_);
+                if (calls_.empty()) {
+                    running_ = false;
+                    return;
+                }
+                call = std::move(calls_.front());
+                calls_.pop_front();
+            }
+            call();
+        }
+    }
+
+private:
+    std::mutex mutex_;
+    std::deque<Call> calls_;
+    bool running_ = false;
+};
+
 /// Its calls may outlive the transfer, because an abandoned command is destroyed early.
 class FileEndpoint final : public Endpoint, public std::enable_shared_from_this<FileEndpoint> {
 public:
     FileEndpoint(std::shared_ptr<FileAccess> access, Direction direction, std::size_t size,
                  const Plan &plan, FileDriver driver, std::shared_ptr<Record> record)
-        : access_(std::move(access)),
-          lane_(access_->lane()),
-          writes_(direction == Direction::to_file),
-          memory_(access_->is_memory()),
-          at_once_(memory_ ||
-                   (!writes_ && lane_ == nullptr && plan.depth > 1 && access_->parallel_reads())),
+        : lane_(access->lane()),
+          at_once_(access->is_memory() || (direction != Direction::to_file && lane_ == nullptr &&
+                                           plan.depth > 1 && access->parallel_reads())),
           size_(size),
-          staging_(plan.path == Path::mapped ? 0 : plan.block * plan.depth),
           driver_(std::move(driver)),
-          record_(std::move(record)),
+          file_(std::move(access), direction == Direction::to_file, std::move(record)),
+          staging_(plan.path == Path::mapped ? 0 : plan.block * plan.depth),
           slots_(plan.depth) {}
 
     void enter_lane() {
@@ -96,12 +187,16 @@ public:
     // before its turn.
     Outcome open() override {
         take_turn();
-        if (!writes_ && !has_turn()) return std::nullopt;
-        if (!may_stage()) return std::nullopt;
-        if (!at_once_ || memory_) return Status{};
-        if (!std::exchange(open_asked_, true)) post([this] { begin(); });
-        if (!opened_) return std::nullopt;
-        return opened_status_;
+        if (!file_.writes() && !has_turn()) return std::nullopt;
+        if (!driver_.calls_itself && !staging_.take(lane_ != nullptr && has_turn(), driver_.wake))
+            return std::nullopt;
+        if (!at_once_ || file_.is_memory()) return Status{};
+        if (!std::exchange(opened_.asked, true))
+            post([this] {
+                opened_.set(file_.begin());
+                driver_.wake();
+            });
+        return opened_.outcome();
     }
 
     void start(const Block &block) override {
@@ -125,21 +220,19 @@ public:
     }
 
     Outcome close() override {
-        if (memory_) return Status{};
+        if (file_.is_memory()) return Status{};
         take_turn();
-        if (!finished_ && !std::exchange(close_asked_, true)) post([this] { finish(); });
-        if (!finished_) return std::nullopt;
-        return last_status_;
+        if (!closed_.done && !std::exchange(closed_.asked, true)) post([this] { finish(); });
+        return closed_.outcome();
     }
 
     // Called when the transfer and its memory are destroyed. Calls may still run.
     void abandon() {
-        if (staged_) staging_budget().give_back(staging_);
+        staging_.give_back();
         if (lane_ != nullptr) lane_->leave(this);
     }
 
 private:
-    using Call = std::function<void()>;
     struct Slot {
         std::atomic<bool> done = true;
         FileResult result;
@@ -150,23 +243,27 @@ private:
         }
     };
 
-    bool may_stage() {
-        if (staged_ || staging_ == 0 || driver_.calls_itself) return true;
-        return staged_ =
-                   staging_budget().take(staging_, lane_ != nullptr && has_turn(), driver_.wake);
-    }
+    // The result of opening or closing, which a call sets and the driving thread reads.
+    struct Answer {
+        bool asked = false;  ///< only used by the driving thread
+        std::atomic<bool> done = false;
+        Status status;
+
+        void set(Status the_status) {
+            status = std::move(the_status);
+            done = true;
+        }
+        [[nodiscard]] Outcome outcome() const { return done ? Outcome(status) : std::nullopt; }
+    };
 
     // When finished, the transfer has left the lane and does not use the file any more.
     [[nodiscard]] bool has_turn() const {
-        return lane_ == nullptr || finished_ || lane_->is_first(this);
+        return lane_ == nullptr || closed_.done || lane_->is_first(this);
     }
 
     // Queues a call. Queued calls run one after the other, and only in the transfer's turn.
-    void post(Call call) {
-        {
-            const std::lock_guard lock(mutex_);
-            in_order_.push_back(std::move(call));
-        }
+    void post(CallQueue::Call call) {
+        calls_.add(std::move(call));
         run_calls();
     }
 
@@ -180,65 +277,27 @@ private:
     }
 
     void run_calls() {
-        {
-            const std::lock_guard lock(mutex_);
-            if (running_ || in_order_.empty() || !has_turn()) return;
-            running_ = true;
-        }
+        if (!has_turn() || !calls_.claim()) return;
         if (driver_.calls_itself)
-            run_until_empty();
+            calls_.run();
         else
             (lane_ != nullptr ? lane_->thread() : io_threads()).run([self = shared_from_this()] {
-                self->run_until_empty();
+                self->calls_.run();
             });
     }
 
-    void run_until_empty() {
-        for (;;) {
-            Call call;
-            {
-                const std::lock_guard lock(mutex_);
-                if (in_order_.empty()) {
-                    running_ = false;
-                    return;
-                }
-                call = std::move(in_order_.front());
-                in_order_.pop_front();
-            }
-            call();
-        }
-    }
-
-    bool begin() {
-        if (!std::exchange(begun_, true)) {
-            opened_status_ = access_->begin();
-            opened_ = true;
-            driver_.wake();
-        }
-        return opened_status_.ok();
-    }
-
-    FileResult access(std::size_t offset, std::byte *host, std::size_t size) {
-        const std::uint64_t start = now_ns();
-        called_ = true;
-        FileResult result =
-            writes_ ? access_->write(offset, host, size) : access_->read(offset, host, size);
-        record_->stage_done(Stage::file, start);
-        return result;
-    }
-
     void call(Slot &slot, const Block &block) {
-        slot.set(access(block.offset, block.host, block.size));
+        slot.set(file_.access(block.offset, block.host, block.size));
         driver_.wake();
     }
 
     void call_in_order(Slot &slot, const Block &block) {
         if (!failure_.ok()) {
             slot.set({0, failure_});
-        } else if (!begin()) {
-            slot.set({0, opened_status_});
+        } else if (const Status &begun = file_.begin(); !begun.ok()) {
+            slot.set({0, begun});
         } else {
-            FileResult result = access(block.offset, block.host, block.size);
+            FileResult result = file_.access(block.offset, block.host, block.size);
             failure_ = result.status;
             slot.set(std::move(result));
         }
@@ -248,47 +307,24 @@ private:
     }
 
     void finish() {
-        if (finished_) return;
-        if (access_->ends_always() && begin() && access_->collective() && !called_)
-            last_status_ = access(0, nullptr, 0).status;
-        if (access_->direct_io()) record_->uses_direct_io();
-        if (begun_ && opened_status_.ok()) access_->end();
-        finished_ = true;
+        if (closed_.done) return;
+        closed_.set(file_.end());
         if (lane_ != nullptr) lane_->leave(this);
         driver_.wake();
     }
 
-    const std::shared_ptr<FileAccess> access_;
     const std::shared_ptr<FileLane> lane_;
-    const bool writes_;
-    const bool memory_;
     /// Several threads read blocks, or write blocks to memory, in parallel.
     const bool at_once_;
     const std::size_t size_;
-    const std::size_t staging_;  ///< bytes of page-locked memory
     const FileDriver driver_;
-    const std::shared_ptr<Record> record_;
-
-    std::mutex mutex_;
-    std::deque<Call> in_order_;
-    bool running_ = false;
-
-    // Used only by queued calls.
-    bool begun_ = false;
-    Status failure_;
-    std::atomic<bool> called_ = false;
-
-    // Written by calls and read by the driving thread.
+    TransferFile file_;
+    StagingShare staging_;  ///< only used by the driving thread
+    CallQueue calls_;
+    Status failure_;  ///< only used by queued calls
     std::vector<Slot> slots_;
-    std::atomic<bool> opened_ = false;
-    Status opened_status_;
-    std::atomic<bool> finished_ = false;
-    Status last_status_;
-
-    // Only used by the driving thread.
-    bool staged_ = false;
-    bool open_asked_ = false;
-    bool close_asked_ = false;
+    Answer opened_;
+    Answer closed_;
 };
 
 }  // namespace
