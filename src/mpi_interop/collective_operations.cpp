@@ -105,8 +105,6 @@ public:
     ~CollectiveOperation() override {
         line().leave(this);
         line().remove(number_);
-        // Early, because the hosts carry out the next command if one of the hosts is still pending.
-        device_path_.reset();
         release_later(std::move(send_.range.buffer));
         release_later(std::move(recv_.range.buffer));
     }
@@ -133,6 +131,30 @@ public:
     }
 
     Progress poll() override {
+        const Progress progress = step();
+        // Before the event is complete: the hosts carry out the next command if one of the hosts is
+        // still pending.
+        if (progress == Progress::done) device_path_.reset();
+        return progress;
+    }
+
+    [[nodiscard]] bool bytes_in_flight() const override {
+        return host_ || check_ != nullptr || (device_path_ && device_path_->kernel_moves_bytes());
+    }
+    [[nodiscard]] bool wakes() const override {
+        const std::lock_guard lock(turn_->mutex);
+        if (!turn_->waker || has_kernel() || (device_path_ && !device_path_->announced()))
+            return false;
+        return host_ ? host_->waits_for_messages() : !line().is_first(this);
+    }
+
+private:
+    struct Turn {
+        mutable std::mutex mutex;
+        Waker waker;  ///< only the driving thread changes it, and reads it without the mutex
+    };
+
+    Progress step() {
         if (device_path_ && device_path_->kernel_failed()) {
             fail(OrderedCommand::failure());
             abandon(status());
@@ -161,22 +183,6 @@ public:
         }
         return poll_host();
     }
-
-    [[nodiscard]] bool bytes_in_flight() const override {
-        return host_ || check_ != nullptr || (device_path_ && device_path_->kernel_moves_bytes());
-    }
-    [[nodiscard]] bool wakes() const override {
-        const std::lock_guard lock(turn_->mutex);
-        if (!turn_->waker || has_kernel() || (device_path_ && !device_path_->announced()))
-            return false;
-        return host_ ? host_->waits_for_messages() : !line().is_first(this);
-    }
-
-private:
-    struct Turn {
-        mutable std::mutex mutex;
-        Waker waker;  ///< only the driving thread changes it, and reads it without the mutex
-    };
 
     [[nodiscard]] CollectiveLine &line() const { return *transport_.line; }
     [[nodiscard]] bool has_kernel() const { return device_path_ && device_path_->has_kernel(); }
