@@ -28,8 +28,8 @@ struct CallSummary {
 /// A hash of the arguments that must be equal. Datatypes that are the same in OpenCL C have the
 /// same hash.
 [[nodiscard]] std::uint32_t hash_of(const Collective &what);
-/// How the sizes of the parts that two processes exchange differ. Empty if they are equal. `sizes`:
-/// those that process `rank` passes for `other`.
+/// Describes how the sizes of the parts that two processes exchange differ. Returns an empty text
+/// if they are equal. Process `rank` passes `sizes` for process `other`.
 [[nodiscard]] std::string difference_of(std::size_t rank, const PartSizes &sizes, std::size_t other,
                                         const PartSizes &sizes_of_other);
 /// For example "Bcast of 4000 bytes, root 0".
