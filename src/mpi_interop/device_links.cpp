@@ -7,16 +7,9 @@
 #include "base/log.hpp"
 #include "mpi_interop/local_socket.hpp"
 #include "ocl/query.hpp"
-#include "ocl/quirks.hpp"
 #include "pipeline/plan.hpp"
 
 namespace cldist {
-namespace {
-
-// A thread of a CPU device waits for each queue.
-constexpr std::size_t most_queues = 32;
-
-}  // namespace
 
 DeviceLinks::DeviceLinks(int world_rank) : world_rank_(world_rank) {
     if (!uses_kernels(config().path, most_bytes)) return;
@@ -95,11 +88,7 @@ bool DeviceLinks::open_lane(const std::shared_ptr<DeviceResources> &resources) {
         const auto units =
             query<cl_uint>(resources->device(), CL_DEVICE_MAX_COMPUTE_UNITS).value_or(1);
         lane.most_joining = std::max<std::size_t>(1, units / 32);
-        lane.most_queues = std::min(most_queues, channels_of(resources->device()) / 4);
-        if (lane.most_queues == 0 && config().path == Path::device)
-            throw Error(CL_INVALID_DEVICE,
-                        "CUDA_DEVICE_MAX_CONNECTIONS is below 4, so kernels that wait would stop "
-                        "other queues. Set it to 32, or unset it");
+        lane.most_queues = most_waiting_queues(resources->device());
         if (has_arenas()) make_arenas(lane);
         lane_ = std::move(lane);
     } catch (const Error &error) {

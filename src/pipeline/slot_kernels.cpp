@@ -7,6 +7,7 @@
 
 #include <CL/cl_ext.h>
 
+#include "base/config.hpp"
 #include "base/status.hpp"
 #include "ocl/build_log.hpp"
 #include "ocl/query.hpp"
@@ -253,6 +254,16 @@ bool KernelAddress::known() {
     return true;
 }
 
+std::size_t most_waiting_queues(cl_device_id device) {
+    // A thread of a CPU device waits for each queue.
+    const std::size_t most = std::min<std::size_t>(32, channels_of(device) / 4);
+    if (most == 0 && config().path == Path::device)
+        throw Error(CL_INVALID_DEVICE,
+                    "CUDA_DEVICE_MAX_CONNECTIONS is below 4, so kernels that wait would stop other "
+                    "queues. Set it to 32, or unset it");
+    return most;
+}
+
 std::string obstacle_to_kernels(cl_device_id device) {
     if (!ExportedMemory::possible(device, false))
         return "the driver does not share device memory between processes";
@@ -261,6 +272,7 @@ std::string obstacle_to_kernels(cl_device_id device) {
             create("clCreateContext", clCreateContext, nullptr, 1U, &device, nullptr, nullptr);
         const TransferSlots slots(context.get(), device);
         const SlotKernels kernels(context.get(), device);
+        (void)most_waiting_queues(device);
     } catch (const Error &error) {
         return error.status().message;
     }

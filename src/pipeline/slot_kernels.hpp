@@ -84,6 +84,10 @@ private:
     std::mutex mutex_;
 };
 
+/// How many of the device's queues may wait for other processes at once. Throws an Error if none
+/// may and CLDIST_PATH is device.
+[[nodiscard]] std::size_t most_waiting_queues(cl_device_id device);
+
 /// Describes why kernels of the device can't move messages. Empty if they can.
 [[nodiscard]] std::string obstacle_to_kernels(cl_device_id device);
 
