@@ -2,20 +2,19 @@
 
 #include <doctest/doctest.h>
 
+#include "support.hpp"
+
 using namespace cldist;
 using namespace cldist::tool;
 
 namespace {
 
-constexpr std::size_t kib = 1024;
-constexpr std::size_t mib = 1024 * kib;
-
-constexpr Way in_place{Path::mapped, true, false, 4 * mib, 8};
+constexpr Way measured_way{Path::mapped, true, false, 4 * mib, 8};
 
 // A system on which chunked transfers take `chunked` seconds and all other transfers 1 ms.
-class Simulated final : public Transfers {
+class SimulatedRoute final : public Transfers {
 public:
-    explicit Simulated(double chunked) : chunked_(chunked) {}
+    explicit SimulatedRoute(double chunked) : chunked_(chunked) {}
     double seconds(const Way &way, std::size_t, unsigned count) override {
         const double once = way.path == Path::chunked ? chunked_ : 1e-3;
         clock += once * count;
@@ -37,7 +36,7 @@ Profile profile_with(const Way &way) {
     return profile;
 }
 
-std::vector<CheckedSize> checked(Simulated &transfers, std::size_t largest) {
+std::vector<CheckedSize> checked(SimulatedRoute &transfers, std::size_t largest) {
     Task task;
     task.host_memory = true;
     task.largest = largest;
@@ -45,7 +44,7 @@ std::vector<CheckedSize> checked(Simulated &transfers, std::size_t largest) {
     task.loop_seconds = 0.001;
     task.now = [&] { return transfers.clock; };
     task.progress = [](std::size_t, double) {};
-    return check_route(transfers, task, profile_with(in_place), {true, 2});
+    return check_route(transfers, task, profile_with(measured_way), {true, 2});
 }
 
 }  // namespace
@@ -54,7 +53,7 @@ TEST_CASE(
     "the chosen way is compared with the built-in choice and with every way that can be forced, "
     "each once") {
     const auto contenders =
-        contenders_of(profile_with(in_place), Route::same_host, 16 * mib, {true, 2});
+        contenders_of(profile_with(measured_way), Route::same_host, 16 * mib, {true, 2});
     REQUIRE(contenders.size() == 9);
     CHECK(contenders[0] == Contender{"chosen", {Path::mapped, true, false, 4 * mib, 4}});
     std::string names;
@@ -64,20 +63,20 @@ TEST_CASE(
           "MiB; chunked, 4 "
           "MiB; ");
     // Small messages are sent eagerly on most paths, so fewer ways differ.
-    const auto small = contenders_of(profile_with(in_place), Route::same_host, kib, {true, 2});
+    const auto small = contenders_of(profile_with(measured_way), Route::same_host, kib, {true, 2});
     CHECK(small.size() < contenders.size());
     CHECK(small[1].way.eager);
 }
 
 TEST_CASE("the ratio compares the choice with the best different way") {
-    Simulated slower(0.8e-3);
+    SimulatedRoute slower(0.8e-3);
     const auto sizes = checked(slower, 64 * mib);
     REQUIRE(sizes.back().size == 64 * mib);
     CHECK(against_best(sizes.back()) == doctest::Approx(1 / 0.8));
-    Simulated faster(2e-3);
+    SimulatedRoute faster(2e-3);
     CHECK(against_best(checked(faster, 64 * mib).back()) == doctest::Approx(1.0));
-    const Contender only{"chosen", in_place};
-    CHECK(against_best({mib, {only, {"built-in", in_place}}, {2, 1}}) == 1);
+    const Contender only{"chosen", measured_way};
+    CHECK(against_best({mib, {only, {"built-in", measured_way}}, {2, 1}}) == 1);
     const std::string text = check_text(Route::same_host, sizes);
     CHECK(text.find("| 64 MiB | mapped, 4 MiB x 8 | 67.1 | built-in: chunked, ") !=
           std::string::npos);
@@ -85,7 +84,7 @@ TEST_CASE("the ratio compares the choice with the best different way") {
 }
 
 TEST_CASE("a check leaves out sizes for which there is no time") {
-    Simulated transfers(1e-3);
+    SimulatedRoute transfers(1e-3);
     Task task;
     task.host_memory = true;
     task.largest = 64 * mib;
@@ -93,13 +92,13 @@ TEST_CASE("a check leaves out sizes for which there is no time") {
     task.loop_seconds = 0.001;
     task.now = [&] { return transfers.clock; };
     task.progress = [](std::size_t, double) {};
-    const auto sizes = check_route(transfers, task, profile_with(in_place), {true, 2});
+    const auto sizes = check_route(transfers, task, profile_with(measured_way), {true, 2});
     CHECK(sizes.back().size < 64 * mib);
     CHECK(transfers.clock < 1);
 }
 
 TEST_CASE("if wrong bytes arrive, the check ends and reports size and way") {
-    Simulated transfers(1e-3);
+    SimulatedRoute transfers(1e-3);
     transfers.wrong_at = 16 * kib;
     CHECK_THROWS_WITH_AS(static_cast<void>(checked(transfers, mib)), doctest::Contains("16 KiB"),
                          TuneError);

@@ -11,16 +11,13 @@
 #include "doctor_program.hpp"
 #include "doctor_system.hpp"
 #include "finding.hpp"
+#include "support.hpp"
 
 using namespace cldist;
 using namespace cldist::tool;
 using Level = Finding::Level;
 
 namespace {
-
-bool has(const std::string &text, const std::string &part) {
-    return text.find(part) != std::string::npos;
-}
 
 HostFacts healthy() {
     HostFacts facts;

@@ -10,6 +10,7 @@
 #include "base/trace.hpp"
 #include "intervals.hpp"
 #include "rank_trace.hpp"
+#include "support.hpp"
 #include "trace_merge.hpp"
 #include "trace_table.hpp"
 
@@ -74,10 +75,6 @@ std::string what_is_wrong(const std::filesystem::path &folder) {
         return error.what();
     }
     return "nothing";
-}
-
-bool has(const std::string &text, const std::string &part) {
-    return text.find(part) != std::string::npos;
 }
 
 }  // namespace

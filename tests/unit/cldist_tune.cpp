@@ -9,15 +9,13 @@
 #include "load.hpp"
 #include "measure.hpp"
 #include "schedule.hpp"
+#include "support.hpp"
 #include "ways.hpp"
 
 using namespace cldist;
 using namespace cldist::tool;
 
 namespace {
-
-constexpr std::size_t kib = 1024;
-constexpr std::size_t mib = 1024 * kib;
 
 constexpr Way eager{Path::mapped, true, true, 0, 1};
 constexpr Way in_place{Path::mapped, true, false, mib, 16};
@@ -28,13 +26,9 @@ bool contains(const std::vector<Way> &ways, const Way &way) {
     return std::find(ways.begin(), ways.end(), way) != ways.end();
 }
 
-bool has(const std::string &text, const std::string &part) {
-    return text.find(part) != std::string::npos;
-}
-
-// Simulated transfers, which only advance a clock. The time of a transfer is linear in its size,
-// times a factor for its path, block size and depth.
-class Simulated final : public Transfers {
+// SimulatedClock transfers, which only advance a clock. The time of a transfer is linear in its
+// size, times a factor for its path, block size and depth.
+class SimulatedClock final : public Transfers {
 public:
     double startup = 10e-6;
     double seconds_per_byte = 1e-9;
@@ -167,7 +161,7 @@ TEST_CASE("the load of other programs is the core time that is not idle between 
 }
 
 TEST_CASE("the spread of a route is known from its races") {
-    Simulated transfers;
+    SimulatedClock transfers;
     std::vector<double> spreads;
     Task task = transfers.task(Route::same_host, 30);
     task.spreads = &spreads;
@@ -228,7 +222,7 @@ TEST_CASE(
 
 TEST_CASE(
     "a route is measured in all its ways and sizes, its bytes are checked, and depths are chosen") {
-    Simulated transfers;
+    SimulatedClock transfers;
     const std::vector<Curve> curves = measure(transfers, transfers.task(Route::same_host, 55));
     CHECK(curves.size() == ways_of(Route::same_host, true).size());
     for (const Curve &curve : curves) {
@@ -249,7 +243,7 @@ TEST_CASE(
 
 TEST_CASE("on a slow network large sizes are left out, and the time limit is kept") {
     for (const double seconds_per_byte : {8e-8, 8e-7}) {
-        Simulated transfers;
+        SimulatedClock transfers;
         transfers.startup = 1e-3;
         transfers.seconds_per_byte = seconds_per_byte;
         transfers.pinned_factor = 1;
@@ -262,7 +256,7 @@ TEST_CASE("on a slow network large sizes are left out, and the time limit is kep
 }
 
 TEST_CASE("wrong bytes end the measurement, and the error reports size and way") {
-    Simulated transfers;
+    SimulatedClock transfers;
     transfers.wrong_at = 128 * kib;
     CHECK_THROWS_WITH_AS(
         static_cast<void>(measure(transfers, transfers.task(Route::same_host, 45))),

@@ -24,32 +24,32 @@ void require(bool holds, const std::string &otherwise) {
 
 constexpr std::size_t nobody = ~std::size_t{0};
 
-std::vector<bool> failed_calls(const Program &program) {
+std::vector<bool> failed_calls(const ModelProgram &program) {
     std::vector<bool> failed;
-    for (const Call &call : program.calls)
+    for (const ModelCall &call : program.calls)
         failed.push_back(call.fails || std::any_of(call.waits.begin(), call.waits.end(),
                                                    [&](std::size_t wait) { return failed[wait]; }));
     return failed;
 }
 
-Ordering ordering_of(const Call &call) {
+Ordering ordering_of(const ModelCall &call) {
     return call.queue != unordered ? Ordering::in_order : call.ordering;
 }
 
 /// For each call, the calls that have ended when it ends, by OpenCL's rules: its wait list, earlier
 /// commands of its in-order queue, commands before a marker or barrier without wait list, commands
 /// before the last barrier, and everything that these calls waited for.
-std::vector<std::set<std::size_t>> ended_with(const Program &program) {
+std::vector<std::set<std::size_t>> ended_with(const ModelProgram &program) {
     std::vector<std::set<std::size_t>> all(program.calls.size());
     for (std::size_t k = 0; k < program.calls.size(); ++k) {
-        const Call &call = program.calls[k];
+        const ModelCall &call = program.calls[k];
         const Ordering ordering = ordering_of(call);
         const auto take = [&](std::size_t other) {
             all[k].insert(all[other].begin(), all[other].end());
         };
         for (const std::size_t wait : call.waits) take(wait);
         for (std::size_t j = 0; j < k; ++j) {
-            const Call &earlier = program.calls[j];
+            const ModelCall &earlier = program.calls[j];
             if (earlier.queue != call.queue ||
                 (call.queue == unordered && earlier.device != call.device))
                 continue;
@@ -64,7 +64,7 @@ std::vector<std::set<std::size_t>> ended_with(const Program &program) {
     return all;
 }
 
-bool conflict(const Call &a, const Call &b) {
+bool conflict(const ModelCall &a, const ModelCall &b) {
     for (const Access &x : a.accesses)
         for (const Access &y : b.accesses)
             if (x.buffer == y.buffer && x.begin < y.end && y.begin < x.end &&
@@ -74,7 +74,7 @@ bool conflict(const Call &a, const Call &b) {
 }
 
 /// The user events that each call waits for by OpenCL's rules; bit i is call i's user event.
-std::vector<std::uint64_t> user_events_of(const Program &program) {
+std::vector<std::uint64_t> user_events_of(const ModelProgram &program) {
     const auto ended = ended_with(program);
     std::vector<std::uint64_t> all;
     for (std::size_t k = 0; k < program.calls.size(); ++k) {
@@ -88,11 +88,11 @@ std::vector<std::uint64_t> user_events_of(const Program &program) {
 
 }  // namespace
 
-std::vector<bool> must_end(const Program &program) {
+std::vector<bool> must_end(const ModelProgram &program) {
     const auto ended = ended_with(program);
     std::vector<bool> must;
     for (std::size_t k = 0; k < program.calls.size(); ++k) {
-        const Call &call = program.calls[k];
+        const ModelCall &call = program.calls[k];
         bool waits = call.late;
         for (const std::size_t earlier : ended[k])
             waits = waits || (earlier != k && !must[earlier]);
@@ -103,19 +103,19 @@ std::vector<bool> must_end(const Program &program) {
     return must;
 }
 
-std::string describe(const Program &program) {
+std::string describe(const ModelProgram &program) {
     std::string text = "hosts of processes:";
     for (const std::uint32_t host : program.host_of_process) text += " " + std::to_string(host);
     if (program.attach_after != 0)
         text += "; attached after " + std::to_string(program.attach_after) + " uses";
     text += "; processes of devices:";
     for (const Process process : program.process_of_device) text += " " + std::to_string(process);
-    for (const Program::Buffer &buffer : program.buffers) {
+    for (const ModelProgram::Buffer &buffer : program.buffers) {
         text += "\n  buffer of " + std::to_string(buffer.size);
         text += buffer.contents == Contents::undefined ? "" : ", initialised";
     }
     for (std::size_t k = 0; k < program.calls.size(); ++k) {
-        const Call &call = program.calls[k];
+        const ModelCall &call = program.calls[k];
         text += "\n  " + std::to_string(k) + ": device " + std::to_string(call.device);
         if (call.attach) text += ", attaches buffer " + std::to_string(*call.attach);
         if (call.detach) text += ", detaches buffer " + std::to_string(*call.detach);
@@ -144,9 +144,9 @@ std::string describe(const Program &program) {
 struct Graph::Expected {
     using Mask = std::uint64_t;  // one bit per device
 
-    explicit Expected(const Program &p) : program(p) {
+    explicit Expected(const ModelProgram &p) : program(p) {
         const Mask everybody = (Mask{1} << p.process_of_device.size()) - 1;
-        for (const Program::Buffer &buffer : p.buffers) {
+        for (const ModelProgram::Buffer &buffer : p.buffers) {
             const bool defined = buffer.contents == Contents::everywhere;
             holders.emplace_back(buffer.size, defined ? everybody : 0);
             behind.emplace_back(buffer.size);
@@ -164,7 +164,7 @@ struct Graph::Expected {
     }
 
     /// Checks that the call's transfers are exactly the necessary ones, from nearest holders.
-    void check_transfers(const Call &call,
+    void check_transfers(const ModelCall &call,
                          std::map<std::pair<BufferId, std::size_t>, MemoryId> sources,
                          bool may_fail = false) {
         std::set<std::pair<BufferId, std::size_t>> from_home;
@@ -200,7 +200,7 @@ struct Graph::Expected {
     }
 
     /// Checks that exactly the bytes written on other devices return to their home devices.
-    void check_write_backs(const Call &call,
+    void check_write_backs(const ModelCall &call,
                            const std::set<std::pair<BufferId, std::size_t>> &written) const {
         std::set<std::pair<BufferId, std::size_t>> wanted;
         for (const Access &access : call.accesses)
@@ -214,7 +214,7 @@ struct Graph::Expected {
     void attach(BufferId buffer, MemoryId device,
                 std::map<std::pair<BufferId, std::size_t>, MemoryId> sources) {
         homes[buffer].reset();
-        Call whole;
+        ModelCall whole;
         whole.device = device;
         whole.accesses = {{buffer, 0, holders[buffer].size(), AccessMode::read}};
         check_transfers(whole, std::move(sources));
@@ -224,7 +224,7 @@ struct Graph::Expected {
 
     /// Without `value`, the bytes keep their contents. In any case, only the buffer's home device,
     /// or the call's device if there is none, has the bytes afterwards.
-    void write(const Call &call, std::uint64_t user_events, std::optional<Cell> value) {
+    void write(const ModelCall &call, std::uint64_t user_events, std::optional<Cell> value) {
         for (const Access &access : call.accesses) {
             for (std::size_t at = access.begin; at < access.end && writes(access); ++at) {
                 behind[access.buffer][at] = user_events;
@@ -260,7 +260,7 @@ struct Graph::Expected {
         }
     }
 
-    const Program &program;
+    const ModelProgram &program;
     // By buffer and byte: the devices with the newest value, the user events that it waits for.
     std::vector<std::vector<Mask>> holders;
     std::vector<std::vector<std::uint64_t>> behind;
@@ -277,7 +277,7 @@ std::size_t Graph::failures() const {
     return static_cast<std::size_t>(std::count(failed_.begin(), failed_.end(), true));
 }
 
-Graph::Graph(const Program &program) : program_(program), failed_(failed_calls(program)) {
+Graph::Graph(const ModelProgram &program) : program_(program), failed_(failed_calls(program)) {
     const auto ended = ended_with(program);
     const auto user_events = user_events_of(program);
     // By queue, and by call: the calls whose results the platform considers complete at its end.
@@ -439,10 +439,10 @@ Graph::Graph(const Program &program) : program_(program), failed_(failed_calls(p
                                         ids[p].begin());
     };
     std::vector<bool> has_event(program.calls.size());
-    for (const Call &call : program.calls)
+    for (const ModelCall &call : program.calls)
         for (const std::size_t wait : call.waits) has_event[wait] = true;
     const auto is_left_out = [&](Process p, std::size_t k) {
-        const Call &call = program.calls[k];
+        const ModelCall &call = program.calls[k];
         if (program.process_of_device[call.device] == p || call.accesses.empty() ||
             !call.waits.empty() || call.result_to_all)
             return false;
@@ -454,7 +454,7 @@ Graph::Graph(const Program &program) : program_(program), failed_(failed_calls(p
     };
 
     for (std::size_t k = 0; k < program.calls.size(); ++k) {
-        const Call &call = program.calls[k];
+        const ModelCall &call = program.calls[k];
         const Process owner = program.process_of_device[call.device];
 
         for (const Process p : call.finishes) {
@@ -702,7 +702,7 @@ void Graph::check_order() const {
         const Node &node = nodes_[n];
         if (node.kind == Node::Kind::command) {
             command_of[node.call] = n;
-            const Call &call = program_.calls[node.call];
+            const ModelCall &call = program_.calls[node.call];
             for (const Access &a : call.accesses) {
                 if (failed_[node.call]) break;
                 uses.push_back({n, call.device, a.buffer, a.begin, a.end, writes(a)});
@@ -757,7 +757,7 @@ Graph::State Graph::start() const {
     State state;
     for (MemoryId device = 0; device < program_.process_of_device.size(); ++device) {
         state.memory.emplace_back();
-        for (const Program::Buffer &buffer : program_.buffers) {
+        for (const ModelProgram::Buffer &buffer : program_.buffers) {
             state.memory.back().emplace_back(
                 buffer.size, buffer.contents == Contents::everywhere ? 0 : garbage + device);
         }
@@ -790,7 +790,7 @@ void Graph::execute(State &state, std::size_t number) const {
     switch (node.kind) {
         case Node::Kind::command: {
             if (failed_[node.call]) break;
-            const Call &call = program_.calls[node.call];
+            const ModelCall &call = program_.calls[node.call];
             auto &memory = state.memory[call.device];
             std::vector<Cell> seen;
             for (const Access &access : call.accesses) {

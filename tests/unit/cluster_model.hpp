@@ -21,7 +21,7 @@ namespace cluster_model {
 
 using namespace cldist::cluster;
 
-struct Call {
+struct ModelCall {
     MemoryId device = 0;
     QueueId queue = unordered;       ///< an in-order queue, or `unordered`
     std::vector<Access> accesses;    ///< with the buffers' indices in the program
@@ -40,7 +40,7 @@ struct Call {
     std::optional<BufferId> detach = {};
 };
 
-struct Program {
+struct ModelProgram {
     std::vector<std::uint32_t> host_of_process;
     std::vector<Process> process_of_device;
     struct Buffer {
@@ -48,7 +48,7 @@ struct Program {
         Contents contents;
     };
     std::vector<Buffer> buffers;
-    std::vector<Call> calls;
+    std::vector<ModelCall> calls;
     /// After this many uses by one device, the platform attaches a buffer to it; 0: never.
     std::uint32_t attach_after = 0;
 };
@@ -56,10 +56,10 @@ struct Program {
 /// Returns for each call whether it must end before the user events are set. Such a call depends on
 /// none, neither by OpenCL's rules nor by earlier accesses to its bytes, even if OpenCL leaves
 /// their order open. Only for programs without failures and without attachment by the program.
-std::vector<bool> must_end(const Program &program);
+std::vector<bool> must_end(const ModelProgram &program);
 
 /// The program as text, to repeat a failure by hand.
-std::string describe(const Program &program);
+std::string describe(const ModelProgram &program);
 
 /// The contents of a byte: 0 at the start, k + 1 if written by call k, undefined from `garbage` on.
 using Cell = std::uint32_t;
@@ -85,7 +85,7 @@ struct Node {
 class Graph {
 public:
     /// Throws a std::string that describes the error.
-    explicit Graph(const Program &program);
+    explicit Graph(const ModelProgram &program);
 
     [[nodiscard]] const std::vector<Node> &nodes() const { return nodes_; }
     [[nodiscard]] std::size_t transfers() const { return transfers_; }
@@ -128,7 +128,7 @@ private:
 
     std::size_t add(Node node);
 
-    Program program_;
+    ModelProgram program_;
     std::vector<Node> nodes_;
     // By call: the expected contents of the bytes that it reads, access by access.
     std::vector<std::vector<Cell>> reads_;

@@ -20,7 +20,7 @@ using namespace cldist;
 namespace {
 
 using numbers = std::vector<std::int32_t>;
-constexpr std::size_t element = sizeof(std::int32_t);
+constexpr std::size_t element_size = sizeof(std::int32_t);
 
 std::size_t index(int rank) { return static_cast<std::size_t>(rank); }
 
@@ -42,12 +42,13 @@ struct job {
     }
 };
 
-/// The parts of a side, with gaps of one element between them. Sets `elements` to the side's size.
+/// The parts of a side, with gaps of one element between them. Sets `elements` to the side's
+/// size.
 std::vector<Span> parts_of(const std::vector<std::size_t> &counts, std::size_t &elements) {
     std::vector<Span> parts;
     elements = 0;
     for (const std::size_t count : counts) {
-        parts.push_back({elements * element, count * element});
+        parts.push_back({elements * element_size, count * element_size});
         elements += count + 1;
     }
     return parts;
@@ -102,8 +103,8 @@ void prepare(job &j, std::size_t block) {
                 uneven_side(recv, false, received);
                 break;
         }
-        send.range.size = sent * element;
-        recv.range.size = received * element;
+        send.range.size = sent * element_size;
+        recv.range.size = received * element_size;
         numbers data(sent);
         for (std::size_t i = 0; i < sent; ++i)
             data[i] = static_cast<std::int32_t>(i * 7 + index(r) * 1000003);
@@ -111,14 +112,14 @@ void prepare(job &j, std::size_t block) {
         j.out.emplace_back(received, -1);
     }
     for (int r = 0; r < j.size; ++r) {
-        Collective what{j.kind, j.root, n * element};
+        Collective what{j.kind, j.root, n * element_size};
         if (traits_of(j.kind).reduces) {
-            what.element = element;
+            what.element = element_size;
             what.type = MPI_INT32_T;
             what.op = MPI_SUM;
             if (j.kind == CollectiveKind::reduce_scatter) {
                 what.counts = counts;
-                what.bytes = all * element;
+                what.bytes = all * element_size;
             }
         }
         if (j.kind == CollectiveKind::barrier) what.bytes = 0;
@@ -142,9 +143,10 @@ void prepare(job &j, std::size_t block) {
                 REQUIRE(got.size == given.size);
                 if (got.size == 0) continue;
                 std::copy_n(
-                    j.in[index(p)].begin() + static_cast<std::ptrdiff_t>(given.offset / element),
-                    got.size / element,
-                    result.begin() + static_cast<std::ptrdiff_t>(got.offset / element));
+                    j.in[index(p)].begin() +
+                        static_cast<std::ptrdiff_t>(given.offset / element_size),
+                    got.size / element_size,
+                    result.begin() + static_cast<std::ptrdiff_t>(got.offset / element_size));
             }
         }
         j.wanted.push_back(result);
@@ -212,12 +214,12 @@ void execute(job &j) {
                 REQUIRE((p == m || given[m][p].size() >= own.size));
                 const char *const data =
                     p == m ? in(m) + work.own_in + own.offset : given[m][p].data();
-                for (std::size_t i = 0; i < own.size; i += element) {
+                for (std::size_t i = 0; i < own.size; i += element_size) {
                     std::int32_t value = 0, sum = 0;
-                    std::memcpy(&value, data + i, element);
-                    if (!forwards) std::memcpy(&sum, result.data() + i, element);
+                    std::memcpy(&value, data + i, element_size);
+                    if (!forwards) std::memcpy(&sum, result.data() + i, element_size);
                     sum += value;
-                    std::memcpy(result.data() + i, &sum, element);
+                    std::memcpy(result.data() + i, &sum, element_size);
                 }
             }
             if (work.keep != 0 && own.size != 0)

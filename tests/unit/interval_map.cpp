@@ -12,10 +12,10 @@ using cldist::cluster::IntervalMap;
 
 namespace {
 
-using Piece = std::tuple<std::size_t, std::size_t, int>;
+using MapPiece = std::tuple<std::size_t, std::size_t, int>;
 
-std::vector<Piece> pieces_of(const IntervalMap<int> &map, std::size_t begin, std::size_t end) {
-    std::vector<Piece> pieces;
+std::vector<MapPiece> pieces_of(const IntervalMap<int> &map, std::size_t begin, std::size_t end) {
+    std::vector<MapPiece> pieces;
     map.visit(begin, end,
               [&](std::size_t b, std::size_t e, int value) { pieces.emplace_back(b, e, value); });
     return pieces;
@@ -32,11 +32,11 @@ bool any(int) { return true; }
 
 TEST_CASE("an unchanged interval map is one piece") {
     IntervalMap<int> map(100, 7);
-    CHECK(pieces_of(map, 0, 100) == std::vector<Piece>{{0, 100, 7}});
+    CHECK(pieces_of(map, 0, 100) == std::vector<MapPiece>{{0, 100, 7}});
     for (int i = 0; i < 3; ++i) {
         assign(map, 0, 100, i);
         map.change(0, 100, any, [](std::size_t, std::size_t, int &value) { ++value; });
-        CHECK(pieces_of(map, 0, 100) == std::vector<Piece>{{0, 100, i + 1}});
+        CHECK(pieces_of(map, 0, 100) == std::vector<MapPiece>{{0, 100, i + 1}});
         CHECK(map.pieces() == 1);
     }
 }
@@ -44,13 +44,13 @@ TEST_CASE("an unchanged interval map is one piece") {
 TEST_CASE("an interval map splits at the borders of a change and merges equal neighbours") {
     IntervalMap<int> map(100, 0);
     assign(map, 20, 60, 1);
-    CHECK(pieces_of(map, 0, 100) == std::vector<Piece>{{0, 20, 0}, {20, 60, 1}, {60, 100, 0}});
-    CHECK(pieces_of(map, 30, 70) == std::vector<Piece>{{30, 60, 1}, {60, 70, 0}});
+    CHECK(pieces_of(map, 0, 100) == std::vector<MapPiece>{{0, 20, 0}, {20, 60, 1}, {60, 100, 0}});
+    CHECK(pieces_of(map, 30, 70) == std::vector<MapPiece>{{30, 60, 1}, {60, 70, 0}});
     assign(map, 60, 70, 1);
-    CHECK(pieces_of(map, 0, 100) == std::vector<Piece>{{0, 20, 0}, {20, 70, 1}, {70, 100, 0}});
+    CHECK(pieces_of(map, 0, 100) == std::vector<MapPiece>{{0, 20, 0}, {20, 70, 1}, {70, 100, 0}});
     map.change(10, 30, any, [](std::size_t, std::size_t, int &value) { value = 2; });
     CHECK(pieces_of(map, 0, 100) ==
-          std::vector<Piece>{{0, 10, 0}, {10, 30, 2}, {30, 70, 1}, {70, 100, 0}});
+          std::vector<MapPiece>{{0, 10, 0}, {10, 30, 2}, {30, 70, 1}, {70, 100, 0}});
     assign(map, 0, 100, 0);
     CHECK(map.pieces() == 1);
 }
@@ -71,7 +71,7 @@ static void change_at_random(std::size_t size, std::size_t longest, int rounds, 
     for (int round = 0; round < rounds; ++round) {
         IntervalMap<int> map(size, 0);
         std::vector<int> array(size, 0);
-        std::vector<std::pair<IntervalMap<int>, std::vector<Piece>>> copies;
+        std::vector<std::pair<IntervalMap<int>, std::vector<MapPiece>>> copies;
         for (int i = 0; i < changes; ++i) {
             const std::size_t begin = random() % (size + 1);
             const std::size_t end = begin + random() % (std::min(size - begin, longest) + 1);
@@ -90,7 +90,7 @@ static void change_at_random(std::size_t size, std::size_t longest, int rounds, 
                     if (wanted(array[at])) array[at] = (array[at] + 1) % 3;
                 }
             }
-            std::vector<Piece> expected;
+            std::vector<MapPiece> expected;
             for (std::size_t at = 0; at < size; ++at) {
                 if (expected.empty() || std::get<2>(expected.back()) != array[at]) {
                     expected.emplace_back(at, at, array[at]);

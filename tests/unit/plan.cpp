@@ -1,4 +1,5 @@
 #include "pipeline/plan.hpp"
+#include "support.hpp"
 
 #include <doctest/doctest.h>
 
@@ -17,10 +18,6 @@ constexpr Situation cpu_same_host{true, true, true};
 constexpr Situation cpu_unmapped{true, false, false};
 constexpr Situation gpu{false, false, false};
 constexpr Situation gpu_same_host{false, false, true};
-
-constexpr std::size_t kib = 1024;
-constexpr std::size_t mib = 1024 * kib;
-constexpr std::size_t gib = 1024 * mib;
 
 }  // namespace
 

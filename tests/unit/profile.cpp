@@ -9,13 +9,11 @@
 #include "base/status.hpp"
 #include "pipeline/plan.hpp"
 #include "pipeline/profile_file.hpp"
+#include "support.hpp"
 
 using namespace cldist;
 
 namespace {
-
-constexpr std::size_t kib = 1024;
-constexpr std::size_t mib = 1024 * kib;
 
 constexpr Way eager{Path::mapped, true, true, 0, 1};
 constexpr Way in_place{Path::mapped, true, false, 4 * mib, 8};

@@ -14,10 +14,10 @@ using namespace cldist;
 
 namespace {
 
-using Bytes = std::vector<std::byte>;
+using Memory = std::vector<std::byte>;
 
-Bytes numbered(std::size_t size, unsigned from) {
-    Bytes bytes(size);
+Memory numbered(std::size_t size, unsigned from) {
+    Memory bytes(size);
     for (std::size_t i = 0; i < size; ++i) bytes[i] = static_cast<std::byte>(from + i);
     return bytes;
 }
@@ -79,20 +79,20 @@ TEST_CASE(
         REQUIRE(shape.extent() == at.back() + 1);
         bool right = true;
         for (const RectRegion &region : {shape, shape.simplified()}) {
-            const Bytes memory = numbered(region.extent(), 1);
+            const Memory memory = numbered(region.extent(), 1);
             for (std::size_t offset = 0; offset < at.size(); ++offset) {
                 // All sizes of small regions, a sample for larger regions.
                 const std::size_t step = at.size() > 40 ? 5 : 1;
                 for (std::size_t size = 1; offset + size <= at.size(); size += step) {
-                    Bytes message(size);
+                    Memory message(size);
                     pack(region, memory.data(), offset, size, message.data());
                     for (std::size_t i = 0; i < size; ++i)
                         right = right && message[i] == memory[at[offset + i]];
 
-                    const Bytes incoming = numbered(size, 101);
-                    Bytes expected = memory;
+                    const Memory incoming = numbered(size, 101);
+                    Memory expected = memory;
                     for (std::size_t i = 0; i < size; ++i) expected[at[offset + i]] = incoming[i];
-                    Bytes found = memory;
+                    Memory found = memory;
                     unpack(region, found.data(), offset, size, incoming.data());
                     right = right && found == expected;
                 }

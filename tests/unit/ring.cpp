@@ -9,12 +9,11 @@
 #include <doctest/doctest.h>
 
 #include "pipeline/block_pipeline.hpp"
+#include "support.hpp"
 
 using namespace cldist;
 
 namespace {
-
-constexpr std::size_t kib = 1024;
 
 // The device endpoint of a pipeline over a ring. It copies from or to a vector in start().
 class Bytes final : public DeviceEndpoint {

@@ -22,7 +22,7 @@ constexpr std::size_t size = 4;  // bytes of a buffer
 bool in_long_version() { return std::getenv(sequences_variable) != nullptr; }
 
 /// Executes the program in every order. Returns the number of states with a choice.
-std::size_t check(const Program &program) {
+std::size_t check(const ModelProgram &program) {
     try {
         const Graph graph(program);
         graph.check_order();
@@ -53,14 +53,14 @@ const std::vector<std::vector<Access>> forms = {
 /// Calls `use` with every program of `length` calls on any of three devices, in any of the forms.
 template <typename Use>
 void for_each_program(std::size_t length, Use &&use) {
-    Program program;
+    ModelProgram program;
     program.buffers = {{size, Contents::undefined}, {size, Contents::everywhere}};
     program.calls.resize(length);
     std::size_t count = 1;
     for (std::size_t i = 0; i < length; ++i) count *= 3 * forms.size();
     for (std::size_t number = 0; number < count; ++number) {
         std::size_t rest = number;
-        for (Call &call : program.calls) {
+        for (ModelCall &call : program.calls) {
             call.device = static_cast<MemoryId>(rest % 3);
             call.accesses = forms[rest / 3 % forms.size()];
             rest /= 3 * forms.size();
@@ -71,9 +71,9 @@ void for_each_program(std::size_t length, Use &&use) {
 
 enum class Order { unordered, in_order, wait_lists, results, failures, failures_in_order };
 
-void set_order(Program &program, Order order) {
+void set_order(ModelProgram &program, Order order) {
     for (std::size_t k = 0; k < program.calls.size(); ++k) {
-        Call &call = program.calls[k];
+        ModelCall &call = program.calls[k];
         call.queue =
             order == Order::in_order || order == Order::failures_in_order ? call.device : unordered;
         call.waits.clear();
@@ -84,7 +84,7 @@ void set_order(Program &program, Order order) {
     }
 }
 
-void place(Program &program, bool all_apart) {
+void place(ModelProgram &program, bool all_apart) {
     program.host_of_process =
         all_apart ? std::vector<std::uint32_t>{0, 0, 1} : std::vector<std::uint32_t>{0, 1};
     program.process_of_device =
@@ -92,11 +92,11 @@ void place(Program &program, bool all_apart) {
 }
 
 /// The program after an attachment of its first buffer to a device.
-Program with_home(Program program, MemoryId device) {
-    Call attach;
+ModelProgram with_home(ModelProgram program, MemoryId device) {
+    ModelCall attach;
     attach.device = device;
     attach.attach = 0;
-    for (Call &call : program.calls)
+    for (ModelCall &call : program.calls)
         for (std::size_t &wait : call.waits) ++wait;
     program.calls.insert(program.calls.begin(), attach);
     return program;
@@ -111,7 +111,7 @@ void check_programs(std::size_t length, std::size_t step, std::optional<MemoryId
     for (const bool all_apart : {true, false}) {
         for (const Order order : {Order::unordered, Order::in_order, Order::wait_lists,
                                   Order::results, Order::failures, Order::failures_in_order}) {
-            for_each_program(length, [&](Program &program) {
+            for_each_program(length, [&](ModelProgram &program) {
                 // With one device per process, programs whose first call is on another device
                 // differ only in their hosts.
                 if (all_apart && !home && program.calls[0].device != 0) return;
@@ -128,7 +128,7 @@ void check_programs(std::size_t length, std::size_t step, std::optional<MemoryId
 }
 
 /// A range of one buffer: the whole buffer, one of some sub-buffers, or any range.
-Access random_access(const Program &program, std::mt19937_64 &random) {
+Access random_access(const ModelProgram &program, std::mt19937_64 &random) {
     Access access{};
     access.buffer = static_cast<BufferId>(random() % program.buffers.size());
     const std::size_t end = program.buffers[access.buffer].size;
@@ -146,8 +146,8 @@ Access random_access(const Program &program, std::mt19937_64 &random) {
     return access;
 }
 
-Program random_program(std::mt19937_64 &random) {
-    Program program;
+ModelProgram random_program(std::mt19937_64 &random) {
+    ModelProgram program;
     const std::size_t processes = 1 + random() % 5;
     const std::size_t devices = 1 + random() % 7;
     for (std::size_t p = 0; p < processes; ++p) {
@@ -168,7 +168,7 @@ Program random_program(std::mt19937_64 &random) {
     const std::size_t calls = 1 + random() % 16;
     const bool has_user_events = random() % 3 == 0;
     for (std::size_t k = 0; k < calls; ++k) {
-        Call call;
+        ModelCall call;
         call.device = static_cast<MemoryId>(random() % users);
         // Two in-order queues on each device, and out-of-order queues.
         if (random() % 8 == 0 && !has_user_events) {
@@ -265,13 +265,13 @@ TEST_CASE("random sequences of commands are right on any cluster") {
     std::size_t with_user_events = 0;
     for (std::uint64_t seed = 0; seed < sequences; ++seed) {
         std::mt19937_64 random(seed);
-        const Program program = random_program(random);
+        const ModelProgram program = random_program(random);
         try {
             const Graph graph(program);
             graph.check_order();
             graph.execute_randomly(random);
             if (std::any_of(program.calls.begin(), program.calls.end(),
-                            [](const Call &call) { return call.late; })) {
+                            [](const ModelCall &call) { return call.late; })) {
                 graph.check_progress();
                 ++with_user_events;
             }
