@@ -63,6 +63,23 @@ struct Channel {
     std::array<std::byte, capacity> ring{};
 };
 
+/// The kinds of records. Most records are rank 0's results of wrapped calls.
+enum class Answer : std::uint32_t {
+    begin,
+    clock,
+    open,
+    prepare,
+    contents,
+    write,
+    state,
+    change,
+    name,
+    child,
+    read,
+    opencl,
+    last
+};
+
 /// The header of a record.
 struct Record {
     std::uint32_t size;    ///< bytes of the payload, which follows

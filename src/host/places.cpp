@@ -172,8 +172,7 @@ int open_as_other(Session &session, const std::string &path, std::uint32_t key, 
     const int file = open_own(session, path, flags, mode);
     if (file < 0 && place_of(path).empty()) {
         const SameErrno same;
-        session.say(
-            "rank %d cannot open %s, but rank 0 can; with `cldist run --stage %s` other hosts read "
+        say("rank %d cannot open %s, but rank 0 can; with `cldist run --stage %s` other hosts read "
             "rank 0's file",
             session.rank(), path.c_str(), path.c_str());
     }
@@ -233,8 +232,7 @@ void report_copy(const Session &session, ssize_t result, ssize_t expected) {
     static std::atomic<bool> said = false;
     if (result == expected || said.exchange(true)) return;
     const SameErrno same;
-    session.say(
-        "rank %d cannot write its private copies of files in %s: %s; its program may read wrong "
+    say("rank %d cannot write its private copies of files in %s: %s; its program may read wrong "
         "data; free space there, or set TMPDIR to another folder",
         session.rank(), session.folder().c_str(), std::strerror(result < 0 ? errno : ENOSPC));
 }

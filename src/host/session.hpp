@@ -6,16 +6,16 @@
 #include <cstddef>
 #include <cstdint>
 #include <ctime>
-#include <deque>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <type_traits>
-#include <utility>
 #include <vector>
 
 #include "host/channel.hpp"
 #include "host/interrupts.hpp"
+#include "host/receiver.hpp"
+#include "host/sender.hpp"
+#include "host/thread.hpp"
 
 namespace cldist::host {
 
@@ -23,52 +23,6 @@ namespace cldist::host {
 enum Group : unsigned { random_numbers = 1, clocks = 2, identity = 4, output = 8, files = 16 };
 /// Parses a list of groups such as "random,time", "all" or "off". Unknown words are ignored.
 [[nodiscard]] unsigned parse_groups(std::string_view text);
-
-/// The kinds of records. Most records are rank 0's results of wrapped calls.
-enum class Answer : std::uint32_t {
-    begin,
-    clock,
-    open,
-    prepare,
-    contents,
-    write,
-    state,
-    change,
-    name,
-    child,
-    read,
-    opencl,
-    last
-};
-
-/// The state of each thread.
-struct Thread {
-    /// The same in all processes. 0: the program did not start the thread.
-    std::uint32_t id = 0;
-    std::uint32_t started = 0;       ///< how many threads it has started
-    std::uint32_t opencl_calls = 0;  ///< nested OpenCL calls: callbacks make calls within a call
-    /// It is in an OpenCL call whose order among all threads' calls matters.
-    std::atomic<bool> ordered = false;
-    bool in_callbacks = false;  ///< it runs the program's callbacks at the end of an OpenCL call
-    /// It is in a wrapped call. Calls of a signal handler then get this process's own results.
-    bool inside = false;
-    bool sends_itself = false;  ///< it is sending a signal to itself
-    bool alone = false;         ///< a wait for rank 0 has timed out; the thread does not wait again
-    std::uint32_t follows = 0;  ///< within a wrapped call: the thread of rank 0 that it follows
-    std::uint64_t drawn = 0;    ///< random bytes
-    std::uint64_t block_number = ~std::uint64_t{0};
-    std::uint32_t block[16] = {};
-};
-extern thread_local Thread this_thread;
-/// Registers this_thread as a thread of the program for the object's lifetime.
-class KnownThread {
-public:
-    KnownThread();
-    KnownThread(const KnownThread &) = delete;
-    KnownThread &operator=(const KnownThread &) = delete;
-    ~KnownThread();
-};
-inline constexpr std::uint32_t main_thread = 1;
 
 /// This process's part in a job whose wrapped calls return rank 0's results in all processes
 /// (docs/dev/decisions/0036).
@@ -117,14 +71,18 @@ public:
         return take(kind, key, what, &theirs, sizeof theirs) ? theirs : native();
     }
     /// In rank 0: sends a result.
-    void post(Answer kind, std::uint32_t key, const void *payload, std::size_t size);
+    void post(Answer kind, std::uint32_t key, const void *payload, std::size_t size) {
+        sender_.post(kind, key, payload, size);
+    }
     /// In the other processes: waits for a result. Returns false if there will be none.
     bool take(Answer kind, std::uint32_t key, const char *what, void *payload, std::size_t size) {
         return take_any(kind, key, what, payload, size, size) >= 0;
     }
     /// The same for a result of `least` to `room` bytes. Returns its size, or -1.
     ssize_t take_any(Answer kind, std::uint32_t key, const char *what, void *payload,
-                     std::size_t least, std::size_t room);
+                     std::size_t least, std::size_t room) {
+        return receiver_.take_any(kind, key, what, payload, least, room);
+    }
 
     /// Reads a clock in the main thread, outside OpenCL.
     template <typename T, typename Native>
@@ -132,29 +90,25 @@ public:
         static_assert(std::is_trivially_copyable_v<T>);
         if (first()) {
             const T mine = native();
-            post_clock(key, &mine, sizeof mine);
+            sender_.post_clock(key, &mine, sizeof mine);
             return mine;
         }
         T theirs;
-        return take_clock(key, &theirs, sizeof theirs) ? theirs : native();
+        return receiver_.take_clock(key, &theirs, sizeof theirs) ? theirs : native();
     }
     /// Returns by how many ns this host's CLOCK_REALTIME or CLOCK_MONOTONIC is ahead of that of
     /// rank 0's host. 0 for other clocks.
     [[nodiscard]] std::int64_t ahead(clockid_t clock) const {
-        if (!far()) return 0;
-        switch (clock) {
-            case CLOCK_REALTIME:
-            case CLOCK_REALTIME_COARSE: return ahead_[CLOCK_REALTIME];
-            case CLOCK_MONOTONIC:
-            case CLOCK_MONOTONIC_COARSE: return ahead_[CLOCK_MONOTONIC];
-            default: return 0;
-        }
+        return receiver_.offsets().ahead(clock);
     }
 
     /// Call it in the main thread at the start of an OpenCL call that all processes make.
-    void note_opencl_call();
+    void note_opencl_call() {
+        if (!wraps(clocks)) return;
+        first() ? sender_.note_opencl_call() : receiver_.note_opencl_call();
+    }
     /// Call it before the cluster platform, not the program, initialises MPI.
-    void note_platform_mpi() { platform_mpi_ = true; }
+    void note_platform_mpi() { receiver_.note_platform_mpi(); }
 
     /// Rank 0 waits until the other processes have made the same call and have run `prepare`. The
     /// other processes do not wait.
@@ -162,14 +116,10 @@ public:
     void meet(std::uint32_t key, const char *what, Prepare prepare) {
         std::uint64_t number = 0;
         if (first()) {
-            const std::lock_guard lock(meeting_);
-            number = channel_->meetings.fetch_add(1) + 1;
-            post(Answer::prepare, key, &number, sizeof number);
-            Thread &thread = this_thread;
-            if (!writer_.wait_for_barrier(number, patience_ms(thread))) thread.alone = true;
+            sender_.meet(key);
         } else if (take(Answer::prepare, key, what, &number, sizeof number)) {
             prepare();
-            reader_.at_barrier(number);
+            receiver_.at_barrier(number);
         }
     }
 
@@ -181,37 +131,10 @@ public:
         if (interrupts_.take()) interrupt_here();
     }
 
-    [[gnu::format(printf, 2, 3)]] void say(const char *format, ...) const;
-
 private:
-    struct Kept {
-        Record record;
-        std::vector<std::byte> payload;
-    };
-
-    using Lock = std::unique_lock<std::timed_mutex>;
-
     Session(Channel *channel, int rank, unsigned groups);
     bool meet_first();
     void interrupt_here();
-    void diverge(Answer kind, const char *what, Answer theirs);
-    void end_early(const char *what);
-    void post_clock(std::uint32_t key, const void *payload, std::size_t size);
-    bool post_if_there_is_room(const Record &record, const void *payload, bool quietly);
-    bool take_clock(std::uint32_t key, void *payload, std::size_t size);
-    /// The time after which a wait is reported; -1: never.
-    [[nodiscard]] int stall_ms() const;
-    [[nodiscard]] static int patience_ms(const Thread &thread);
-    template <typename Look>
-    bool wait_until(Lock &lock, Look look, int patience_ms, const char *what);
-    void receive();
-    [[nodiscard]] bool no_more_answers() const { return next_has_begun_ || reader_.ended(); }
-    void note_clock(const Kept &kept);
-    void note_time(clockid_t clock, std::int64_t there);
-    void leave();
-    void leave_others(const char *what);
-    void leave_to_mpi();
-    void drop_old_clocks();
 
     static inline std::atomic<Session *> current_ = nullptr;
 
@@ -221,51 +144,10 @@ private:
     const pid_t pid_;
     std::string folder_;
     std::vector<std::string> staged_;
-    double stall_seconds_ = 30;
     Channel::Identity identity_{};
-    std::timed_mutex mutex_;
-    unsigned waiters_ = 0;  ///< threads that wait for a record
-    std::mutex meeting_;
-    ChannelWriter writer_;
-    ChannelReader reader_;
-    std::deque<Kept> of_main_;    ///< unused records of rank 0's main thread
-    std::deque<Kept> of_others_;  ///< unused records of rank 0's other threads
-    std::atomic<std::uint64_t> &place_;
+    Sender sender_;
+    Receiver receiver_;
     Interrupts interrupts_;
-    std::uint64_t place_of_first_ = 0;  ///< the last known place of rank 0's main thread
-    /// In rank 0: the place where clock reads are not sent, because a reader was too slow.
-    std::uint64_t no_clocks_at_ = ~std::uint64_t{0};
-    bool next_has_begun_ = false;  ///< rank 0 has started its next program
-    bool own_clocks_ = false;      ///< a wait for rank 0's clock reads has timed out
-    std::array<std::atomic<std::int64_t>, 2> ahead_{};
-    std::atomic<bool> said_alone_ = false;
-    std::atomic<bool> platform_mpi_ = false;
-};
-
-/// The calling thread's calls are not wrapped during the object's lifetime.
-class Inside {
-public:
-    Inside() : before_(std::exchange(this_thread.inside, true)) {
-        if (!before_) this_thread.follows = 0;
-    }
-    Inside(const Inside &) = delete;
-    Inside &operator=(const Inside &) = delete;
-    ~Inside() { this_thread.inside = before_; }
-
-private:
-    bool before_;
-};
-
-/// Restores errno in its destructor.
-class SameErrno {
-public:
-    SameErrno() = default;
-    SameErrno(const SameErrno &) = delete;
-    SameErrno &operator=(const SameErrno &) = delete;
-    ~SameErrno() { errno = code_; }
-
-private:
-    int code_ = errno;
 };
 
 /// The result of a call, with errno after it.
@@ -284,7 +166,6 @@ auto with_errno(Call call) -> WithErrno<decltype(call())> {
 /// they must not wait for the other ranks.
 [[nodiscard]] std::string command_of_first(const char *command);
 
-[[nodiscard]] std::int64_t ns_of(const timespec &time);
 /// Returns a hash of the text, for Record::key.
 [[nodiscard]] std::uint32_t key_of(std::string_view text);
 
