@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <fstream>
 #include <limits>
 #include <span>
 #include <utility>
@@ -29,11 +28,6 @@ constexpr milliseconds shortest_pause{1};
 constexpr microseconds confirming_pause{200};
 // How long the report of a difference may take, with some margin.
 constexpr milliseconds time_to_name{500};
-// How long rank 0 waits until the other ranks have received its decision of a new start.
-constexpr milliseconds time_to_stop{500};
-
-// How long a program waits for the confirmation of its calls.
-constexpr milliseconds longest_confirmation{2000};
 
 using Seconds = std::chrono::duration<double>;
 
@@ -62,21 +56,19 @@ std::vector<T> values_in(std::string_view bytes) {
 }  // namespace
 
 DivergenceWatch::DivergenceWatch(MPI_Comm comm, CallLog &log, Start start)
-    : log_(log), start_(start), comm_(duplicate(comm)) {
-    rank_ = rank_in(comm_);
-    size_ = processes_in(comm_);
-    if (size_ <= 1) return;
-    confirms_ = new_start::is_wanted();
-    if (confirms_) {
+    : log_(log), start_(start), messages_(comm), confirmation_(log), vote_(messages_) {
+    if (messages_.size() <= 1) return;
+    if (new_start::is_wanted()) {
+        confirmation_.enable();
         log_.ask_for_overlap = new_start::overlap_question();
         log_.ask_for_thread = new_start::thread_question();
     }
-    for (const int rank : {rank_ - 1, rank_ + 1}) {
-        if (rank < 0 || rank >= size_) continue;
+    for (const int rank : {messages_.rank() - 1, messages_.rank() + 1}) {
+        if (rank < 0 || rank >= messages_.size()) continue;
         Neighbour &neighbour = neighbours_.emplace_back();
         neighbour.rank = rank;
         neighbour.told_at = Clock::now();
-        send(rank, host_name, processor_name());
+        messages_.send(rank, Tag::host, processor_name());
     }
     thread_ = std::thread([this] { run(); });
     // If calls differ, a command may fail, such as a transfer of two sizes. The difference must be
@@ -94,7 +86,7 @@ void DivergenceWatch::finish() {
     ended_ = true;
     log_.at_checkpoint.wake();
     if (thread_.joinable()) thread_.join();
-    check_mpi(PMPI_Comm_free(&comm_), "MPI_Comm_free");
+    messages_.close();
 }
 
 void DivergenceWatch::run() try {
@@ -103,41 +95,36 @@ void DivergenceWatch::run() try {
         const bool something = round();
         if (ended_ && !differs_ && all_ended()) return;
         // Also if this process does not wait, because another one may.
-        const bool confirms = new_start::is_wanted() && to_confirm() > equal_;
-        const bool hurries = something && (ended_ || differs_ || held_);
+        const bool confirms = new_start::is_wanted() && confirmation_.is_due();
+        const bool hurries = something && (ended_ || differs_ || confirmation_.is_held());
         pause = confirms  ? confirming_pause
                 : hurries ? shortest_pause
                           : std::min<microseconds>(2 * pause, longest_pause);
         log_.at_checkpoint.wait_for(pause);
     }
 } catch (const Error &error) {
-    end_job(fmt::format("cannot compare the processes' calls: {}", error.what()));
+    messages_.end_job(fmt::format("cannot compare the processes' calls: {}", error.what()));
 }
 
 /// Returns true if something was sent or received, or if calls differ.
 bool DivergenceWatch::round() {
     bool something = receive();
     if (log_.has_overlap() && !threads_reported_)
-        report_threads(
-            fmt::format("threads of rank {}'s program call OpenCL at the same time", rank_));
-    something |= std::erase_if(sendings_, [](Sending &sending) {
-                     int done = 0;
-                     check_mpi(PMPI_Test(&sending.request, &done, MPI_STATUS_IGNORE), "MPI_Test");
-                     return done != 0;
-                 }) > 0;
-    if (stopping_since_ && (sendings_.empty() || Clock::now() - *stopping_since_ > time_to_stop))
-        new_start::stop(why_);
+        report_threads(fmt::format("threads of rank {}'s program call OpenCL at the same time",
+                                   messages_.rank()));
+    something |= messages_.free_sent();
+    vote_.stop_in_time();
     for (Neighbour &neighbour : neighbours_) {
         if (differs_) break;
         if (differ(neighbour)) {
             part();
-            send(neighbour.rank, hashes, bytes_of<CallHash>(log_.known()));
+            messages_.send(neighbour.rank, Tag::hashes, bytes_of<CallHash>(log_.known()));
         } else {
             report_silence(neighbour);  // before the next report is sent
             something |= tell(neighbour);
         }
     }
-    note_equal();
+    confirmation_.note_equal(std::min(equal_towards(-1), equal_towards(1)));
     return something || differs_;
 }
 
@@ -145,56 +132,22 @@ bool DivergenceWatch::round() {
 /// (1) ranks.
 std::uint64_t DivergenceWatch::equal_towards(int direction) const {
     for (const Neighbour &n : neighbours_)
-        if (n.rank == rank_ + direction)
+        if (n.rank == messages_.rank() + direction)
             return std::min(std::max(n.equal, n.theirs.equal), n.theirs.equal_beyond);
     return std::numeric_limits<std::uint64_t>::max();
-}
-
-void DivergenceWatch::note_equal() {
-    const std::uint64_t equal = std::min(equal_towards(-1), equal_towards(1));
-    if (equal == equal_) return;
-    const std::lock_guard lock(confirm_mutex_);
-    equal_ = equal;
-    confirm_changed_.notify_all();
-}
-
-/// The number of the last call that must be equal before the program gets results. The threads of
-/// another process may have changed later, so soon after a change this is the last call.
-std::uint64_t DivergenceWatch::to_confirm() const {
-    constexpr std::uint64_t soon = 1024;
-    const std::uint64_t changed_at = log_.changed_at(), last = log_.count();
-    return changed_at != 0 && last - changed_at < soon ? last : changed_at;
-}
-
-// If the calls differ or the job is about to start again, it does not return.
-void DivergenceWatch::confirm() {
-    const std::uint64_t wanted = to_confirm();
-    const auto confirmed = [&] {
-        return !confirms_ || (equal_ >= wanted && (threads_settled_ || !log_.has_overlap()));
-    };
-    if (confirmed()) return;
-    log_.at_checkpoint.wake();
-    std::unique_lock lock(confirm_mutex_);
-    while (!confirm_changed_.wait_for(lock, longest_confirmation, confirmed)) {
-        if (!differs_ && !held_) confirms_ = false;
-    }
 }
 
 // Receives nothing after the decision of a new start: the sender may end before all of its message
 // has arrived.
 bool DivergenceWatch::receive() {
-    for (bool something = false;; something = true) {
-        if (stopping_since_) return something;
-        int there = 0;
-        MPI_Status status;
-        check_mpi(PMPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm_, &there, &status), "MPI_Iprobe");
-        if (there == 0) return something;
-        std::string bytes(cldist::bytes_of(status), '\0');
-        check_mpi(PMPI_Recv(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE,
-                            status.MPI_SOURCE, status.MPI_TAG, comm_, MPI_STATUS_IGNORE),
-                  "MPI_Recv");
-        take(status.MPI_SOURCE, static_cast<Tag>(status.MPI_TAG), bytes);
+    bool something = false;
+    while (!vote_.has_decided_new_start()) {
+        const auto message = messages_.receive();
+        if (!message) break;
+        take(message->from, message->tag, message->bytes);
+        something = true;
     }
+    return something;
 }
 
 void DivergenceWatch::take(int from, Tag tag, const std::string &bytes) {
@@ -207,99 +160,56 @@ void DivergenceWatch::take(int from, Tag tag, const std::string &bytes) {
                             from, bytes.size()));
     };
     switch (tag) {
-        case report: {
+        case Tag::report: {
             Neighbour *const sender = neighbour(from);
             expect(sender != nullptr && bytes.size() == sizeof(Report));
             sender->theirs = values_in<Report>(bytes).front();
             sender->compared = false;
             return;
         }
-        case host_name: {
+        case Tag::host: {
             Neighbour *const sender = neighbour(from);
             expect(sender != nullptr);
             sender->host = bytes;
             return;
         }
-        case hashes: {
+        case Tag::hashes: {
             expect(!bytes.empty() && bytes.size() % sizeof(CallHash) == 0);
             part();
             Difference difference = first_difference(log_.known(), values_in<CallHash>(bytes));
             difference.several_threads = log_.from_several_threads() ? 1 : 0;
             const std::string text = difference.exact() ? log_.text(difference.differ_at) : "";
-            send(from, answer, bytes_of<Difference>({&difference, 1}) + text);
+            messages_.send(from, Tag::answer, bytes_of<Difference>({&difference, 1}) + text);
             return;
         }
-        case answer: {
+        case Tag::answer: {
             expect(bytes.size() >= sizeof(Difference));
             Difference difference =
                 values_in<Difference>(bytes.substr(0, sizeof(Difference))).front();
             if (log_.from_several_threads()) difference.several_threads = 1;
             const std::string text = bytes.substr(sizeof difference);
             // Several pairs of neighbours may find a difference. Rank 0 prints the first message.
-            send(0, verdict,
-                 difference_message(difference, rank_, log_.text(difference.differ_at), from, text,
-                                    start_));
+            messages_.send(0, Tag::verdict,
+                           difference_message(difference, messages_.rank(),
+                                              log_.text(difference.differ_at), from, text, start_));
             return;
         }
-        case verdict: return consider(bytes.substr(0, bytes.find(". ")), bytes);
-        case threads: return consider(bytes, "");
-        case question: held_ = true; return send(0, consent, new_start::hold(start_));
-        case consent: return take_consent(from, bytes);
-        case decision:
+        case Tag::verdict: return vote_.begin(bytes.substr(0, bytes.find(". ")), bytes);
+        case Tag::threads: return vote_.begin(bytes, "");
+        case Tag::question:
+            confirmation_.hold();
+            return messages_.send(0, Tag::consent, new_start::hold(start_));
+        case Tag::consent: return vote_.take_consent(from, bytes);
+        case Tag::decision:
             if (!bytes.empty()) new_start::stop("");
-            {
-                const std::lock_guard lock(confirm_mutex_);
-                held_ = false;
-                threads_settled_ = true;
-                confirm_changed_.notify_all();
-            }
+            confirmation_.go_on();
             return new_start::go_on();
     }
-}
-
-/// In rank 0: asks all processes whether the job can start again. `difference` is the message to
-/// print if it can't.
-void DivergenceWatch::consider(std::string why, std::string difference) {
-    if (difference_.empty()) difference_ = std::move(difference);
-    if (missing_ > 0 || stopping_since_) return;
-    // Rank 0 waits in the last barrier. Another rank's program has made other calls than those
-    // before it.
-    if (barrier_ != MPI_REQUEST_NULL)
-        refusal_ = " cldist has not done this itself, because the program of rank 0 has ended.";
-    if (!new_start::is_wanted() || !refusal_.empty()) {
-        if (!difference_.empty()) end_job(difference_ + refusal_);
-        return decide(false);
-    }
-    why_ = std::move(why);
-    missing_ = size_;
-    for (int rank = 0; rank < size_; ++rank) send(rank, question, "");
-}
-
-void DivergenceWatch::take_consent(int from, const std::string &refusal) {
-    if (!refusal.empty() && refusal_.empty())
-        refusal_ = fmt::format(
-            " cldist has not done this itself, because the program of rank {} {}.", from, refusal);
-    if (--missing_ > 0) return;
-    if (!refusal_.empty() && !difference_.empty()) end_job(difference_ + refusal_);
-    decide(refusal_.empty());
-}
-
-/// In rank 0: tells all processes whether the job starts again.
-void DivergenceWatch::decide(bool again) {
-    if (again) stopping_since_ = Clock::now();
-    for (int rank = again ? 1 : 0; rank < size_; ++rank) send(rank, decision, again ? "stop" : "");
 }
 
 DivergenceWatch::Neighbour *DivergenceWatch::neighbour(int rank) {
     const auto found = std::ranges::find(neighbours_, rank, &Neighbour::rank);
     return found == neighbours_.end() ? nullptr : &*found;
-}
-
-/// Returns true if the neighbour has not received the last report yet.
-bool DivergenceWatch::is_on_its_way(const Neighbour &neighbour) const {
-    return std::ranges::any_of(sendings_, [&](const Sending &sending) {
-        return sending.to == neighbour.rank && sending.tag == report;
-    });
 }
 
 void DivergenceWatch::report_silence(Neighbour &neighbour) const {
@@ -340,12 +250,14 @@ bool DivergenceWatch::differ(Neighbour &neighbour) {
 
 /// Other threads than this process's made the neighbour's calls. Returns whether the job goes on.
 bool DivergenceWatch::note_other_threads(Neighbour &neighbour) {
-    if (threads_settled_ && (threads_warned_ || rank_ > neighbour.rank)) return true;
+    const int rank = messages_.rank();
+    const bool settled = confirmation_.threads_settled();
+    if (settled && (threads_warned_ || rank > neighbour.rank)) return true;
     const std::string what = fmt::format(
         "the threads of rank {}'s and rank {}'s programs make equal OpenCL calls in different "
         "orders",
-        std::min(rank_, neighbour.rank), std::max(rank_, neighbour.rank));
-    if (!threads_settled_) {
+        std::min(rank, neighbour.rank), std::max(rank, neighbour.rank));
+    if (!settled) {
         neighbour.compared = false;
         report_threads(what);
         return false;
@@ -360,7 +272,7 @@ bool DivergenceWatch::note_other_threads(Neighbour &neighbour) {
 
 /// Tells rank 0 why the calls of threads may have mixed up the processes' objects or contents.
 void DivergenceWatch::report_threads(std::string why) {
-    if (!std::exchange(threads_reported_, true)) send(0, threads, std::move(why));
+    if (!std::exchange(threads_reported_, true)) messages_.send(0, Tag::threads, std::move(why));
 }
 
 /// Sends a report if it is due. Returns true if the report contains news.
@@ -374,14 +286,14 @@ bool DivergenceWatch::tell(Neighbour &neighbour) {
     now.checkpoint_hash =
         log_.hash_after(now.last.number - now.last.number % CallLog::checkpoint).value_or(0);
     now.equal = neighbour.equal;
-    now.equal_beyond = equal_towards(rank_ - neighbour.rank);
+    now.equal_beyond = equal_towards(messages_.rank() - neighbour.rank);
     const bool is_news = now != neighbour.told;
     // A process that has left the last barrier receives no more reports.
-    if (barrier_ != MPI_REQUEST_NULL || (!is_news && Clock::now() - neighbour.told_at < interval()))
+    if (messages_.in_barrier() || (!is_news && Clock::now() - neighbour.told_at < interval()))
         return false;
     neighbour.told = now;
     neighbour.told_at = Clock::now();
-    send(neighbour.rank, report, bytes_of<Report>({&now, 1}));
+    messages_.send(neighbour.rank, Tag::report, bytes_of<Report>({&now, 1}));
     return is_news;
 }
 
@@ -391,33 +303,14 @@ void DivergenceWatch::part() {
     log_.hold();
 }
 
-/// Starts a synchronous send, which ends when the receiver has received the message.
-void DivergenceWatch::send(int to, Tag tag, std::string bytes) {
-    Sending &sending = sendings_.emplace_back(Sending{to, tag, std::move(bytes)});
-    check_mpi(PMPI_Issend(sending.bytes.data(), static_cast<int>(sending.bytes.size()), MPI_BYTE,
-                          to, tag, comm_, &sending.request),
-              "MPI_Issend");
-}
-
-void DivergenceWatch::end_job(std::string_view message) {
-    log_error("{}", message);
-    if (!config().report.empty())
-        std::ofstream(config().report, std::ios::app) << message << std::endl;
-    PMPI_Abort(comm_, 1);
-}
-
 /// Returns true if all processes have ended after the same calls. Once both neighbours have, this
 /// process enters a barrier, which completes when all processes have entered it.
 bool DivergenceWatch::all_ended() {
     const auto alike = [](const Neighbour &neighbour) {
         return neighbour.compared && neighbour.theirs.ended != 0 && neighbour.told.ended != 0;
     };
-    if (!sendings_.empty() || held_ || missing_ > 0 || !std::ranges::all_of(neighbours_, alike))
-        return false;
-    if (barrier_ == MPI_REQUEST_NULL) check_mpi(PMPI_Ibarrier(comm_, &barrier_), "MPI_Ibarrier");
-    int done = 0;
-    check_mpi(PMPI_Test(&barrier_, &done, MPI_STATUS_IGNORE), "MPI_Test");
-    return done != 0;
+    return !messages_.is_sending() && !confirmation_.is_held() && !vote_.is_open() &&
+           std::ranges::all_of(neighbours_, alike) && messages_.pass_barrier();
 }
 
 }  // namespace cldist::cluster

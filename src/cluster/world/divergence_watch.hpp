@@ -2,19 +2,17 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
-#include <list>
-#include <mutex>
-#include <optional>
 #include <string>
-#include <string_view>
 #include <thread>
 #include <vector>
 
 #include <mpi.h>
 
 #include "cluster/calls/call_log.hpp"
+#include "cluster/world/call_confirmation.hpp"
+#include "cluster/world/new_start_vote.hpp"
+#include "cluster/world/watch_messages.hpp"
 
 namespace cldist::cluster {
 
@@ -50,24 +48,13 @@ public:
     ~DivergenceWatch();
 
     /// See Job::confirm_calls(). Any thread of the program, without the lock.
-    void confirm();
+    void confirm() { confirmation_.wait(differs_); }
     /// Call it once when `program_end` is recorded, before MPI_Finalize. Returns when all processes
     /// have ended after the same calls, however long that takes. Throws an Error.
     void finish();
 
 private:
-    enum Tag : int {
-        report,
-        hashes,
-        answer,
-        verdict,
-        host_name,
-        threads,
-        question,
-        consent,
-        decision
-    };
-
+    using Tag = WatchMessages::Tag;
     /// The contents of a message with the tag `report`.
     struct Report {
         CallHash last{0, 0};
@@ -94,59 +81,34 @@ private:
         Clock::time_point told_at;
         bool is_silent = false;  ///< its silence has been logged
     };
-    struct Sending {
-        int to;
-        Tag tag;
-        std::string bytes;
-        MPI_Request request = MPI_REQUEST_NULL;
-    };
 
     void run();
     bool round();
     bool receive();
     void take(int from, Tag tag, const std::string &bytes);
     [[nodiscard]] Neighbour *neighbour(int rank);
-    [[nodiscard]] bool is_on_its_way(const Neighbour &neighbour) const;
+    /// Returns true if the neighbour has not received the last report yet.
+    [[nodiscard]] bool is_on_its_way(const Neighbour &neighbour) const {
+        return messages_.is_sending(neighbour.rank, Tag::report);
+    }
     void report_silence(Neighbour &neighbour) const;
     [[nodiscard]] bool differ(Neighbour &neighbour);
     bool note_other_threads(Neighbour &neighbour);
     void report_threads(std::string why);
     [[nodiscard]] std::uint64_t equal_towards(int direction) const;
-    void note_equal();
-    [[nodiscard]] std::uint64_t to_confirm() const;
     bool tell(Neighbour &neighbour);
-    void send(int to, Tag tag, std::string bytes);
     void part();
-    void consider(std::string why, std::string difference);
-    void decide(bool again);
-    void take_consent(int from, const std::string &refusal);
-    void end_job(std::string_view message);
     [[nodiscard]] bool all_ended();
 
     CallLog &log_;
     const Start start_;
-    MPI_Comm comm_ = MPI_COMM_NULL;
-    int rank_ = 0;
-    int size_ = 1;
+    WatchMessages messages_;
     std::vector<Neighbour> neighbours_;
-    std::list<Sending> sendings_;
+    CallConfirmation confirmation_;
+    NewStartVote vote_;
     std::atomic<bool> differs_{false};
     bool threads_reported_ = false;
     bool threads_warned_ = false;
-    /// Rank 0 has asked for consent to a new start, and has not decided.
-    std::atomic<bool> held_{false};
-    std::atomic<bool> confirms_{false};         ///< confirm() may wait
-    std::atomic<std::uint64_t> equal_{0};       ///< so many calls are equal in all processes
-    std::atomic<bool> threads_settled_{false};  ///< threads do not start the job again
-    std::mutex confirm_mutex_;
-    std::condition_variable confirm_changed_;
-    // Only in rank 0:
-    int missing_ = 0;         ///< outstanding messages with the tag `consent`
-    std::string why_;         ///< the reason for a new start
-    std::string difference_;  ///< the message to print if the job cannot start again
-    std::string refusal_;     ///< the reason why it cannot
-    std::optional<Clock::time_point> stopping_since_;  ///< a new start is decided
-    MPI_Request barrier_ = MPI_REQUEST_NULL;
     std::atomic<bool> ended_{false};
     std::atomic<bool> stop_{false};
     std::thread thread_;
