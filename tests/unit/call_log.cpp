@@ -120,16 +120,16 @@ TEST_CASE("the oldest checkpoints are forgotten") {
 TEST_CASE("the log records whether calls come from several threads") {
     CallLog log;
     for (int i = 0; i < 2; ++i) log.record<finish_call>(1);
-    CHECK_FALSE(log.from_several_threads());
+    CHECK_FALSE(log.threads().are_several());
     std::thread([&] { log.record<finish_call>(1); }).join();
-    CHECK(log.from_several_threads());
+    CHECK(log.threads().are_several());
 }
 
 TEST_CASE("the log records which threads made the calls") {
     static thread_local std::uint32_t thread = 1;
     const auto log_of_threads = [](std::vector<std::uint32_t> threads) {
         auto log = std::make_unique<CallLog>();
-        log->ask_for_thread = [] { return thread; };
+        log->threads().ask_for_thread = [] { return thread; };
         for (const std::uint32_t id : threads) {
             if (id == thread) {
                 log->record<finish_call>(1);
@@ -147,12 +147,12 @@ TEST_CASE("the log records which threads made the calls") {
     const auto first = log_of_threads({2, 1, 2, 1, 1});
     CHECK(log->last() == first->last());
     for (const std::uint64_t until : {1U, 2U, 3U, 4U}) {
-        CHECK(log->threads_until(until) == other->threads_until(until));
-        CHECK(log->threads_until(until) != first->threads_until(until));
+        CHECK(log->threads().hash_until(until) == other->threads().hash_until(until));
+        CHECK(log->threads().hash_until(until) != first->threads().hash_until(until));
     }
-    CHECK(log->threads_until(5) == log->threads_until(4));
-    CHECK(log->threads_until(5) != other->threads_until(5));
-    CHECK(log->threads_until(0) == 0);
+    CHECK(log->threads().hash_until(5) == log->threads().hash_until(4));
+    CHECK(log->threads().hash_until(5) != other->threads().hash_until(5));
+    CHECK(log->threads().hash_until(0) == 0);
 }
 
 TEST_CASE("the first call that differs is found") {

@@ -45,7 +45,7 @@ std::string differing_arguments(std::string_view a, std::string_view b) {
 
 void CallLog::record(const Call &call, std::span<const std::uint64_t> values) {
     const std::uint64_t number = count_.load(std::memory_order_relaxed) + 1;
-    note_thread(number);
+    if (threads_.note(number)) look_for_overlap();
     Recorded &place = calls_[number % ring];
     for (std::size_t i = 0; i < values.size(); ++i)
         place.values[i].store(values[i], std::memory_order_release);
@@ -58,13 +58,12 @@ void CallLog::record(const Call &call, std::span<const std::uint64_t> values) {
     if (number % checkpoint == 0) keep_checkpoint(number);
 }
 
-// The calling thread of most programs needs no atomic addition.
-void CallLog::count_aside() {
-    if (counting_thread_ == std::this_thread::get_id())
-        asides_of_one_thread_.store(asides_of_one_thread_.load(std::memory_order_relaxed) + 1,
-                                    std::memory_order_relaxed);
+void CallLog::Counter::add() {
+    if (creator_ == std::this_thread::get_id())
+        of_creator_.store(of_creator_.load(std::memory_order_relaxed) + 1,
+                          std::memory_order_relaxed);
     else
-        asides_.fetch_add(1, std::memory_order_relaxed);
+        of_others_.fetch_add(1, std::memory_order_relaxed);
 }
 
 bool CallLog::in_ring(std::uint64_t number, std::uint64_t size) const {
@@ -72,30 +71,30 @@ bool CallLog::in_ring(std::uint64_t number, std::uint64_t size) const {
     return number >= 1 && number <= count && number + size > count + 1;
 }
 
-void CallLog::note_thread(std::uint64_t number) {
+bool CallLog::Threads::note(std::uint64_t number) {
     const auto ask = ask_for_thread.load(std::memory_order_relaxed);
     const std::uint32_t asked = ask != nullptr ? ask() : 0;
     const bool is_new = std::exchange(asked_thread_, asked) != asked;
     // A new thread may have the id of a thread that has ended.
     const auto id = std::this_thread::get_id();
-    if (std::exchange(thread_, id) == id && !is_new) return;
+    if (std::exchange(thread_, id) == id && !is_new) return false;
     if (ask != nullptr && (is_new || number == 1)) {
-        const std::lock_guard lock(changes_mutex_);
+        const std::lock_guard lock(mutex_);
         const std::uint64_t before = changes_.empty() ? 0 : changes_.back().hash;
         changes_.push_back({number, mixed(before + weighted(number, 0) + asked)});
-        if (changes_.size() > thread_changes) changes_.pop_front();
+        if (changes_.size() > most_changes) changes_.pop_front();
     }
-    if (number == 1) return;
+    if (number == 1) return false;
     changed_at_ = number;
-    look_for_overlap();
+    return true;
 }
 
-void CallLog::look_for_overlap() {
+bool CallLog::Threads::look_for_overlap() {
     const auto ask = ask_for_overlap.load(std::memory_order_relaxed);
-    if (ask == nullptr || !ask()) return;
+    if (ask == nullptr || !ask()) return false;
     ask_for_overlap = nullptr;
     has_overlap_ = true;
-    at_checkpoint.wake();
+    return true;
 }
 
 void CallLog::keep_checkpoint(std::uint64_t number) {
@@ -125,8 +124,8 @@ std::optional<std::uint64_t> CallLog::hash_after(std::uint64_t number) const {
     return {};
 }
 
-std::optional<std::uint64_t> CallLog::threads_until(std::uint64_t number) const {
-    const std::lock_guard lock(changes_mutex_);
+std::optional<std::uint64_t> CallLog::Threads::hash_until(std::uint64_t number) const {
+    const std::lock_guard lock(mutex_);
     if (changes_.empty() || number == 0) return 0;
     const auto after = std::ranges::upper_bound(changes_, number, {}, &CallHash::number);
     if (after == changes_.begin()) return {};

@@ -39,8 +39,41 @@ public:
     /// The last `checkpoints` - 1 hashes after every `checkpoint` calls are available, too.
     static constexpr std::uint64_t checkpoint = 4096;
     static constexpr std::uint64_t checkpoints = 4096;
-    /// The threads of the calls since the last `thread_changes` changes are available.
-    static constexpr std::uint64_t thread_changes = std::uint64_t{1} << 16U;
+
+    /// Which threads made the calls. The recording thread calls note(), any thread the others.
+    class Threads {
+    public:
+        /// The calls since the last `most_changes` changes are available.
+        static constexpr std::uint64_t most_changes = std::uint64_t{1} << 16U;
+
+        /// Returns whether another thread is in an OpenCL call at the same time. Asked if the
+        /// recording thread changes, or if a call waits for another one. Null if not needed.
+        std::atomic<bool (*)()> ask_for_overlap = nullptr;
+        /// Returns a number of the calling thread that is the same in all processes; 0 if the
+        /// program did not start the thread. Null if not needed.
+        std::atomic<std::uint32_t (*)()> ask_for_thread = nullptr;
+
+        /// Notes the thread of call `number`. Returns true if another thread made the call before.
+        bool note(std::uint64_t number);
+        /// Returns true if it finds the first overlap.
+        bool look_for_overlap();
+        [[nodiscard]] bool has_overlap() const { return has_overlap_; }
+        /// A hash of the threads that made the calls 1 to `number`, if available. The same value
+        /// without `ask_for_thread`.
+        [[nodiscard]] std::optional<std::uint64_t> hash_until(std::uint64_t number) const;
+        /// Whether calls have come from more than one thread.
+        [[nodiscard]] bool are_several() const { return changed_at_ != 0; }
+        /// The last call that came from another thread than the call before; 0 if there is none.
+        [[nodiscard]] std::uint64_t changed_at() const { return changed_at_; }
+
+    private:
+        std::thread::id thread_;          // of the last call
+        std::uint32_t asked_thread_ = 0;  // its number
+        mutable std::mutex mutex_;
+        std::deque<CallHash> changes_;  // the hash of the threads after each change
+        std::atomic<std::uint64_t> changed_at_{0};
+        std::atomic<bool> has_overlap_{false};
+    };
 
     /// Records a call with a number for each of Call::values, the same in all processes.
     void record(const Call &call, std::span<const std::uint64_t> values);
@@ -60,11 +93,11 @@ public:
         }
         (std::make_index_sequence<count>());
         aside_.fetch_add(mixed(sum), std::memory_order_relaxed);
-        if (counts_asides_) count_aside();
+        if (counts_asides_) asides_.add();
     }
     /// Enables the count of such calls.
     void count_asides() { counts_asides_ = true; }
-    [[nodiscard]] std::uint64_t asides() const { return asides_ + asides_of_one_thread_; }
+    [[nodiscard]] std::uint64_t asides() const { return asides_.count(); }
 
     [[nodiscard]] CallHash last() const;
     /// The hash after call `number`, if available; 0 after call 0.
@@ -75,21 +108,11 @@ public:
     /// 2^48 on, which are usually hashes, are hexadecimal.
     [[nodiscard]] std::string text(std::uint64_t number) const;
 
-    /// Returns whether another thread is in an OpenCL call at the same time. Asked if the recording
-    /// thread changes, or if a call waits for another one. Null if not needed.
-    std::atomic<bool (*)()> ask_for_overlap = nullptr;
-    /// Returns a number of the calling thread that is the same in all processes; 0 if the program
-    /// did not start the thread. Null if not needed.
-    std::atomic<std::uint32_t (*)()> ask_for_thread = nullptr;
-    /// A hash of the threads that made the calls 1 to `number`, if available. The same value
-    /// without `ask_for_thread`.
-    [[nodiscard]] std::optional<std::uint64_t> threads_until(std::uint64_t number) const;
-    void look_for_overlap();
-    [[nodiscard]] bool has_overlap() const { return has_overlap_; }
-    /// Whether calls have come from more than one thread.
-    [[nodiscard]] bool from_several_threads() const { return changed_at_ != 0; }
-    /// The last call that came from another thread than the call before; 0 if there is none.
-    [[nodiscard]] std::uint64_t changed_at() const { return changed_at_; }
+    [[nodiscard]] Threads &threads() { return threads_; }
+    [[nodiscard]] const Threads &threads() const { return threads_; }
+    void look_for_overlap() {
+        if (threads_.look_for_overlap()) at_checkpoint.wake();
+    }
     /// The number of the last call.
     [[nodiscard]] std::uint64_t count() const { return count_; }
 
@@ -108,6 +131,19 @@ private:
         std::array<std::atomic<std::uint64_t>, Call::most_values> values{};
     };
 
+    /// Any thread may add. The creating thread, the only one of most programs, needs no atomic
+    /// addition.
+    class Counter {
+    public:
+        void add();
+        [[nodiscard]] std::uint64_t count() const { return of_others_ + of_creator_; }
+
+    private:
+        const std::thread::id creator_ = std::this_thread::get_id();
+        std::atomic<std::uint64_t> of_creator_{0};
+        std::atomic<std::uint64_t> of_others_{0};
+    };
+
     // An odd factor for each value. The sum of the products depends on the order of the values, and
     // the products are independent of each other.
     static constexpr auto factors = [] {
@@ -119,7 +155,6 @@ private:
     static std::uint64_t weighted(std::uint64_t value, std::size_t i) {
         return (value ^ value >> 32) * factors[i];
     }
-    void note_thread(std::uint64_t number);
     void keep_checkpoint(std::uint64_t number);
     [[nodiscard]] bool in_ring(std::uint64_t number, std::uint64_t size = ring) const;
 
@@ -132,18 +167,9 @@ private:
     std::atomic<bool> held_{false};
     std::uint64_t hash_ = 0;
     std::atomic<std::uint64_t> aside_{0};
-    void count_aside();
-
-    std::atomic<std::uint64_t> asides_{0};
-    std::atomic<std::uint64_t> asides_of_one_thread_{0};
-    const std::thread::id counting_thread_ = std::this_thread::get_id();  // creates the World
+    Counter asides_;
     bool counts_asides_ = false;
-    std::thread::id thread_;          // of the last call
-    std::uint32_t asked_thread_ = 0;  // its number
-    mutable std::mutex changes_mutex_;
-    std::deque<CallHash> changes_;  // the hash of the threads after each change
-    std::atomic<std::uint64_t> changed_at_{0};
-    std::atomic<bool> has_overlap_{false};
+    Threads threads_;
 };
 
 /// Where the calls of two processes begin to differ.

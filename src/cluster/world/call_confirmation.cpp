@@ -13,7 +13,8 @@ constexpr std::chrono::milliseconds longest_confirmation{2000};
 void CallConfirmation::wait(const std::atomic<bool> &differs) {
     const std::uint64_t wanted = to_confirm();
     const auto confirmed = [&] {
-        return !enabled_ || (equal_ >= wanted && (threads_settled_ || !log_.has_overlap()));
+        return !enabled_ ||
+               (equal_ >= wanted && (threads_settled_ || !log_.threads().has_overlap()));
     };
     if (confirmed()) return;
     log_.at_checkpoint.wake();
@@ -41,7 +42,7 @@ void CallConfirmation::go_on() {
 /// another process may have changed later, so soon after a change this is the last call.
 std::uint64_t CallConfirmation::to_confirm() const {
     constexpr std::uint64_t soon = 1024;
-    const std::uint64_t changed_at = log_.changed_at(), last = log_.count();
+    const std::uint64_t changed_at = log_.threads().changed_at(), last = log_.count();
     return changed_at != 0 && last - changed_at < soon ? last : changed_at;
 }
 

@@ -60,8 +60,8 @@ DivergenceWatch::DivergenceWatch(MPI_Comm comm, CallLog &log, Start start)
     if (messages_.size() <= 1) return;
     if (new_start::is_wanted()) {
         confirmation_.enable();
-        log_.ask_for_overlap = new_start::overlap_question();
-        log_.ask_for_thread = new_start::thread_question();
+        log_.threads().ask_for_overlap = new_start::overlap_question();
+        log_.threads().ask_for_thread = new_start::thread_question();
     }
     for (const int rank : {messages_.rank() - 1, messages_.rank() + 1}) {
         if (rank < 0 || rank >= messages_.size()) continue;
@@ -109,7 +109,7 @@ void DivergenceWatch::run() try {
 /// Returns true if something was sent or received, or if calls differ.
 bool DivergenceWatch::round() {
     bool something = receive();
-    if (log_.has_overlap() && !threads_reported_)
+    if (log_.threads().has_overlap() && !threads_reported_)
         report_threads(fmt::format("threads of rank {}'s program call OpenCL at the same time",
                                    messages_.rank()));
     something |= messages_.free_sent();
@@ -177,7 +177,7 @@ void DivergenceWatch::take(int from, Tag tag, const std::string &bytes) {
             expect(!bytes.empty() && bytes.size() % sizeof(CallHash) == 0);
             part();
             Difference difference = first_difference(log_.known(), values_in<CallHash>(bytes));
-            difference.several_threads = log_.from_several_threads() ? 1 : 0;
+            difference.several_threads = log_.threads().are_several() ? 1 : 0;
             const std::string text = difference.exact() ? log_.text(difference.differ_at) : "";
             messages_.send(from, Tag::answer, bytes_of<Difference>({&difference, 1}) + text);
             return;
@@ -186,7 +186,7 @@ void DivergenceWatch::take(int from, Tag tag, const std::string &bytes) {
             expect(bytes.size() >= sizeof(Difference));
             Difference difference =
                 values_in<Difference>(bytes.substr(0, sizeof(Difference))).front();
-            if (log_.from_several_threads()) difference.several_threads = 1;
+            if (log_.threads().are_several()) difference.several_threads = 1;
             const std::string text = bytes.substr(sizeof difference);
             // Several pairs of neighbours may find a difference. Rank 0 prints the first message.
             messages_.send(0, Tag::verdict,
@@ -239,7 +239,7 @@ bool DivergenceWatch::differ(Neighbour &neighbour) {
     neighbour.compared = true;
     if (const auto hash = log_.hash_after(calls)) {
         if (*hash != theirs.last.hash) return true;
-        const auto threads = log_.threads_until(calls);
+        const auto threads = log_.threads().hash_until(calls);
         if (threads && *threads != theirs.threads && !note_other_threads(neighbour)) return false;
         neighbour.equal = calls;
         return false;
@@ -282,7 +282,7 @@ bool DivergenceWatch::tell(Neighbour &neighbour) {
     Report now;
     now.ended = ended_ ? 1 : 0;  // read before last()
     now.last = log_.last();
-    now.threads = log_.threads_until(now.last.number).value_or(0);
+    now.threads = log_.threads().hash_until(now.last.number).value_or(0);
     now.checkpoint_hash =
         log_.hash_after(now.last.number - now.last.number % CallLog::checkpoint).value_or(0);
     now.equal = neighbour.equal;
