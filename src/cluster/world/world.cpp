@@ -538,8 +538,8 @@ void World::write_account(std::uint64_t calls) const {
                     executor_.commands(),
                     calls_.asides() - executor_.commands().aside,
                     counters_->traffic.peers(),
-                    static_cast<double>(now_ns() - begin_ns_) * 1e-9,
-                    static_cast<double>(std::clock() - begin_clock_) / CLOCKS_PER_SEC,
+                    static_cast<double>(now_ns() - counters_->begin_ns) * 1e-9,
+                    static_cast<double>(std::clock() - counters_->begin_clock) / CLOCKS_PER_SEC,
                     {}};
     {
         const Locked lock;

@@ -95,11 +95,14 @@ private:
         Shares shares;          ///< empty unless the program sees a single virtual device
     };
 
+    /// What is counted for the account.
     struct Counters {
         explicit Counters(Job &job)
             : traffic(job.agreement().processes()), transport(job.transport(), traffic) {
             job.agreement().count(traffic);
         }
+        const std::uint64_t begin_ns = now_ns();
+        const std::clock_t begin_clock = std::clock();
         Traffic traffic;
         CountedTransport transport;
     };
@@ -144,8 +147,6 @@ private:
 
     bool end_has_begun_ = false;
     unsigned builds_ = 0;  ///< up to builds_that_make_objects; under the lock
-    const std::uint64_t begin_ns_ = now_ns();
-    const std::clock_t begin_clock_ = std::clock();
     Job &job_;
     const Agreement &agreement_;
     const std::unique_ptr<Counters> counters_;  ///< null: messages are not counted
