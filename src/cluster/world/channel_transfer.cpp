@@ -1,5 +1,7 @@
 #include "cluster/world/channel_transfer.hpp"
 
+#include <memory>
+#include <optional>
 #include <utility>
 
 #include "cluster/world/kernel_transfer.hpp"
@@ -8,6 +10,28 @@
 
 namespace cldist::cluster {
 namespace {
+
+/// Copies a message from the landing memory to its range.
+class LandedCopy {
+public:
+    void start(DeviceLinks &links, int rank, const MessageHeader &header,
+               const DeviceRange &range) {
+        if (links.copy_landed(rank, header, range, write_)) return;
+        memory_ = std::make_unique_for_overwrite<std::byte[]>(range.size);
+        links.read_landed(rank, header, memory_.get());
+        if (range.mapped != nullptr)
+            write_mapped(range, 0, range.size, memory_.get());
+        else
+            start_write(write_, range, 0, range.size, memory_.get(), false);
+    }
+    [[nodiscard]] Outcome ended(const DeviceRange &range) {
+        return range.mapped != nullptr ? Status{} : write_.ended();
+    }
+
+private:
+    std::unique_ptr<std::byte[]> memory_;
+    DeviceCommand write_;
+};
 
 class ChannelTransfer final : public MessageEnd {
 public:
@@ -23,25 +47,20 @@ public:
         if (!gate.ok()) fail(gate);
         gate_ = gate;
         if (link_.by_kernels) {
-            headed_.waker = &waker_;
-            if (direction_ == Direction::recv) {
-                driver_.receive(&header_, sizeof header_, wire_.rank, wire_.tag, wire_.comm,
-                                headed_);
-                return;
-            }
-            driver_.send(&header_, sizeof header_, wire_.rank, wire_.tag, wire_.comm, headed_);
+            if (direction_ == Direction::recv) return header_.receive(wire_, driver_, waker_);
+            header_.send({}, wire_, driver_, waker_);
         }
         begin();
     }
 
     Progress poll() override {
         if (link_.by_kernels && !begun_) {
-            if (!headed_.done) return Progress::idle;
-            if (headed_.error != MPI_SUCCESS) {
-                fail(mpi_failure(headed_.error, "MPI_Irecv"));
+            if (!header_.done()) return Progress::idle;
+            if (header_.error() != MPI_SUCCESS) {
+                fail(mpi_failure(header_.error(), "MPI_Irecv"));
                 return Progress::done;
             }
-            if (header_.slot != 0) return take_landed();
+            if (header_.content().slot != 0) return take_landed();
             begin();
         }
         if (!blocks_) {
@@ -53,7 +72,7 @@ public:
         }
         const Progress progress = blocks_->poll();
         if (progress != Progress::done) return progress;
-        if ((offers_ && !offered_.done) || (link_.by_kernels && !headed_.done))
+        if ((offers_ && !offer_.done()) || (link_.by_kernels && !header_.done()))
             return Progress::idle;
         if (!blocks_->status().ok()) fail(blocks_->status());
         return Progress::done;
@@ -69,14 +88,9 @@ private:
                                            : link_.same_host && rings_.reach(wire_.rank));
         if (plan_.path != Path::shared && plan_.path != Path::peer_to_peer) return;
         offers_ = true;
-        offered_.waker = &waker_;
-        if (direction_ == Direction::recv) {
-            driver_.receive(&offer_, sizeof offer_, wire_.rank, wire_.tag, wire_.comm, offered_);
-            return;
-        }
+        if (direction_ == Direction::recv) return offer_.receive(wire_, driver_, waker_);
         near_ = rings_.open(wire_.rank, range_, plan_);
-        if (near_) offer_ = near_->offer();
-        driver_.send(&offer_, sizeof offer_, wire_.rank, wire_.tag, wire_.comm, offered_);
+        offer_.send(near_ ? near_->offer() : NearOffer{}, wire_, driver_, waker_);
     }
 
     /// A kernel of the sender moves the bytes to landing memory. This process has no kernel for the
@@ -84,32 +98,23 @@ private:
     Progress take_landed() {
         DeviceLinks &links = *rings_.devices();
         if (!landed_) {
-            if (!links.landed(wire_.rank, header_)) return Progress::idle;
-            landed_ = true;
-            if (links.spoiled(wire_.rank, header_))
+            if (!links.landed(wire_.rank, header_.content())) return Progress::idle;
+            landed_.emplace();
+            if (links.spoiled(wire_.rank, header_.content()))
                 fail(failed_before(CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST));
             record()->chosen(Path::kernel, range_.size, 1);
-            const bool copies = status().ok() && attempt([&] { copy_landed(links); });
+            const bool copies = status().ok() && attempt([&] {
+                                    landed_->start(links, wire_.rank, header_.content(), range_);
+                                });
             if (!copies) return end_landed(links);
         }
-        if (range_.mapped == nullptr) {
-            const Outcome outcome = write_.ended();
-            if (!outcome) return Progress::idle;
-            if (!outcome->ok()) fail(*outcome);
-        }
+        const Outcome outcome = landed_->ended(range_);
+        if (!outcome) return Progress::idle;
+        if (!outcome->ok()) fail(*outcome);
         return end_landed(links);
     }
-    void copy_landed(DeviceLinks &links) {
-        if (links.copy_landed(wire_.rank, header_, range_, write_)) return;
-        memory_ = std::make_unique_for_overwrite<std::byte[]>(range_.size);
-        links.read_landed(wire_.rank, header_, memory_.get());
-        if (range_.mapped != nullptr)
-            write_mapped(range_, 0, range_.size, memory_.get());
-        else
-            start_write(write_, range_, 0, range_.size, memory_.get(), false);
-    }
     Progress end_landed(DeviceLinks &links) {
-        links.note_taken(wire_.rank, header_);
+        links.note_taken(wire_.rank, header_.content());
         if (status().ok()) record()->moved(range_.size);
         return Progress::done;
     }
@@ -145,9 +150,10 @@ private:
     bool settled() {
         if (!offers_) return true;
         if (direction_ == Direction::recv) {
-            if (!offered_.done) return false;
-            if (offered_.error != MPI_SUCCESS) fail(mpi_failure(offered_.error, "MPI_Irecv"));
-            if (offer_.ring != 0) near_ = rings_.accept(wire_.rank, offer_, range_, range_.size);
+            if (!offer_.done()) return false;
+            if (offer_.error() != MPI_SUCCESS) fail(mpi_failure(offer_.error(), "MPI_Irecv"));
+            if (offer_.content().ring != 0)
+                near_ = rings_.accept(wire_.rank, offer_.content(), range_, range_.size);
         } else if (!settle(rings_)) {
             return false;
         }
@@ -160,16 +166,12 @@ private:
     const Link link_;
     HostLinks &rings_;
     Status gate_;
-    MessageHeader header_;  ///< only if kernels may carry out the message
-    MessageTicket headed_;
+    ObjectMessage<MessageHeader> header_;  ///< only if kernels may carry out the message
     bool begun_ = false;
-    bool landed_ = false;
-    std::unique_ptr<std::byte[]> memory_;
-    DeviceCommand write_;
+    std::optional<LandedCopy> landed_;
     Plan plan_;
     bool offers_ = false;  ///< `offer_` is sent before the blocks
-    NearOffer offer_;
-    MessageTicket offered_;
+    ObjectMessage<NearOffer> offer_;
 };
 
 }  // namespace

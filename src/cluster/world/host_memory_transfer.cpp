@@ -26,31 +26,23 @@ public:
           reach_(reach),
           driver_(driver) {}
 
-    void woken_by(const Waker &waker) override {
-        waker_ = waker;
-        address_ticket_.waker = &waker_;
-        copied_ticket_.waker = &waker_;
-    }
+    void woken_by(const Waker &waker) override { waker_ = waker; }
     void start(const Status &gate) override {
         if (!gate.ok()) fail(gate);
         if (sends_) {
-            address_ = gate.ok() ? reinterpret_cast<std::uint64_t>(range_.mapped) : 0;
-            driver_.send(&address_, sizeof address_, wire_.rank, wire_.tag, wire_.comm,
-                         address_ticket_);
-            driver_.receive(&copied_, sizeof copied_, wire_.rank, wire_.tag, reach_.comm(),
-                            copied_ticket_);
+            address_.send(gate.ok() ? reinterpret_cast<std::uint64_t>(range_.mapped) : 0, wire_,
+                          driver_, waker_);
+            copied_.receive(wire_of_answer(), driver_, waker_);
         } else {
-            driver_.receive(&address_, sizeof address_, wire_.rank, wire_.tag, wire_.comm,
-                            address_ticket_);
+            address_.receive(wire_, driver_, waker_);
         }
     }
     Progress poll() override {
-        if (!address_ticket_.done) return Progress::idle;
+        if (!address_.done()) return Progress::idle;
         if (!sends_ && !answered_ && !answer()) return Progress::idle;
-        if (!copied_ticket_.done) return Progress::idle;
-        for (const MessageTicket *ticket : {&address_ticket_, &copied_ticket_})
-            if (ticket->error != MPI_SUCCESS)
-                fail(mpi_failure(ticket->error, "MPI_Isend or MPI_Irecv"));
+        if (!copied_.done()) return Progress::idle;
+        for (const int error : {address_.error(), copied_.error()})
+            if (error != MPI_SUCCESS) fail(mpi_failure(error, "MPI_Isend or MPI_Irecv"));
         if (status().ok()) record()->moved(range_.size);
         return Progress::done;
     }
@@ -58,19 +50,19 @@ public:
     [[nodiscard]] bool bytes_in_flight() const override { return false; }
 
 private:
+    [[nodiscard]] Wire wire_of_answer() const { return {reach_.comm(), wire_.rank, wire_.tag}; }
     /// In the receiver: copies, then answers. Returns false while the copy runs.
     bool answer() {
-        if (address_ == 0)
+        if (address_.content() == 0)
             fail(Status::failure(CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST,
                                  "the command failed in rank 0"));
         if (status().ok()) {
-            const Outcome copied =
-                copy_.poll(reach_, wire_.rank, address_, range_.mapped, range_.size, false, waker_);
+            const Outcome copied = copy_.poll(reach_, wire_.rank, address_.content(), range_.mapped,
+                                              range_.size, false, waker_);
             if (!copied) return false;
             if (!copied->ok()) fail(*copied);
         }
-        driver_.send(&copied_, sizeof copied_, wire_.rank, wire_.tag, reach_.comm(),
-                     copied_ticket_);
+        copied_.send(1, wire_of_answer(), driver_, waker_);
         return answered_ = true;
     }
 
@@ -80,12 +72,10 @@ private:
     const HostMemoryReach &reach_;
     MessageDriver &driver_;
     Waker waker_;
-    std::uint64_t address_ = 0;
-    char copied_ = 1;
+    ObjectMessage<std::uint64_t> address_;
+    ObjectMessage<char> copied_;
     bool answered_ = false;
     OwnCopy copy_;
-    MessageTicket address_ticket_;
-    MessageTicket copied_ticket_;
 };
 
 }  // namespace

@@ -25,6 +25,29 @@ inline std::shared_ptr<Record> record_of(Direction direction, const Wire &wire, 
     return std::make_shared<Record>(direction, wire.rank, wire.rank, wire.tag, size);
 }
 
+/// A message that contains one object. Must not be moved while it is in flight.
+template <typename Content>
+class ObjectMessage {
+public:
+    void send(const Content &content, const Wire &wire, MessageDriver &driver, const Waker &waker) {
+        content_ = content;
+        ticket_.waker = &waker;
+        driver.send(&content_, sizeof content_, wire.rank, wire.tag, wire.comm, ticket_);
+    }
+    void receive(const Wire &wire, MessageDriver &driver, const Waker &waker) {
+        ticket_.waker = &waker;
+        driver.receive(&content_, sizeof content_, wire.rank, wire.tag, wire.comm, ticket_);
+    }
+    [[nodiscard]] bool done() const { return ticket_.done; }
+    [[nodiscard]] int error() const { return ticket_.error; }
+    /// What has been sent, or has been received when the message is done.
+    [[nodiscard]] const Content &content() const { return content_; }
+
+private:
+    Content content_{};
+    MessageTicket ticket_;
+};
+
 /// A copy between the memory of another process and that of this process, in another thread.
 class OwnCopy {
 public:

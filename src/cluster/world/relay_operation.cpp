@@ -81,12 +81,9 @@ public:
           waker_(waker) {}
 
     void start(const HostMemoryReach *reach) {
-        if (copies_) {
-            address_ = reinterpret_cast<std::uint64_t>(pieces_.bytes().data());
-            address_ticket_.waker = &waker_;
-            driver_.send(&address_, sizeof address_, from_.rank, from_.tag, reach->comm(),
-                         address_ticket_);
-        }
+        if (copies_)
+            address_.send(reinterpret_cast<std::uint64_t>(pieces_.bytes().data()),
+                          {reach->comm(), from_.rank, from_.tag}, driver_, waker_);
         post();
     }
     /// Posts the receives of the next pieces.
@@ -122,7 +119,7 @@ public:
     [[nodiscard]] bool has_all() const {
         return is_root() || arrived_ == pieces_.count(copies_, RelayPieces::with_times);
     }
-    [[nodiscard]] bool has_sent_address() const { return !copies_ || address_ticket_.done; }
+    [[nodiscard]] bool has_sent_address() const { return !copies_ || address_.done(); }
     /// The number of the result's bytes that are in this process.
     [[nodiscard]] std::size_t bytes_here() const {
         return is_root() ? pieces_.bytes().size() : pieces_.bytes_in(arrived_, copies_);
@@ -134,9 +131,8 @@ private:
     RelayPieces &pieces_;
     MessageDriver &driver_;
     const Waker &waker_;
-    std::uint64_t address_ = 0;  ///< of the result, for the parent
-    MessageTicket address_ticket_;
-    std::size_t posted_ = 0;  ///< receives
+    ObjectMessage<std::uint64_t> address_;  ///< of the result, for the parent
+    std::size_t posted_ = 0;                ///< receives
     std::size_t arrived_ = 0;
     std::deque<MessageTicket> tickets_;
 };
