@@ -134,6 +134,12 @@ void ChannelReader::peek(void *bytes, std::size_t size, std::size_t offset) cons
     std::memcpy(static_cast<std::byte *>(bytes) + first, channel_.ring.data(), size - first);
 }
 
+bool ChannelReader::peek(Record &record, std::size_t there) const {
+    if (there < sizeof record) return false;
+    peek(&record, sizeof record);
+    return there >= sizeof record + record.size;
+}
+
 void ChannelReader::take(std::size_t size) {
     me_.position.store(me_.position.load(std::memory_order_relaxed) + size);
     if (channel_.held_up.load() != 0) wake_all(channel_.moves);

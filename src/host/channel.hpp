@@ -155,6 +155,9 @@ public:
     [[nodiscard]] bool has_left() const { return me_.position.load() == Channel::gone; }
     /// Copies `size` bytes that begin `offset` bytes after the position, without taking them.
     void peek(void *bytes, std::size_t size, std::size_t offset = 0) const;
+    /// Copies the header of the next record. Returns false if the first `there` bytes do not
+    /// contain the whole record, which may arrive in pieces from another host.
+    bool peek(Record &record, std::size_t there) const;
     /// Takes `size` bytes, which may then be overwritten.
     void take(std::size_t size);
     void at_barrier(std::uint64_t number);

@@ -87,12 +87,9 @@ void ClockOffsets::note_time(clockid_t clock, std::int64_t there) {
 
 bool UnusedRecords::receive(ChannelReader &reader, ClockOffsets &offsets) {
     bool moved = false;
-    // A record from another host may arrive in pieces.
-    for (std::size_t left = reader.there(); left >= sizeof(Record); moved = true) {
-        Record record{};
-        reader.peek(&record, sizeof record);
+    Record record{};
+    for (std::size_t left = reader.there(); reader.peek(record, left); moved = true) {
         const std::size_t size = sizeof record + record.size;
-        if (left < size) break;
         left -= size;
         const bool of_main = record.thread == main_thread;
         const auto kind = static_cast<Answer>(record.kind);
@@ -169,18 +166,17 @@ bool Receiver::begin(Channel::Identity &identity) {
     for (;;) {
         const std::uint32_t seen = reader_.changes();
         const std::size_t there = reader_.there();
-        if (there == 0) {
+        Record record{};
+        if (!reader_.peek(record, there)) {
             if (reader_.ended()) {
                 say("rank %d runs %s, but rank 0 has run no further program; this program gets its "
                     "own results",
                     rank_, program_invocation_short_name);
                 return false;
             }
-            reader_.wait(seen, 0, ask_again_ms);
+            reader_.wait(seen, there, ask_again_ms);
             continue;
         }
-        Record record{};
-        reader_.peek(&record, sizeof record);
         const bool found = record.kind == static_cast<std::uint32_t>(Answer::begin) &&
                            record.size == sizeof identity;
         if (found) reader_.peek(&identity, sizeof identity, sizeof record);
