@@ -39,7 +39,7 @@ cl_event event_from_request(cl_context context, MPI_Request *request) {
     return event.give();
 }
 
-// Returns true if the platform's callbacks are late; see ProgressThread::StartRule::polled.
+// Returns true if the platform's callbacks are late; see StartRule::polled.
 bool late_callbacks(cl_command_queue queue) {
     const auto device =
         queue == nullptr ? std::nullopt : query<cl_device_id>(queue, CL_QUEUE_DEVICE);

@@ -49,14 +49,14 @@ Status drive_here(const CheckedCall &call, Operations operations, std::unique_pt
 
 // Waits until the commands before `call` have started. On an in-order queue they normally have when
 // `call` may start. But a command behind a failed one may not wait for those before it.
-void await_turn(const CheckedCall &call, ProgressThread::Id call_id) {
+void await_turn(const CheckedCall &call, CommandId call_id) {
     if (cl_command_queue const queue = ordered_by(call.queue, call.arguments); queue != nullptr)
         call.progress_thread().wait_started(queue, call_id);
 }
 
 Status run_without_event(CheckedCall &call) {
     const std::span<Mapping> mappings = call.make_mappings(Drives::caller_in_queue);
-    const ProgressThread::Id id = call.progress_thread().next_id();
+    const CommandId id = call.progress_thread().next_id();
     const bool gated = call.needs_gate(!mappings.empty());
     const bool waits = gated || !mappings.empty();
     const bool finishes =
@@ -83,7 +83,7 @@ Status run_with_event(CheckedCall &call) {
     auto bridge = std::make_unique<Bridge>(call.queue, call.arguments.events(), mappings);
     Event event = Event::share(bridge->user_visible_event());
     Operations operations = call.make_operations(Drives::caller);
-    const ProgressThread::Id id = call.progress_thread().next_id();
+    const CommandId id = call.progress_thread().next_id();
     lock.unlock();
     const bool ready = wait_for_start(bridge->start(), records_of(operations));
     if (!ready && call.leaves_failures()) return leave_failure(call, std::move(bridge));

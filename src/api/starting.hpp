@@ -24,7 +24,7 @@ bool may_map(const RangeArgument &range, const DeviceResources &resources, const
 /// devices: see is_safe_in_kernels().
 std::pair<cl_mem, std::size_t> held(const RangeArgument &range, const DeviceResources &resources);
 
-/// See ProgressThread::StartRule. Commands on an in-order queue, and commands without wait list on
+/// See StartRule. Commands on an in-order queue, and commands without wait list on
 /// an out-of-order queue, start in the order of the calls.
 cl_command_queue ordered_by(const QueueInfo &queue, const CommandArguments &command);
 

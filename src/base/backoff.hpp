@@ -8,6 +8,9 @@ namespace cldist {
 
 /// `patience` of a thread that waits in a blocking command.
 inline constexpr unsigned caller_patience = 1000;
+/// `patience` of a progress thread that polls MPI or a device that does not use the host's cores.
+/// See docs/dev/decisions/0024-yield-before-sleeping.md.
+inline constexpr unsigned progress_patience = 200;
 
 /// Decides how a polling loop waits. At first the loop yields, because something may complete very
 /// soon. Then it sleeps for a sixteenth of the time already waited, or less in a long wait. Short

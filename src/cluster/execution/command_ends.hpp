@@ -17,7 +17,7 @@ TimesOfCommand times_of_command(const EventObject &event);
 /// need them. Under the lock.
 class CommandEnds {
 public:
-    /// `polls`: the progress thread polls native events (ProgressThread::StartRule::polled),
+    /// `polls`: the progress thread polls native events (StartRule::polled),
     /// because a device of this process has its own memory.
     CommandEnds(Schedule &schedule, Transport &transport, bool polls)
         : schedule_(schedule), transport_(transport), polls_(polls) {}

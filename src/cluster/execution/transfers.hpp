@@ -38,7 +38,7 @@ private:
         DeviceRange range;
         std::unique_ptr<Bridge> bridge;
         cl_device_id device;
-        ProgressThread::StartRule rule;
+        StartRule rule;
     };
 
     [[nodiscard]] Link link(const Transfer &transfer, Direction direction) const;
