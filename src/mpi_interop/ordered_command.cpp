@@ -10,36 +10,35 @@
 #include "ocl/quirks.hpp"
 
 namespace cldist {
-namespace {
-
-// A query of an event costs a few microseconds. All commands together make one in this time.
-constexpr std::uint64_t check_ns = 1'000'000;
-
-}  // namespace
 
 OrderedCommand::OrderedCommand(std::shared_ptr<DeviceLinks> links, Direction direction,
                                std::size_t size, Position position, const void *line)
     : links_(std::move(links)),
       direction_(direction),
-      size_(size),
       position_(position),
-      line_(line) {}
+      place_{0, 0, size},
+      hold_{line} {}
 
-TransferSlot &OrderedCommand::slot() const { return (*links_->lane_->slots)[*index_]; }
+TransferSlot &OrderedCommand::slot() const { return (*links_->lane_->slots)[place_.slot]; }
 
 bool OrderedCommand::reserve(int world_rank, cl_command_queue queue) {
     const std::lock_guard lock(links_->mutex_);
     queue_ = queue;
     sample_.begin(links_->load_.round());
     SlotPool &slots = links_->lane_->slots->pool();
-    if (direction_ != Direction::send) return (index_ = slots.take()).has_value();
-    DeviceLinks::Peer &peer = links_->peers_.at(world_rank);
-    const std::optional<LandingPlace> place = peer.places.take(slots, size_);
-    if (!place) return false;
-    index_ = place->slot;
-    peer_.world_rank = world_rank;
-    peer_.landing = place->offset;
-    slot().address = peer.landing_address.get() + peer_.landing;
+    if (direction_ != Direction::send) {
+        const std::optional<std::uint32_t> index = slots.take();
+        if (!index) return false;
+        place_.slot = *index;
+    } else {
+        DeviceLinks::Peer &peer = links_->peers_.at(world_rank);
+        const std::optional<LandingPlace> place = peer.places.take(slots, place_.size);
+        if (!place) return false;
+        place_ = *place;
+        peer_.world_rank = world_rank;
+        slot().address = peer.landing_address.get() + place_.offset;
+    }
+    stage_ = Stage::reserved;
     return true;
 }
 
@@ -50,7 +49,7 @@ bool OrderedCommand::is_measured() {
 
 void OrderedCommand::note_running() {
     const std::lock_guard lock(links_->mutex_);
-    sample_.runs(links_->load_, size_);
+    sample_.runs(links_->load_, place_.size);
 }
 
 void OrderedCommand::follow() {
@@ -64,7 +63,7 @@ void OrderedCommand::hold(const QueueInfo &queue, std::span<const cl_event> wait
           "clEnqueueMarkerWithWaitList");
     hold_.until = create("clCreateUserEvent", clCreateUserEvent, queue.context);
     const std::lock_guard lock(links_->mutex_);
-    hold_.number = links_->held_.hold(queue.queue, line_);
+    hold_.number = links_->held_.hold(queue.queue, hold_.line);
 }
 
 // `enqueue_kernel` gets the wait list and the event of the kernel.
@@ -95,7 +94,7 @@ void OrderedCommand::enqueue(const CollectiveWork &work, cl_kernel kernel, cl_me
     enqueue_with(
         [&](const DeviceLinks::Lane &lane, std::span<const cl_event> waits_for, cl_event *wanted) {
             return lane.collective_kernels->enqueue(
-                queue_, kernel, work, lane.slots->buffer(), lane.kernels->shared(), *index_,
+                queue_, kernel, work, lane.slots->buffer(), lane.kernels->shared(), place_.slot,
                 static_cast<bool>(hold_.until), in, out, waits_for, wanted);
         },
         wait_list, event);
@@ -120,55 +119,55 @@ SlotMove OrderedCommand::move_of(cl_mem buffer, std::size_t offset,
         links_->waiting_.size() + (links_->waiting_.contains(queue_) ? 0 : 1);
     const std::size_t full = links_->lane_->most_joining;
     const bool leaves_room = position_ == Position::at_call && queues > full;
-    return {*index_,
+    return {place_.slot,
             buffer,
             offset,
-            size_,
+            place_.size,
             slot().address,
             strided,
             leaves_room ? std::max<std::size_t>(1, full / 2) : most_move_groups};
 }
 
 void OrderedCommand::note_enqueued() {
-    enqueued_ = true;
+    stage_ = Stage::enqueued;
     const std::uint64_t now = now_ns();
     sample_.enqueued(now);
     if (position_ == Position::at_call) flush_if_needed(queue_);
     const std::lock_guard lock(links_->mutex_);
     ++links_->waiting_[queue_];
-    next_check_ns_ = now + check_ns * ++links_->unfinished_;
+    failure_.check_later(now, ++links_->unfinished_);
 }
 
 OrderedCommand::~OrderedCommand() {
-    if (!index_) return;
-    if (enqueued_) static_cast<void>(ended());  // frees the slot unless the kernel may still use it
+    if (stage_ == Stage::nothing) return;
+    const bool reserved = stage_ == Stage::reserved;
+    if (!reserved) static_cast<void>(ended());  // frees the slot unless the kernel may still use it
     const std::lock_guard lock(links_->mutex_);
     stop_joining();
-    if (enqueued_) return;
+    if (!reserved) return;
     SlotPool &slots = links_->lane_->slots->pool();
     if (direction_ == Direction::send)
-        links_->peers_.at(peer_.world_rank).places.give_back(slots, place());
+        links_->peers_.at(peer_.world_rank).places.give_back(slots, place_);
     else
-        slots.give_back(*index_);
+        slots.give_back(place_.slot);
 }
 
 bool OrderedCommand::may_post() const {
     const std::lock_guard lock(links_->mutex_);
-    return !links_->held_.any_before(queue_, hold_.number, line_);
+    return !links_->held_.any_before(queue_, hold_.number, hold_.line);
 }
 
 void OrderedCommand::describe(MessageHeader &header) const {
-    header.slot = *index_ + 1;
-    header.offset = peer_.landing;
+    header.slot = place_.slot + 1;
+    header.offset = place_.offset;
 }
 
 bool OrderedCommand::grant(int world_rank, const MessageHeader &header) {
-    if (granted_) return true;
+    if (granted()) return true;
     {
         const std::lock_guard lock(links_->mutex_);
         const DeviceLinks::Peer *const peer = links_->peer_of(world_rank, header);
-        if (peer == nullptr || header.size > size_) return false;
-        granted_ = true;
+        if (peer == nullptr || header.size > place_.size) return false;
         peer_.world_rank = world_rank;
         peer_.slot = header.slot - 1;
         slot().address = peer->own_landing_address.get() + header.offset;
@@ -200,7 +199,7 @@ void OrderedCommand::spoil() {
 }
 
 void OrderedCommand::fail(cl_int code) {
-    failed_ = true;
+    failure_.note();
     give_order(SlotOrder::leave, code);
     static_cast<void>(ended());
 }
@@ -218,32 +217,29 @@ void OrderedCommand::give_order(SlotOrder order, cl_int status) {
 }
 
 bool OrderedCommand::failed() {
-    if (failed_ || ended_) return failed_;
-    const std::uint64_t now = now_ns();
-    if (now < next_check_ns_) return false;
-    {
+    if (stage_ == Stage::ended) return failure_.found();
+    return failure_.check({event_.get(), hold_.reached.get()}, [&] {
         const std::lock_guard lock(links_->mutex_);
-        next_check_ns_ = now + check_ns * links_->unfinished_;
-    }
-    const auto has_failed = [](const Event &e) { return e && execution_status(e.get()) < 0; };
-    return failed_ = has_failed(event_) || has_failed(hold_.reached);
+        return links_->unfinished_;
+    });
 }
 
 bool OrderedCommand::ended() {
-    if (ended_) return true;
+    if (stage_ == Stage::ended) return true;
     if (slot().ended.load(std::memory_order_acquire) == 0 && !failed()) return false;
-    ended_ = true;
+    stage_ = Stage::ended;
     const std::lock_guard lock(links_->mutex_);
     --links_->unfinished_;
     if (const auto at = links_->waiting_.find(queue_); --at->second == 0)
         links_->waiting_.erase(at);
     if (direction_ == Direction::send) {
-        links_->peers_.at(peer_.world_rank).places.ended(place());
+        links_->peers_.at(peer_.world_rank).places.ended(place_);
         return true;
     }
     stop_joining();
-    if (position_ == Position::at_start && !failed_) sample_.ended(links_->load_, size_);
-    links_->lane_->slots->pool().give_back(*index_);
+    if (position_ == Position::at_start && !failure_.found())
+        sample_.ended(links_->load_, place_.size);
+    links_->lane_->slots->pool().give_back(place_.slot);
     if (peer_.world_rank != MPI_UNDEFINED) {
         TransferSlot &sender = (*links_->peers_.at(peer_.world_rank).slots)[peer_.slot];
         spoiled_ = sender.sent.load(std::memory_order_acquire) == TransferSlot::spoiled;

@@ -1,14 +1,17 @@
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <span>
 
 #include <mpi.h>
 
+#include "base/clock.hpp"
 #include "base/status.hpp"
 #include "events/bridge.hpp"
 #include "events/record.hpp"
@@ -22,6 +25,36 @@
 namespace cldist {
 
 class DeviceLinks;
+
+/// Notices the failure of a kernel in a queue. A query of an event costs a few microseconds.
+/// Therefore all kernels together make one query per millisecond.
+class KernelFailure {
+public:
+    /// The kernel is one of `unfinished` kernels.
+    void check_later(std::uint64_t now, std::size_t unfinished) {
+        next_check_ns_ = now + period_ns * unfinished;
+    }
+    /// Returns true after check() or note(), if the kernel has failed.
+    [[nodiscard]] bool found() const { return found_; }
+    void note() { found_ = true; }
+    /// Returns found(). If it is time, first queries the events, which may be null, and the number
+    /// of unfinished kernels.
+    template <typename CountUnfinished>
+    bool check(std::initializer_list<cl_event> events, CountUnfinished &&unfinished) {
+        const std::uint64_t now = now_ns();
+        if (found_ || now < next_check_ns_) return found_;
+        check_later(now, unfinished());
+        return found_ = std::any_of(events.begin(), events.end(), [](cl_event event) {
+                   return event != nullptr && execution_status(event) < 0;
+               });
+    }
+
+private:
+    static constexpr std::uint64_t period_ns = 1'000'000;
+
+    bool found_ = false;
+    std::uint64_t next_check_ns_ = 0;
+};
 
 /// A device-ordered command: a kernel in the program's queue moves the bytes. While a kernel waits
 /// on the device, NVIDIA's driver (580) does not return from clReleaseMemObject, clBuildProgram and
@@ -86,7 +119,7 @@ public:
     /// Receive: lets the kernel take the bytes of the message. Returns false if it can't. The host
     /// must then receive them.
     bool grant(int world_rank, const MessageHeader &header);
-    [[nodiscard]] bool granted() const { return granted_; }
+    [[nodiscard]] bool granted() const { return peer_.world_rank != MPI_UNDEFINED; }
     /// Receive: returns true if the kernel may wait for the message on the device, because the
     /// sender's kernel runs and few kernels wait like this.
     bool may_join(int world_rank, const MessageHeader &header);
@@ -123,7 +156,6 @@ public:
 
 private:
     [[nodiscard]] TransferSlot &slot() const;
-    [[nodiscard]] LandingPlace place() const { return {*index_, peer_.landing, size_}; }
     template <typename EnqueueKernel>
     void enqueue_with(EnqueueKernel enqueue_kernel, std::span<const cl_event> wait_list,
                       cl_event *event);
@@ -131,33 +163,32 @@ private:
     void note_enqueued();
     void stop_joining();
 
+    enum class Stage { nothing, reserved, enqueued, ended };
+
     const std::shared_ptr<DeviceLinks> links_;
     const Direction direction_;
-    const std::size_t size_;
     const Position position_;
-    const void *const line_;
-    std::optional<std::uint32_t> index_;
+    Stage stage_ = Stage::nothing;
+    /// The slot and the size. Send: also the offset in the receiver's landing memory.
+    LandingPlace place_;
     cl_command_queue queue_ = nullptr;
     LoadSample sample_;
     /// Holds back the kernel of a receive or collective.
     struct Hold {
-        Event reached;             ///< the queue has reached the kernel
-        Event until;               ///< a user event; null if the kernel is not held back
+        const void *line;          ///< the collective's, or null
+        Event reached{};           ///< the queue has reached the kernel
+        Event until{};             ///< a user event; null if the kernel is not held back
         std::uint64_t number = 0;  ///< of this command if held, else of the next held one
     } hold_;
     Event event_;  ///< the kernel's; null if the other half of an exchange has it
+    KernelFailure failure_;
+    /// Send: the receiver. Receive: the sender, after grant().
     struct {
         int world_rank = MPI_UNDEFINED;
-        std::uint32_t slot = 0;   ///< receive: the sender's
-        std::size_t landing = 0;  ///< send: offset in the receiver's landing memory
+        std::uint32_t slot = 0;  ///< receive: the sender's
     } peer_;
-    std::uint64_t next_check_ns_ = 0;
-    bool enqueued_ = false;
-    bool granted_ = false;
     bool joins_ = false;
     bool spoiled_ = false;
-    bool failed_ = false;
-    bool ended_ = false;
 };
 
 }  // namespace cldist
