@@ -140,6 +140,12 @@ Mem make_placeholder(cl_context context, cl_device_id device) {
     return create("clCreateBuffer", clCreateBuffer, context, CL_MEM_READ_WRITE, 64U, nullptr);
 }
 
+// See QueueInfo::start_source.
+Mem make_start_source(cl_context context, cl_device_id device) {
+    if (!quirks_of(device).reports_markers_late) return {};
+    return create("clCreateBuffer", clCreateBuffer, context, CL_MEM_READ_WRITE, 64U, nullptr);
+}
+
 // Keeps the last sub-devices for some time (Quirks::frees_sub_devices_early).
 void release_later(Device device) {
     if (!quirks_of(device.get()).frees_sub_devices_early ||
@@ -155,36 +161,40 @@ void release_later(Device device) {
 
 }  // namespace
 
+MarkerMemory::MarkerMemory(cl_context context, cl_device_id device, cl_command_queue queue)
+    : placeholder_(make_placeholder(context, device)),
+      start_source_(make_start_source(context, device)) {
+    // Not from DeviceResources::staging(), where it would count as lent.
+    if (start_source_)
+        start_target_ = std::make_shared<StagingPool>(context, queue, 0)->lease(sizeof(cl_uint));
+}
+
+void MarkerMemory::describe(QueueInfo &queue) const {
+    queue.placeholder = placeholder_.get();
+    queue.start_source = start_source_.get();
+    queue.start_target = start_target_;
+}
+
 DeviceResources::DeviceResources(cl_context context, cl_device_id device)
     : context_(context),
       device_(Device::share(device)),
       read_queue_(make_queue(context, device)),
       write_queue_(make_queue(context, device)),
-      placeholder_(make_placeholder(context, device)),
       staging_(
           std::make_shared<StagingPool>(context, write_queue_.get(), config().staging_keep.value)),
+      marker_memory_(context, device, write_queue_.get()),
       scratch_(std::make_shared<ScratchPool>(context, config().staging_keep.value)),
-      host_memory_(query<cl_bool>(device, CL_DEVICE_HOST_UNIFIED_MEMORY).value_or(CL_FALSE) ==
-                   CL_TRUE),
-      exports_(ExportedMemory::possible(device, config().path == Path::peer_to_peer)),
-      is_cpu_(cldist::is_cpu(device)),
-      addresses_persist_(HostAddresses::persist(context)),
+      traits_{query<cl_bool>(device, CL_DEVICE_HOST_UNIFIED_MEMORY).value_or(CL_FALSE) == CL_TRUE,
+              ExportedMemory::possible(device, config().path == Path::peer_to_peer),
+              cldist::is_cpu(device), HostAddresses::persist(context)},
       advice_(find_advice(device)) {
-    if (!host_memory_) own_memory_used = true;
-    if (!quirks_of(device).reports_markers_late) return;
-    start_source_ =
-        create("clCreateBuffer", clCreateBuffer, context, CL_MEM_READ_WRITE, 64U, nullptr);
-    // Not from staging_, where it would count as lent.
-    start_target_ =
-        std::make_shared<StagingPool>(context, write_queue_.get(), 0)->lease(sizeof(cl_uint));
+    if (!host_memory()) own_memory_used = true;
 }
 
 void DeviceResources::describe(QueueInfo &queue) const {
-    queue.placeholder = placeholder_.get();
-    queue.is_cpu = is_cpu_;
-    queue.addresses_persist = addresses_persist_;
-    queue.start_source = start_source_.get();
-    queue.start_target = start_target_;
+    marker_memory_.describe(queue);
+    queue.is_cpu = traits_.is_cpu;
+    queue.addresses_persist = traits_.addresses_persist;
 }
 
 bool DeviceResources::some_have_own_memory() { return own_memory_used; }

@@ -16,6 +16,19 @@ namespace cldist {
 
 struct QueueInfo;
 
+/// The memory that internal commands use on devices whose markers do not suffice.
+class MarkerMemory {
+public:
+    MarkerMemory(cl_context context, cl_device_id device, cl_command_queue queue);
+    /// Sets the members of QueueInfo that refer to the memory.
+    void describe(QueueInfo &queue) const;
+
+private:
+    Mem placeholder_;
+    Mem start_source_;
+    std::shared_ptr<std::byte> start_target_;
+};
+
 /// The library's resources on one device of one context: page-locked memory, and a private queue
 /// per direction, so that staging copies overlap with the kernels in the user's queues.
 class DeviceResources {
@@ -36,7 +49,7 @@ public:
     [[nodiscard]] cl_command_queue write_queue() const { return write_queue_.get(); }
     [[nodiscard]] StagingPool &staging() const { return *staging_; }
     /// See ExportedMemory::possible().
-    [[nodiscard]] bool exports() const { return exports_; }
+    [[nodiscard]] bool exports() const { return traits_.exports; }
     [[nodiscard]] cl_context context() const { return context_; }
     [[nodiscard]] cl_device_id device() const { return device_.get(); }
     /// Page-locks a ring for the context. Throws an Error.
@@ -47,12 +60,12 @@ public:
     /// Sets the members of QueueInfo that are equal for all queues of the device.
     void describe(QueueInfo &queue) const;
     /// Returns true if the device's memory is host memory, so that mapping copies nothing.
-    [[nodiscard]] bool host_memory() const { return host_memory_; }
+    [[nodiscard]] bool host_memory() const { return traits_.host_memory; }
     /// Returns true if this process has used a device with its own memory.
     [[nodiscard]] static bool some_have_own_memory();
 
     /// Returns true for a CPU device, which sees the host's writes without an unmapping.
-    [[nodiscard]] bool is_cpu() const { return is_cpu_; }
+    [[nodiscard]] bool is_cpu() const { return traits_.is_cpu; }
     /// The advice of the device's profile for a route. Null if there is none.
     [[nodiscard]] const Advice *advice(Route route) const {
         const auto &advice = advice_.at(static_cast<std::size_t>(route));
@@ -68,21 +81,23 @@ public:
     [[nodiscard]] Refinements &refinements() { return refinements_; }
 
 private:
+    struct Traits {
+        bool host_memory;
+        bool exports;
+        bool is_cpu;
+        bool addresses_persist;
+    };
+
     const cl_context context_;  ///< not retained; the queues below keep it alive
     Device device_;             ///< held because of Quirks::frees_sub_devices_early
     Queue read_queue_;
     Queue write_queue_;
-    Mem placeholder_;
     std::shared_ptr<StagingPool> staging_;
-    Mem start_source_;
-    std::shared_ptr<std::byte> start_target_;
+    MarkerMemory marker_memory_;
     std::shared_ptr<ScratchPool> scratch_;
     std::once_flag rect_kernels_once_;
     std::unique_ptr<RectKernels> rect_kernels_;
-    bool host_memory_;
-    bool exports_;
-    bool is_cpu_;
-    bool addresses_persist_;
+    const Traits traits_;
     AdviceForRoutes advice_;
     bool measures_advice_ = false;
     Refinements refinements_;
