@@ -30,6 +30,9 @@ public:
         return in_place_;
     }
 
+    // The result of chooses_place().
+    [[nodiscard]] bool in_place() const { return in_place_; }
+
     // Records the time of a successful transfer in blocks of `block` bytes.
     void ended(const BlockTransfer &transfer, std::size_t block) {
         if (resources_ == nullptr || transfer.first_moved_ns() == 0) return;
@@ -230,7 +233,6 @@ private:
             with_peer.exports = Exports::nothing;
         with_peer.in_place = trial_.chooses_place(range_, with_peer);
         plan_ = plan_send(range_.size, with_peer, config());
-        in_place_ = with_peer.in_place;
         fit_ring(plan_, range_.size);
         if (plan_.path == Path::shared || plan_.path == Path::peer_to_peer) {
             near_ = peer_.comm->links().open(peer_.comm->world_rank(peer_.rank), range_, plan_);
@@ -288,8 +290,8 @@ private:
         channel_ = channels_.acquire();
         const NearOffer offer = near_ ? near_->offer() : NearOffer{};
         encode({range_.size, plan_.block, static_cast<std::uint32_t>(*channel_), CL_SUCCESS,
-                in_place_ ? 1U : 0U, offer.ring, offer.depth, offer.exported, offer.exports_range,
-                0, offer.offset},
+                trial_.in_place() ? 1U : 0U, offer.ring, offer.depth, offer.exported,
+                offer.exports_range, 0, offer.offset},
                header_.data());
         try_begin_blocks();
         send_message(header_.data(), header_size);
@@ -383,7 +385,6 @@ private:
     const bool synchronous_;
     Plan plan_;
     PlaceTrial trial_;
-    bool in_place_ = false;
     Step step_ = Step::nothing;
     std::optional<int> channel_;
     std::array<std::byte, header_size> header_{};
