@@ -42,7 +42,7 @@ std::string text_of(const CollectiveLine &line) {
     constexpr std::size_t most = 5;
     std::string text;
     std::size_t listed = 0;
-    for (const CollectiveLine::Pending &each : line.pending(most + 1)) {
+    for (const PendingCollectives::Pending &each : line.pending().first(most + 1)) {
         if (listed++ == most) {
             text += ", and more";
             break;
@@ -51,7 +51,8 @@ std::string text_of(const CollectiveLine &line) {
         text += fmt::format("{}command {}, {}{}", text.empty() ? "" : "; ", each.number, each.call,
                             waits ? " (waits for its wait list or its queue)" : "");
     }
-    return text.empty() ? fmt::format("no command pending, {} ended", line.commands()) : text;
+    return text.empty() ? fmt::format("no command pending, {} ended", line.pending().added())
+                        : text;
 }
 
 std::string ranks_text(const std::vector<int> &ranks) {
@@ -128,10 +129,11 @@ void CollectiveInquiries::ask_about_older(std::uint64_t age_ns) {
                             [&](const auto &line) { return line.get() == asked.first; });
     });
     for (const auto &line : lines) {
-        const auto first = line->pending(1);
+        const auto first = line->pending().first(1);
         if (first.empty()) continue;
         // The first command may be old, although the commands before it have ended just now.
-        if (std::max(first[0].record->last_moved(), line->last_removed()) + age_ns > now) continue;
+        if (std::max(first[0].record->last_moved(), line->pending().last_removed()) + age_ns > now)
+            continue;
         // Asks once for each command that was first when it stalled.
         if (std::exchange(asked_[line.get()], first[0].number) != first[0].number) ask(line, now);
     }
@@ -163,7 +165,7 @@ void CollectiveInquiries::serve(MPI_Comm comm) {
                                        ? line->own_context() == head.context
                                        : !line->agreed() && hash_of(line->ranks()) == head.members;
                 if (line->comm() != comm || !meant) continue;
-                if (!line->pending(1).empty()) answer.kind = Head::Kind::pending;
+                if (!line->pending().first(1).empty()) answer.kind = Head::Kind::pending;
                 text = text_of(*line);
                 break;
             }
@@ -190,7 +192,7 @@ void CollectiveInquiries::report(std::uint64_t now) {
         // Only the lowest waiting rank prints. It prints nothing if it has made progress meanwhile.
         const auto lowest = std::find_if(question.answers.begin(), question.answers.end(),
                                          [](const auto &answer) { return answer.second.pending; });
-        if (lowest->first != question.line->rank() || question.line->pending(1).empty())
+        if (lowest->first != question.line->rank() || question.line->pending().first(1).empty())
             return true;
         std::map<std::string, std::vector<int>> by_text;
         std::vector<int> missing;

@@ -66,37 +66,37 @@ std::optional<unsigned> CollectiveLine::begin_exchange() {
     return next_exchange_++;
 }
 
-std::uint64_t CollectiveLine::add(std::shared_ptr<const Record> record,
-                                  std::function<std::string()> call) {
+std::uint64_t PendingCollectives::add(std::shared_ptr<const Record> record,
+                                      std::function<std::string()> call) {
     const std::lock_guard lock(mutex_);
-    pending_.emplace(++commands_, Listed{std::move(record), std::move(call)});
-    return commands_;
+    listed_.emplace(++added_, Listed{std::move(record), std::move(call)});
+    return added_;
 }
 
-void CollectiveLine::remove(std::uint64_t number) {
+void PendingCollectives::remove(std::uint64_t number) {
     const std::lock_guard lock(mutex_);
-    pending_.erase(number);
+    listed_.erase(number);
     last_removed_ns_ = now_ns();
 }
 
-std::vector<CollectiveLine::Pending> CollectiveLine::pending(std::size_t most) const {
+std::vector<PendingCollectives::Pending> PendingCollectives::first(std::size_t most) const {
     std::vector<Pending> all;
     const std::lock_guard lock(mutex_);
-    for (const auto &[number, listed] : pending_) {
+    for (const auto &[number, listed] : listed_) {
         if (all.size() == most) break;
         all.push_back({number, listed.record, listed.call()});
     }
     return all;
 }
 
-std::uint64_t CollectiveLine::last_removed() const {
+std::uint64_t PendingCollectives::last_removed() const {
     const std::lock_guard lock(mutex_);
     return last_removed_ns_;
 }
 
-std::uint64_t CollectiveLine::commands() const {
+std::uint64_t PendingCollectives::added() const {
     const std::lock_guard lock(mutex_);
-    return commands_;
+    return added_;
 }
 
 }  // namespace cldist

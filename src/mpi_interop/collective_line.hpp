@@ -33,6 +33,36 @@ struct CollectiveRoutes {
     std::shared_ptr<DeviceLinks> devices{};
 };
 
+/// The pending collective commands of one communicator. Thread-safe.
+class PendingCollectives {
+public:
+    /// Lists a command until remove() and returns its number. `call` returns its description.
+    std::uint64_t add(std::shared_ptr<const Record> record, std::function<std::string()> call);
+    void remove(std::uint64_t number);
+    struct Pending {
+        std::uint64_t number;
+        std::shared_ptr<const Record> record;
+        std::string call;
+    };
+    /// The first `most` pending commands.
+    [[nodiscard]] std::vector<Pending> first(std::size_t most) const;
+    /// The time at which a command was last removed.
+    [[nodiscard]] std::uint64_t last_removed() const;
+    /// The number of commands ever added.
+    [[nodiscard]] std::uint64_t added() const;
+
+private:
+    struct Listed {
+        std::shared_ptr<const Record> record;
+        std::function<std::string()> call;
+    };
+
+    mutable std::mutex mutex_;
+    std::uint64_t added_ = 0;
+    std::uint64_t last_removed_ns_ = 0;
+    std::map<std::uint64_t, Listed> listed_;
+};
+
 /// The FIFO of the collective commands on one communicator of the program, and the tags of their
 /// messages on the library's communicator. The first command posts its messages and then leaves.
 /// All processes therefore send and receive in the order in which commands were enqueued.
@@ -89,20 +119,9 @@ public:
     std::optional<unsigned> begin_exchange();
     void end_exchange(unsigned exchange) { in_flight_[exchange % window] = false; }
 
-    /// Lists a command until remove() and returns its number. `call` returns its description.
-    std::uint64_t add(std::shared_ptr<const Record> record, std::function<std::string()> call);
-    void remove(std::uint64_t number);
-    struct Pending {
-        std::uint64_t number;
-        std::shared_ptr<const Record> record;
-        std::string call;
-    };
-    /// The first `most` pending commands.
-    [[nodiscard]] std::vector<Pending> pending(std::size_t most) const;
-    /// The time at which a command was last removed.
-    [[nodiscard]] std::uint64_t last_removed() const;
-    /// The number of commands ever added.
-    [[nodiscard]] std::uint64_t commands() const;
+    /// Contains each command of the line until it ends.
+    [[nodiscard]] PendingCollectives &pending() { return pending_; }
+    [[nodiscard]] const PendingCollectives &pending() const { return pending_; }
 
 private:
     const CollectiveRoutes routes_;
@@ -126,15 +145,7 @@ private:
     bool compares_calls_ = false;
     unsigned next_exchange_ = 0;
     std::array<std::atomic<bool>, window> in_flight_{};
-
-    mutable std::mutex mutex_;
-    std::uint64_t commands_ = 0;
-    std::uint64_t last_removed_ns_ = 0;
-    struct Listed {
-        std::shared_ptr<const Record> record;
-        std::function<std::string()> call;
-    };
-    std::map<std::uint64_t, Listed> pending_;
+    PendingCollectives pending_;
 };
 
 }  // namespace cldist

@@ -90,7 +90,8 @@ public:
           send_(std::move(send)),
           recv_(std::move(recv)),
           transport_{std::move(line), driver, turn_->waker},
-          number_(this->line().add(record(), [this] { return text_of(summary_of(what_)); })) {
+          number_(
+              this->line().pending().add(record(), [this] { return text_of(summary_of(what_)); })) {
         if (DeviceCollectives *const devices = this->line().devices(); devices != nullptr) {
             CollectiveWork not_used;
             if (ordered == nullptr) not_used = devices->plan(what_, send_, recv_);
@@ -104,7 +105,7 @@ public:
     }
     ~CollectiveOperation() override {
         line().leave(this);
-        line().remove(number_);
+        line().pending().remove(number_);
         release_later(std::move(send_.range.buffer));
         release_later(std::move(recv_.range.buffer));
     }
