@@ -5,15 +5,18 @@
 
 namespace cldist {
 
+BlockLayout::BlockLayout(std::size_t size, const Plan &plan)
+    : size_(size),
+      block_(plan.block),
+      first_(std::min(plan.first != 0 ? plan.first : plan.block, size)),
+      count_(size == 0 ? 0 : 1 + (size - first_ + plan.block - 1) / plan.block) {}
+
 BlockPipeline::BlockPipeline(Endpoint &source, Endpoint &sink, DeviceEndpoint &device,
                              std::size_t size, const Plan &plan, Status so_far)
     : source_(source),
       sink_(sink),
       device_(device),
-      size_(size),
-      block_size_(plan.block),
-      first_(std::min(plan.first != 0 ? plan.first : plan.block, size)),
-      count_(size == 0 ? 0 : 1 + (size - first_ + plan.block - 1) / plan.block),
+      layout_(size, plan),
       blocks_(plan.depth),
       phase_(so_far.ok() ? Phase::open_source : Phase::blocks),
       status_(std::move(so_far)) {}
@@ -54,24 +57,19 @@ bool BlockPipeline::move_blocks() {
         begin(sink_, block(filled_), !status_.ok() && !block(filled_).shortened);
         ++filled_;
     }
-    while (started_ < count_ && started_ - drained_ < blocks_.size()) {
+    while (started_ < layout_.count() && started_ - drained_ < blocks_.size()) {
         Block &next = block(started_);
-        next = make_block(started_);
+        next = {started_, layout_.offset(started_), layout_.size(started_),
+                static_cast<unsigned>(started_ % blocks_.size())};
         if (status_.ok()) next.host = device_.host(next);
         begin(source_, next, !status_.ok());
         ++started_;
     }
-    if (drained_ == count_) {
+    if (drained_ == layout_.count()) {
         phase_ = Phase::close_sink;
         return true;
     }
     return started_ + filled_ + drained_ != before;
-}
-
-Block BlockPipeline::make_block(std::size_t index) const {
-    const std::size_t offset = index == 0 ? 0 : first_ + (index - 1) * block_size_;
-    const std::size_t size = index == 0 ? first_ : std::min(block_size_, size_ - offset);
-    return {index, offset, size, static_cast<unsigned>(index % blocks_.size())};
 }
 
 void BlockPipeline::begin(Endpoint &endpoint, Block &block, bool skip) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <vector>
 
@@ -8,6 +9,25 @@
 #include "pipeline/plan.hpp"
 
 namespace cldist {
+
+/// The division of a transfer into blocks.
+class BlockLayout {
+public:
+    BlockLayout(std::size_t size, const Plan &plan);
+    [[nodiscard]] std::size_t count() const { return count_; }
+    [[nodiscard]] std::size_t offset(std::size_t index) const {
+        return index == 0 ? 0 : first_ + (index - 1) * block_;
+    }
+    [[nodiscard]] std::size_t size(std::size_t index) const {
+        return index == 0 ? first_ : std::min(block_, size_ - offset(index));
+    }
+
+private:
+    std::size_t size_;   ///< bytes of the transfer
+    std::size_t block_;  ///< bytes of a block
+    std::size_t first_;  ///< bytes of the first block
+    std::size_t count_;
+};
 
 /// Moves a transfer in blocks from a source to a sink. Up to `plan.depth` blocks are in flight, so
 /// that source and sink overlap. One of the two is `device`. After an error, the remaining blocks
@@ -36,16 +56,12 @@ private:
     bool settle(const Outcome &outcome, Phase next);
     static void begin(Endpoint &endpoint, Block &block, bool skip);
     bool end(Endpoint &endpoint, Block &block);
-    [[nodiscard]] Block make_block(std::size_t index) const;
     Block &block(std::size_t index) { return blocks_[index % blocks_.size()]; }
 
     Endpoint &source_;
     Endpoint &sink_;
     DeviceEndpoint &device_;
-    const std::size_t size_;
-    const std::size_t block_size_;
-    const std::size_t first_;  ///< bytes of the first block
-    const std::size_t count_;
+    const BlockLayout layout_;
     std::vector<Block> blocks_;  ///< by slot
 
     Phase phase_ = Phase::open_source;
