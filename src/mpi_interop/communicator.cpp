@@ -77,12 +77,8 @@ Communicator::~Communicator() {
 
 std::shared_ptr<Communicator> Communicator::with_blocks_on(MPI_Comm block_comm,
                                                            CollectiveRoutes routes) const {
-    return std::make_shared<Communicator>(handle_, block_comm, routes.ranks, world_ranks_,
-                                          host_ranks_, links_, routes);
-}
-
-bool Communicator::complete() const {
-    return std::find(block_ranks_.begin(), block_ranks_.end(), MPI_UNDEFINED) == block_ranks_.end();
+    return std::make_shared<Communicator>(handle_, block_comm, ranks_.with_blocks(routes.ranks),
+                                          links_, routes);
 }
 
 std::shared_ptr<CollectiveLine> Communicator::collectives() const {
@@ -189,7 +185,7 @@ std::shared_ptr<Communicator> Communicators::make(MPI_Comm comm) const {
     std::vector<int> host_ranks = ranks_in(host_, group);
     PMPI_Group_free(&group);
     return std::make_shared<Communicator>(
-        comm, world_, ranks, ranks, std::move(host_ranks), links_,
+        comm, world_, PeerRanks(ranks, ranks, std::move(host_ranks)), links_,
         CollectiveRoutes{collectives_, self_, ranks, contexts_,
                          config().path == Path::device ? links_->devices() : nullptr});
 }

@@ -1,9 +1,11 @@
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "mpi_interop/channels.hpp"
@@ -13,22 +15,50 @@
 
 namespace cldist {
 
+/// The ranks of a communicator's processes elsewhere. For an inter-communicator, the processes of
+/// the remote group. A process that is not there has MPI_UNDEFINED.
+class PeerRanks {
+public:
+    /// By rank in the communicator: the ranks in the communicator for blocks, in MPI_COMM_WORLD and
+    /// among the processes of this host.
+    PeerRanks(std::vector<int> for_blocks, std::vector<int> in_world, std::vector<int> on_host)
+        : for_blocks_(std::move(for_blocks)),
+          in_world_(std::move(in_world)),
+          on_host_(std::move(on_host)) {}
+
+    [[nodiscard]] int count() const { return static_cast<int>(for_blocks_.size()); }
+    [[nodiscard]] int for_blocks(int rank) const { return at(for_blocks_, rank); }
+    [[nodiscard]] int in_world(int rank) const { return at(in_world_, rank); }
+    [[nodiscard]] bool on_host(int rank) const { return at(on_host_, rank) != MPI_UNDEFINED; }
+    /// Returns true if blocks reach every process.
+    [[nodiscard]] bool complete() const {
+        return std::find(for_blocks_.begin(), for_blocks_.end(), MPI_UNDEFINED) ==
+               for_blocks_.end();
+    }
+    [[nodiscard]] PeerRanks with_blocks(std::vector<int> for_blocks) const {
+        return {std::move(for_blocks), in_world_, on_host_};
+    }
+
+private:
+    static int at(const std::vector<int> &ranks, int rank) {
+        return ranks[static_cast<std::size_t>(rank)];
+    }
+
+    std::vector<int> for_blocks_;
+    std::vector<int> in_world_;
+    std::vector<int> on_host_;
+};
+
 /// The library's data for a user's communicator. All transfers on the communicator share it, and it
 /// outlives the communicator.
 class Communicator {
 public:
     /// `block_comm` carries the blocks of large messages, and `routes` the messages of collectives.
-    /// The vectors are indexed by rank (for an inter-communicator, by rank in the remote group).
-    /// They contain the process's rank in `block_comm`, in MPI_COMM_WORLD and among the processes
-    /// of this host, or MPI_UNDEFINED.
-    Communicator(MPI_Comm handle, MPI_Comm block_comm, std::vector<int> block_ranks,
-                 std::vector<int> world_ranks, std::vector<int> host_ranks,
+    Communicator(MPI_Comm handle, MPI_Comm block_comm, PeerRanks ranks,
                  std::shared_ptr<HostLinks> links = {}, CollectiveRoutes routes = {})
         : handle_(handle),
           block_comm_(block_comm),
-          block_ranks_(std::move(block_ranks)),
-          world_ranks_(std::move(world_ranks)),
-          host_ranks_(std::move(host_ranks)),
+          ranks_(std::move(ranks)),
           links_(std::move(links)),
           routes_(std::move(routes)) {}
     ~Communicator();
@@ -38,23 +68,17 @@ public:
                                                                CollectiveRoutes routes) const;
 
     [[nodiscard]] MPI_Comm handle() const { return handle_; }
-    [[nodiscard]] int peers() const { return static_cast<int>(block_ranks_.size()); }
+    [[nodiscard]] int peers() const { return ranks_.count(); }
     [[nodiscard]] MPI_Comm block_comm() const { return block_comm_; }
-    [[nodiscard]] int block_rank(int rank) const {
-        return block_ranks_[static_cast<std::size_t>(rank)];
-    }
+    [[nodiscard]] int block_rank(int rank) const { return ranks_.for_blocks(rank); }
     /// The rank in MPI_COMM_WORLD, or MPI_UNDEFINED.
-    [[nodiscard]] int world_rank(int rank) const {
-        return world_ranks_[static_cast<std::size_t>(rank)];
-    }
+    [[nodiscard]] int world_rank(int rank) const { return ranks_.in_world(rank); }
     /// Returns true if the process is on this host.
-    [[nodiscard]] bool same_host(int rank) const {
-        return host_ranks_[static_cast<std::size_t>(rank)] != MPI_UNDEFINED;
-    }
+    [[nodiscard]] bool same_host(int rank) const { return ranks_.on_host(rank); }
     /// Rings to and from processes of this host, by rank in MPI_COMM_WORLD.
     [[nodiscard]] HostLinks &links() const { return *links_; }
     /// Returns true if block_comm() reaches every process.
-    [[nodiscard]] bool complete() const;
+    [[nodiscard]] bool complete() const { return ranks_.complete(); }
 
     /// A change applies to commands that are enqueued later.
     [[nodiscard]] Wire wire() const { return wire_; }
@@ -80,10 +104,7 @@ public:
 private:
     const MPI_Comm handle_;
     const MPI_Comm block_comm_;
-    const std::vector<int> block_ranks_;
-    const std::vector<int> world_ranks_;
-    /// Ranks among the processes of this host, or MPI_UNDEFINED.
-    const std::vector<int> host_ranks_;
+    const PeerRanks ranks_;
     const std::shared_ptr<HostLinks> links_;
     const CollectiveRoutes routes_;
     std::atomic<Wire> wire_{Wire::cldist};

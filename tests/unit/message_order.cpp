@@ -73,8 +73,8 @@ private:
 };
 
 std::shared_ptr<const Communicator> some_communicator() {
-    return std::make_shared<Communicator>(MPI_COMM_NULL, MPI_COMM_NULL, std::vector{0, 1},
-                                          std::vector{0, 1}, std::vector{0, 1});
+    return std::make_shared<Communicator>(MPI_COMM_NULL, MPI_COMM_NULL,
+                                          PeerRanks({0, 1}, {0, 1}, {0, 1}));
 }
 
 struct receive {
