@@ -32,7 +32,7 @@ void DeviceLinks::refuse(const std::string &why) {
 
 bool DeviceLinks::may_wait() {
     const std::lock_guard lock(mutex_);
-    return !lane_ || waiting_.size() < lane_->most_queues;
+    return !lane_ || unfinished_.queues() < lane_->most_queues;
 }
 
 bool DeviceLinks::is_busy() {
@@ -140,26 +140,21 @@ void DeviceLinks::offer(Peer &peer) {
     if (peer.offered || peer.refused || !lane_ || lane_->shared) return;
     try {
         const DeviceResources &resources = *lane_->resources;
-        if (peer.own_landing == nullptr) {
-            peer.own_landing = ExportedMemory::create(resources.context(), resources.device(),
-                                                      CL_MEM_READ_WRITE, landing_bytes);
-            peer.own_landing_address =
-                lane_->kernels->address_of(*lane_->slots, peer.own_landing->buffer());
-        }
+        peer.own_landing.allocate(*lane_);
+        const ExportedMemory &landing = *peer.own_landing.memory();
         const DeviceUuid device = uuid_of(resources.device());
         peer.offered =
             tell(peer, NoteKind::slots, device, TransferSlots::bytes, lane_->slots->descriptor()) &&
             (!has_arenas() || tell(peer, NoteKind::arenas, device, lane_->arenas->size(),
                                    lane_->arenas->descriptor())) &&
-            tell(peer, NoteKind::landing, device, peer.own_landing->size(),
-                 peer.own_landing->descriptor());
+            tell(peer, NoteKind::landing, device, landing.size(), landing.descriptor());
     } catch (const Error &error) {
         refuse(error.status().message);
     }
 }
 
 void DeviceLinks::accept(Peer &peer) {
-    if (peer.slots == nullptr || peer.told || refused_) return;
+    if (peer.memory == nullptr || peer.told || refused_) return;
     try {
         if (addresses_known(peer)) peer.told = tell(peer, NoteKind::accepted);
     } catch (const Error &error) {
@@ -168,9 +163,8 @@ void DeviceLinks::accept(Peer &peer) {
 }
 
 bool DeviceLinks::addresses_known(Peer &peer) {
-    return lane_->arenas_address.known() && peer.slots_address.known() &&
-           peer.landing_address.known() && peer.arenas_address.known() &&
-           peer.own_landing_address.known();
+    return lane_->arenas_address.known() && peer.memory->addresses_known() &&
+           peer.own_landing.address_known();
 }
 
 void DeviceLinks::take_notes() {
@@ -188,12 +182,12 @@ void DeviceLinks::take_note(const Note &note, Descriptor descriptor) {
     Peer &peer = at->second;
     switch (note.kind) {
         case NoteKind::slots:
-            if (note.bytes == TransferSlots::bytes) peer.slots_offer = std::move(descriptor);
+            if (note.bytes == TransferSlots::bytes) peer.offer.slots = std::move(descriptor);
             break;
-        case NoteKind::arenas: peer.arenas_offer = std::move(descriptor); break;
+        case NoteKind::arenas: peer.offer.arenas = std::move(descriptor); break;
         case NoteKind::landing:
-            peer.landing_offer = std::move(descriptor);
-            peer.offer = note;
+            peer.offer.landing = std::move(descriptor);
+            peer.offer.note = note;
             open_offer(peer);
             break;
         case NoteKind::accepted: peer.accepted = true; break;
@@ -206,59 +200,81 @@ void DeviceLinks::take_note(const Note &note, Descriptor descriptor) {
 }
 
 void DeviceLinks::open_offer(Peer &peer) {
-    if (!lane_ || !peer.slots_offer || !peer.landing_offer || peer.refused) return;
-    if (has_arenas() && !peer.arenas_offer) return;
+    if (!lane_ || !peer.offer.complete() || peer.refused) return;
     const DeviceResources &resources = *lane_->resources;
     try {
-        if (!resources.is_cpu() && peer.offer.device == uuid_of(resources.device()))
+        if (!resources.is_cpu() && peer.offer.note.device == uuid_of(resources.device()))
             throw Error(CL_INVALID_OPERATION, "the other process uses the same GPU");
-        auto slots = std::make_unique<TransferSlots>(resources.context(), resources.device(),
-                                                     std::move(peer.slots_offer));
-        peer.slots_address = lane_->kernels->address_of(*lane_->slots, slots->buffer());
-        peer.landing = std::make_shared<ImportedMemory>(std::move(peer.landing_offer),
-                                                        static_cast<std::size_t>(peer.offer.bytes),
-                                                        peer.offer.device);
-        const Mem landing = peer.landing->buffer(resources.context(), resources.device());
-        peer.landing_address = lane_->kernels->address_of(*lane_->slots, landing.get());
-        if (has_arenas()) {
-            peer.arenas = std::make_shared<ImportedMemory>(std::move(peer.arenas_offer),
-                                                           arenas_bytes, peer.offer.device);
-            const Mem arenas = peer.arenas->buffer(resources.context(), resources.device());
-            peer.arenas_address = lane_->kernels->address_of(*lane_->slots, arenas.get());
-        }
-        peer.slots = std::move(slots);
+        peer.memory = std::make_unique<PeerMemory>(std::move(peer.offer), *lane_);
         offer(peer);
         accept(peer);
     } catch (const Error &error) {
         peer.refused = true;
-        log_info("kernels move no messages to rank {}: {}", peer.offer.world_rank,
+        log_info("kernels move no messages to rank {}: {}", peer.offer.note.world_rank,
                  error.status().message);
         tell(peer, NoteKind::refused);
     }
 }
 
+DeviceLinks::PeerMemory::PeerMemory(Offer &&offer, const Lane &lane)
+    : slots_(lane.resources->context(), lane.resources->device(), std::move(offer.slots)),
+      slots_address_(lane.kernels->address_of(*lane.slots, slots_.buffer())),
+      landing_(std::move(offer.landing), static_cast<std::size_t>(offer.note.bytes),
+               offer.note.device) {
+    const auto address_of = [&](ImportedMemory &memory) {
+        const Mem here = memory.buffer(lane.resources->context(), lane.resources->device());
+        return lane.kernels->address_of(*lane.slots, here.get());
+    };
+    landing_address_ = address_of(landing_);
+    if (!has_arenas()) return;
+    arenas_.emplace(std::move(offer.arenas), arenas_bytes, offer.note.device);
+    arenas_address_ = address_of(*arenas_);
+}
+
+void DeviceLinks::OwnLanding::allocate(const Lane &lane) {
+    if (memory_ != nullptr) return;
+    memory_ = ExportedMemory::create(lane.resources->context(), lane.resources->device(),
+                                     CL_MEM_READ_WRITE, landing_bytes);
+    address_ = lane.kernels->address_of(*lane.slots, memory_->buffer());
+}
+
+Mem DeviceLinks::OwnLanding::buffer(const DeviceResources &resources, const Lane &lane) {
+    if (&resources == lane.resources.get()) return Mem::share(memory_->buffer());
+    if (resources.is_cpu() != lane.resources->is_cpu()) return {};
+    // The cleanup thread may close it as long as it is idle.
+    if (elsewhere_ == nullptr || !elsewhere_->use())
+        elsewhere_ = ImportedMemory::keep(memory_->imported());
+    return elsewhere_->buffer(resources.context(), resources.device());
+}
+
+DeviceLinks::Arena DeviceLinks::Arenas::take() {
+    for (std::size_t i = 0; i < taken_.size(); ++i)
+        if (!std::exchange(taken_[i], true)) return {static_cast<int>(i), values_[i]};
+    return {};
+}
+
+void DeviceLinks::Arenas::give(const Arena &arena) {
+    const auto i = static_cast<std::size_t>(arena.index);
+    values_[i] = arena.value;
+    taken_[i] = false;
+}
+
 DeviceLinks::Arena DeviceLinks::take_arena() {
     const std::lock_guard lock(mutex_);
-    for (std::size_t i = 0; i < arenas_taken_.size() && name_ != LocalName{}; ++i) {
-        if (std::exchange(arenas_taken_[i], true)) continue;
-        return {static_cast<int>(i), arena_values_[i]};
-    }
-    return {};
+    return name_ != LocalName{} ? arenas_.take() : Arena{};
 }
 
 void DeviceLinks::give_arena(const Arena &arena) {
     const std::lock_guard lock(mutex_);
-    const auto i = static_cast<std::size_t>(arena.index);
-    arena_values_[i] = arena.value;
-    if (lane_) lane_->slots->board(i).first = 0;
-    arenas_taken_[i] = false;
+    if (lane_) lane_->slots->board(static_cast<std::size_t>(arena.index)).first = 0;
+    arenas_.give(arena);
 }
 
 DeviceLinks::ArenaAddress DeviceLinks::address_of_arena(int world_rank, int index) {
     const std::lock_guard lock(mutex_);
-    const std::uint64_t first =
-        (world_rank == world_rank_ ? lane_->arenas_address : peers_.at(world_rank).arenas_address)
-            .get();
+    const std::uint64_t first = world_rank == world_rank_
+                                    ? lane_->arenas_address.get()
+                                    : peers_.at(world_rank).memory->arenas_address();
     const auto i = static_cast<std::uint64_t>(index);
     return {first + TransferSlots::boards * flags_bytes + i * arena_space, first + i * flags_bytes};
 }
@@ -266,7 +282,7 @@ DeviceLinks::ArenaAddress DeviceLinks::address_of_arena(int world_rank, int inde
 CollectiveBoard &DeviceLinks::board(int world_rank, int index) {
     const std::lock_guard lock(mutex_);
     const TransferSlots &slots =
-        world_rank == world_rank_ ? *lane_->slots : *peers_.at(world_rank).slots;
+        world_rank == world_rank_ ? *lane_->slots : peers_.at(world_rank).memory->slots();
     return slots.board(static_cast<std::size_t>(index));
 }
 
@@ -283,8 +299,8 @@ cl_kernel DeviceLinks::prepare(const CollectiveWork &work,
 // Null if the header does not describe memory that this process shares with the peer.
 DeviceLinks::Peer *DeviceLinks::peer_of(int world_rank, const MessageHeader &header) {
     const auto at = peers_.find(world_rank);
-    const bool valid = at != peers_.end() && at->second.slots != nullptr &&
-                       at->second.own_landing != nullptr && header.slot != 0 &&
+    const bool valid = at != peers_.end() && at->second.memory != nullptr &&
+                       at->second.own_landing.memory() != nullptr && header.slot != 0 &&
                        header.slot <= TransferSlots::count && header.size <= most_bytes &&
                        header.offset <= landing_bytes - header.size;
     return valid ? &at->second : nullptr;
@@ -296,41 +312,31 @@ bool DeviceLinks::landed(int world_rank, const MessageHeader &header) {
     if (peer == nullptr)
         throw Error(CL_MESSAGE_NOT_RECOGNIZED,
                     "the message is in device memory that the processes have not agreed on");
-    return (*peer->slots)[header.slot - 1].sent.load(std::memory_order_acquire) != 0;
+    return peer->memory->slots()[header.slot - 1].sent.load(std::memory_order_acquire) != 0;
 }
 
 bool DeviceLinks::spoiled(int world_rank, const MessageHeader &header) {
     const std::lock_guard lock(mutex_);
     const Peer *const peer = peer_of(world_rank, header);
-    return peer != nullptr && (*peer->slots)[header.slot - 1].sent.load(
+    return peer != nullptr && peer->memory->slots()[header.slot - 1].sent.load(
                                   std::memory_order_acquire) == TransferSlot::spoiled;
 }
 
 void DeviceLinks::read_landed(int world_rank, const MessageHeader &header, std::byte *to) {
     std::unique_lock lock(mutex_);
     const auto resources = lane_->resources;
-    const auto landing = peer_of(world_rank, header)->own_landing;
+    const auto landing = peer_of(world_rank, header)->own_landing.memory();
     lock.unlock();
     check(clEnqueueReadBuffer(resources->read_queue(), landing->buffer(), CL_TRUE, header.offset,
                               header.size, to, 0, nullptr, nullptr),
           "clEnqueueReadBuffer");
 }
 
-// The landing memory in the context of `resources`. Null if its device can't use it.
-Mem DeviceLinks::landing_for(Peer &peer, const DeviceResources &resources) {
-    if (&resources == lane_->resources.get()) return Mem::share(peer.own_landing->buffer());
-    if (resources.is_cpu() != lane_->resources->is_cpu()) return {};
-    // The cleanup thread may close it as long as it is idle.
-    if (peer.own_landing_elsewhere == nullptr || !peer.own_landing_elsewhere->use())
-        peer.own_landing_elsewhere = ImportedMemory::keep(peer.own_landing->imported());
-    return peer.own_landing_elsewhere->buffer(resources.context(), resources.device());
-}
-
 bool DeviceLinks::copy_landed(int world_rank, const MessageHeader &header, const DeviceRange &range,
                               DeviceCommand &command) {
     const std::lock_guard lock(mutex_);
     if (range.resources == nullptr || range.mapped != nullptr) return false;
-    const Mem landing = landing_for(*peer_of(world_rank, header), *range.resources);
+    const Mem landing = peer_of(world_rank, header)->own_landing.buffer(*range.resources, *lane_);
     if (!landing) return false;
     start_copy(command, range, header.size, landing.get(), header.offset);
     return true;
@@ -339,7 +345,7 @@ bool DeviceLinks::copy_landed(int world_rank, const MessageHeader &header, const
 void DeviceLinks::note_taken(int world_rank, const MessageHeader &header) {
     const std::lock_guard lock(mutex_);
     if (const Peer *const peer = peer_of(world_rank, header))
-        (*peer->slots)[header.slot - 1].taken.store(1, std::memory_order_release);
+        peer->memory->slots()[header.slot - 1].taken.store(1, std::memory_order_release);
 }
 
 }  // namespace cldist

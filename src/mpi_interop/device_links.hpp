@@ -115,11 +115,74 @@ private:
         CollectiveWork::most_members * CollectiveKernels::flags_bytes;
     /// NVIDIA's driver (580) crashes when a command writes to imported memory of over 512 MiB.
     static constexpr std::size_t arenas_bytes = TransferSlots::boards * (flags_bytes + arena_space);
+    /// The free arenas of this process. Not thread-safe.
+    class Arenas {
+    public:
+        Arena take();
+        void give(const Arena &arena);
+
+    private:
+        std::array<bool, TransferSlots::boards> taken_{};
+        std::array<std::uint32_t, TransferSlots::boards> values_{};
+    };
     struct Note {
         NoteKind kind;
         int world_rank;
         std::uint64_t bytes;
         DeviceUuid device;
+    };
+    struct Lane;
+    /// What a peer has offered, until it is opened.
+    struct Offer {
+        Descriptor slots;
+        Descriptor arenas;
+        Descriptor landing;
+        Note note{};  ///< about the landing memory, which a peer offers last
+
+        [[nodiscard]] bool complete() const {
+            return slots && landing && (arenas || !has_arenas());
+        }
+    };
+    /// Memory of a peer, for sends to it.
+    class PeerMemory {
+    public:
+        /// Opens the memory. Throws an Error.
+        PeerMemory(Offer &&offer, const Lane &lane);
+        /// The addresses may be used when this returns true. Throws an Error.
+        [[nodiscard]] bool addresses_known() {
+            return slots_address_.known() && landing_address_.known() && arenas_address_.known();
+        }
+        [[nodiscard]] const TransferSlots &slots() const { return slots_; }
+        [[nodiscard]] std::uint64_t slots_address() const { return slots_address_.get(); }
+        [[nodiscard]] std::uint64_t landing_address() const { return landing_address_.get(); }
+        [[nodiscard]] std::uint64_t arenas_address() const { return arenas_address_.get(); }
+
+    private:
+        TransferSlots slots_;
+        KernelAddress slots_address_;
+        ImportedMemory landing_;
+        KernelAddress landing_address_;
+        std::optional<ImportedMemory> arenas_;
+        KernelAddress arenas_address_;
+    };
+    /// Landing memory of this process, for receives from one peer.
+    class OwnLanding {
+    public:
+        /// Allocates the memory unless this was done before. Throws an Error.
+        void allocate(const Lane &lane);
+        /// Null before allocate().
+        [[nodiscard]] const std::shared_ptr<ExportedMemory> &memory() const { return memory_; }
+        /// The address may be used when this returns true. Throws an Error.
+        [[nodiscard]] bool address_known() { return address_.known(); }
+        [[nodiscard]] std::uint64_t address() const { return address_.get(); }
+        /// The memory in the context of `resources`. Null if its device can't use it.
+        [[nodiscard]] Mem buffer(const DeviceResources &resources, const Lane &lane);
+
+    private:
+        std::shared_ptr<ExportedMemory> memory_;
+        KernelAddress address_;
+        /// The same memory for other contexts and devices of this process; null until needed.
+        std::shared_ptr<ImportedMemory> elsewhere_;
     };
     struct Peer {
         LocalName name{};
@@ -128,23 +191,10 @@ private:
         /// The peer knows that this process can use its offer. All addresses are known.
         bool told = false;
         bool refused = false;
-        Descriptor slots_offer;  ///< received, but not opened yet
-        Descriptor arenas_offer;
-        Descriptor landing_offer;
-        Note offer{};
-        // For sends to the peer.
-        std::unique_ptr<TransferSlots> slots;  ///< the peer's
-        KernelAddress slots_address;
-        std::shared_ptr<ImportedMemory> landing;
-        KernelAddress landing_address;
-        std::shared_ptr<ImportedMemory> arenas;
-        KernelAddress arenas_address;
+        Offer offer;
+        std::unique_ptr<PeerMemory> memory;  ///< null until the offer is opened
         LandingPlaces places{landing_bytes};
-        // For receives from the peer.
-        std::shared_ptr<ExportedMemory> own_landing;
-        KernelAddress own_landing_address;
-        /// The same memory for other contexts and devices of this process; null until needed.
-        std::shared_ptr<ImportedMemory> own_landing_elsewhere;
+        OwnLanding own_landing;
 
         [[nodiscard]] bool ready() const { return accepted && told; }
     };
@@ -181,7 +231,6 @@ private:
     [[nodiscard]] bool addresses_known(Peer &peer);
     bool tell(const Peer &peer, NoteKind kind, const DeviceUuid &device = {},
               std::uint64_t bytes = 0, int descriptor = -1);
-    [[nodiscard]] Mem landing_for(Peer &peer, const DeviceResources &resources);
     void refuse(const std::string &why);
     [[nodiscard]] Peer *peer_of(int world_rank, const MessageHeader &header);
 
@@ -193,13 +242,11 @@ private:
     std::map<int, Peer> peers_;
     std::optional<Lane> lane_;
     bool refused_ = false;
-    unsigned calls_ = 0;                               ///< of connected()
-    std::map<cl_command_queue, std::size_t> waiting_;  ///< number of unfinished kernels
-    std::size_t unfinished_ = 0;                       ///< their sum
+    unsigned calls_ = 0;  ///< of connected()
+    UnfinishedKernels unfinished_;
     HeldCommands held_;
     DeviceLoad load_;
-    std::array<bool, TransferSlots::boards> arenas_taken_{};
-    std::array<std::uint32_t, TransferSlots::boards> arena_values_{};
+    Arenas arenas_;
 };
 
 }  // namespace cldist

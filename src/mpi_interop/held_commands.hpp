@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 
@@ -39,6 +40,28 @@ private:
     /// By queue: the numbers of the commands, with their lines.
     std::map<cl_command_queue, std::map<std::uint64_t, const void *>> held_;
     std::uint64_t next_ = 0;
+};
+
+/// The kernels in the program's queues that have not ended. Not thread-safe.
+class UnfinishedKernels {
+public:
+    /// Returns the new count().
+    std::size_t add(cl_command_queue queue) {
+        ++in_queue_[queue];
+        return ++count_;
+    }
+    void remove(cl_command_queue queue) {
+        --count_;
+        if (const auto at = in_queue_.find(queue); --at->second == 0) in_queue_.erase(at);
+    }
+    [[nodiscard]] std::size_t count() const { return count_; }
+    /// The number of queues that contain such kernels.
+    [[nodiscard]] std::size_t queues() const { return in_queue_.size(); }
+    [[nodiscard]] bool in_queue(cl_command_queue queue) const { return in_queue_.contains(queue); }
+
+private:
+    std::map<cl_command_queue, std::size_t> in_queue_;
+    std::size_t count_ = 0;  ///< their sum
 };
 
 }  // namespace cldist

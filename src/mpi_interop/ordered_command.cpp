@@ -36,7 +36,7 @@ bool OrderedCommand::reserve(int world_rank, cl_command_queue queue) {
         if (!place) return false;
         place_ = *place;
         peer_.world_rank = world_rank;
-        slot().address = peer.landing_address.get() + place_.offset;
+        slot().address = peer.memory->landing_address() + place_.offset;
     }
     stage_ = Stage::reserved;
     return true;
@@ -115,8 +115,8 @@ void OrderedCommand::enqueue_both(OrderedCommand &send, OrderedCommand &recv, co
 SlotMove OrderedCommand::move_of(cl_mem buffer, std::size_t offset,
                                  const std::optional<RectRegion> &strided) const {
     const std::lock_guard lock(links_->mutex_);
-    const std::size_t queues =
-        links_->waiting_.size() + (links_->waiting_.contains(queue_) ? 0 : 1);
+    const UnfinishedKernels &unfinished = links_->unfinished_;
+    const std::size_t queues = unfinished.queues() + (unfinished.in_queue(queue_) ? 0 : 1);
     const std::size_t full = links_->lane_->most_joining;
     const bool leaves_room = position_ == Position::at_call && queues > full;
     return {place_.slot,
@@ -134,8 +134,7 @@ void OrderedCommand::note_enqueued() {
     sample_.enqueued(now);
     if (position_ == Position::at_call) flush_if_needed(queue_);
     const std::lock_guard lock(links_->mutex_);
-    ++links_->waiting_[queue_];
-    failure_.check_later(now, ++links_->unfinished_);
+    failure_.check_later(now, links_->unfinished_.add(queue_));
 }
 
 OrderedCommand::~OrderedCommand() {
@@ -170,9 +169,9 @@ bool OrderedCommand::grant(int world_rank, const MessageHeader &header) {
         if (peer == nullptr || header.size > place_.size) return false;
         peer_.world_rank = world_rank;
         peer_.slot = header.slot - 1;
-        slot().address = peer->own_landing_address.get() + header.offset;
+        slot().address = peer->own_landing.address() + header.offset;
         slot().size = header.size;
-        slot().flag = peer->slots_address.get() + peer_.slot * sizeof(TransferSlot) +
+        slot().flag = peer->memory->slots_address() + peer_.slot * sizeof(TransferSlot) +
                       offsetof(TransferSlot, sent);
     }
     give_order(SlotOrder::move);
@@ -184,7 +183,7 @@ bool OrderedCommand::may_join(int world_rank, const MessageHeader &header) {
     const DeviceLinks::Peer *const peer = links_->peer_of(world_rank, header);
     DeviceLinks::Lane &lane = *links_->lane_;
     if (peer == nullptr || lane.joining >= lane.most_joining ||
-        (*peer->slots)[header.slot - 1].running.load(std::memory_order_acquire) == 0)
+        peer->memory->slots()[header.slot - 1].running.load(std::memory_order_acquire) == 0)
         return false;
     ++lane.joining;
     return joins_ = true;
@@ -220,7 +219,7 @@ bool OrderedCommand::failed() {
     if (stage_ == Stage::ended) return failure_.found();
     return failure_.check({event_.get(), hold_.reached.get()}, [&] {
         const std::lock_guard lock(links_->mutex_);
-        return links_->unfinished_;
+        return links_->unfinished_.count();
     });
 }
 
@@ -229,9 +228,7 @@ bool OrderedCommand::ended() {
     if (slot().ended.load(std::memory_order_acquire) == 0 && !failed()) return false;
     stage_ = Stage::ended;
     const std::lock_guard lock(links_->mutex_);
-    --links_->unfinished_;
-    if (const auto at = links_->waiting_.find(queue_); --at->second == 0)
-        links_->waiting_.erase(at);
+    links_->unfinished_.remove(queue_);
     if (direction_ == Direction::send) {
         links_->peers_.at(peer_.world_rank).places.ended(place_);
         return true;
@@ -241,7 +238,7 @@ bool OrderedCommand::ended() {
         sample_.ended(links_->load_, place_.size);
     links_->lane_->slots->pool().give_back(place_.slot);
     if (peer_.world_rank != MPI_UNDEFINED) {
-        TransferSlot &sender = (*links_->peers_.at(peer_.world_rank).slots)[peer_.slot];
+        TransferSlot &sender = links_->peers_.at(peer_.world_rank).memory->slots()[peer_.slot];
         spoiled_ = sender.sent.load(std::memory_order_acquire) == TransferSlot::spoiled;
         sender.taken.store(1, std::memory_order_release);
     }
