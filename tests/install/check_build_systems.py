@@ -117,7 +117,7 @@ def main():
             shutil.copy(folder / "file_program.c", folder / "parts")
             told = run("meson", "setup", folder / "parts/out", folder / "parts", "--force-fallback-for=cldist,cldist-file,cldist-collectives",
                        f"-Dcldist:mpi={mpi}")
-            if not re.search(r"Dependency cldist (from subproject .*)?found: YES.*overridden", told):
+            if not re.search(r"Dependency cldist (for host machine |from subproject .*)?found: YES.*overridden", told):
                 sys.exit(f"FAILED: the subproject does not provide cldist: {told}")
         elif system == "make":
             (folder / "Makefile").write_text(MAKE)
