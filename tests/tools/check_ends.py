@@ -34,6 +34,14 @@ def check_end(mode, way):
     expect(done.returncode == 0 and done.stdout == "fine\n" and not lines, f"{mode}: a program succeeds after {way}", done)
 
 
+def check_death(mode, rest):
+    """A program dies, and the script that started it goes on."""
+    done = subprocess.run(command(mode, "bash", "-c", f"'{PROGRAM}' killed; {rest}"), stdin=subprocess.DEVNULL, text=True,
+                          capture_output=True, check=False, timeout=SECONDS)
+    reported = "a program that had joined the job was killed" in done.stderr and "mpirun" not in done.stderr
+    expect(done.returncode == 1 and reported, f"{mode}: a job ends if a program dies before {rest}", done)
+
+
 def check_interrupt(mode, way="interrupted"):
     """The program gets SIGINT once and continues. The job's exit status is the program's."""
     with subprocess.Popen(command(mode, PROGRAM, way), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -55,6 +63,8 @@ def main():
     for mode in "replicated", "central":
         for way in "_exit", "quick_exit", "exec", "children":
             check_end(mode, way)
+        for rest in f"'{PROGRAM}' nothing-released; sleep 60", "sleep 60", "true":
+            check_death(mode, rest)
     check_interrupt("central")
     # Repeated, because about every second run would end with differing calls if the processes did
     # not agree on the time of the signal.

@@ -224,6 +224,7 @@ private:
 bool is_stopping(int signal) { return std::ranges::find(stopping, signal) != stopping.end(); }
 
 constexpr unsigned most_interrupts = 2;
+constexpr int check_ms = 500;
 
 /// A running program, or the daemon that has replaced it.
 struct Running {
@@ -340,10 +341,19 @@ ProgramEnd run_program(const Program &program) {
     const std::string executable = executable_of(*child);
     output.has_started();
     errors.has_started();
+    bool is_dying = false;
     for (bool ended = false; !ended;) {
         std::array<pollfd, 3> ready{
             {{signals.descriptor(), POLLIN, 0}, output.awaits(), errors.awaits()}};
-        if (poll(ready.data(), ready.size(), -1) < 0) continue;
+        const int waits_ms = program.has_died && !end.died ? check_ms : -1;
+        const int changes = poll(ready.data(), ready.size(), waits_ms);
+        if (changes < 0) continue;
+        // Until the first check, the program can end with a status of its own.
+        const bool died = changes == 0 && waits_ms > 0 && program.has_died();
+        if (died && std::exchange(is_dying, true)) {
+            end.died = true;
+            kill(running.process, SIGTERM);
+        }
         if (ready[1].revents != 0) output.step();
         if (ready[2].revents != 0) errors.step();
         if (output.is_cut() && !std::exchange(end.cut_off, true)) {

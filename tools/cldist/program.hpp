@@ -50,6 +50,9 @@ struct Program {
     /// may have left a daemon. Then this process waits for the daemon: a child process that has the
     /// program's executable or OpenCL's loader.
     std::function<bool()> may_leave_daemon;
+    /// If set, it is called regularly. Returns whether a process that the program started has died,
+    /// and the program must not go on. The program is then stopped with SIGTERM.
+    std::function<bool()> has_died;
 };
 
 /// The end of a program.
@@ -60,6 +63,7 @@ struct ProgramEnd {
     bool interrupted = false;  ///< the program got SIGINT
     /// the reader of this process's output closed it, and the program was stopped with SIGTERM
     bool cut_off = false;
+    bool died = false;   ///< see Program::has_died
     std::string output;  ///< the kept output
 };
 

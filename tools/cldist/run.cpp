@@ -483,6 +483,7 @@ int run_rank(const RunOptions &options) {
     program.is_interruptible = place.rank == 0 || !is_central(environment);
     // A daemon may join before this process notices its parent's end.
     program.may_leave_daemon = [&report] { return !report.has_joined() || report.is_joined(); };
+    program.has_died = [&report] { return report.has_died(); };
     std::optional<ProgramCount> programs;
     if (const auto path = program.environment.find(ProgramCount::variable);
         path != program.environment.end())
@@ -505,6 +506,14 @@ int run_rank(const RunOptions &options) {
         return abort_job(environment, starts_again);
     }
     if (!reported.empty()) std::fprintf(stderr, "cldist run: %s", reported.c_str());
+    const bool has_succeeded = exit_status(end.wait_status) == 0 && end.stopped_by == 0;
+    if (reported.empty() && end.error == 0 && (end.died || (has_succeeded && report.has_died()))) {
+        std::fprintf(stderr,
+                     "cldist run: rank %d (host %s): a program that had joined the job was killed, "
+                     "or ended with _exit and a status other than 0\n",
+                     place.rank, host_name().c_str());
+        return abort_job(environment, job_failed);
+    }
     if (end.error != 0)
         return abort_job(environment, say_not_started(program.arguments.front(), end.error));
     // The program never joined the other ranks, so they wait. A worker in its place ends them.

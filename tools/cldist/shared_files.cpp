@@ -46,11 +46,15 @@ void ProgramCount::end() const {
 
 RankReport::RankReport() : file_(memfd_create("cldist-report", MFD_CLOEXEC)) {}
 
-std::string RankReport::text() const {
+std::string RankReport::content() const {
     std::array<char, 4096> text{};
     const ssize_t size = pread(file_.get(), text.data(), text.size(), 0);
-    const std::string_view all(text.data(), static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
-    return std::string(all.substr(std::min(all.find_first_not_of('\0'), all.size())));
+    return {text.data(), static_cast<std::size_t>(std::max<ssize_t>(size, 0))};
+}
+
+std::string RankReport::text() const {
+    const std::string all = content();
+    return all.substr(std::min(all.find_first_not_of(std::string_view("\0\1", 2)), all.size()));
 }
 
 bool RankReport::has_joined() const {
@@ -62,6 +66,12 @@ bool RankReport::is_joined() const {
     struct flock whole {};
     whole.l_type = F_WRLCK;
     return fcntl(file_.get(), F_GETLK, &whole) == 0 && whole.l_type != F_UNLCK;
+}
+
+bool RankReport::has_died() const {
+    const std::ptrdiff_t running = is_joined() ? 1 : 0;
+    const std::string all = content();
+    return std::ranges::count(all, '\0') - std::ranges::count(all, '\1') > running;
 }
 
 }  // namespace cldist::tool

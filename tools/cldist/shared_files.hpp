@@ -56,8 +56,12 @@ public:
     [[nodiscard]] bool has_joined() const;
     /// Whether a joined program of the rank is running: it holds a lock.
     [[nodiscard]] bool is_joined() const;
+    /// Whether a joined program of the rank has died: at its end, it writes a 1.
+    [[nodiscard]] bool has_died() const;
 
 private:
+    [[nodiscard]] std::string content() const;
+
     const Descriptor file_;
 };
 

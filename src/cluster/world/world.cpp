@@ -188,6 +188,17 @@ bool has_mpi_parent() {
     return initialized == 0 && component != nullptr && std::strcmp(component, "pmi") == 0;
 }
 
+bool has_joined = false;
+
+// The descriptor of why_apart() may belong to another file by now, because some programs close all
+// descriptors. The new one stays open, because closing it would unlock the file.
+void note_end() {
+    const char *const path = std::getenv("CLDIST_HOST_RANK_FILE");
+    const int file =
+        has_joined && path != nullptr ? open(path, O_WRONLY | O_APPEND | O_CLOEXEC) : -1;
+    if (file >= 0 && write(file, "\1", 1) != 1) log_info("the rank's file cannot be written");
+}
+
 // Empty if this process may join the job for its rank, otherwise the reason why not.
 std::string why_apart() {
     if (const std::string &reason = config().apart; !reason.empty())
@@ -200,7 +211,8 @@ std::string why_apart() {
             "join the job (Python's subprocess keeps it open with pass_fds=[{}])",
             launcher, launcher);
     // `cldist run` passes one file to all processes of a rank. A process that joins appends a zero
-    // byte and locks the file until it ends. Child processes do not inherit the lock.
+    // byte and locks the file until it ends. Child processes do not inherit the lock. When its
+    // platform has ended, it appends a one. Otherwise `cldist run` ends the job.
     const char *const path = std::getenv("CLDIST_HOST_RANK_FILE");
     const int file = path != nullptr ? open(path, O_RDWR | O_APPEND | O_CLOEXEC) : -1;
     if (file < 0) return {};
@@ -219,7 +231,8 @@ std::string why_apart() {
         reason =
             "with a central host only the first program can join the job, and an earlier program "
             "has ended";
-    if (reason.empty() && write(file, "", 1) == 1) {
+    if (reason.empty() && (has_joined || write(file, "", 1) == 1)) {
+        has_joined = true;
         if (is_central && speaks_for_job()) note_program();
         return {};
     }
@@ -441,6 +454,7 @@ void World::end() {
     executor_.finish_all();
     if (counters_ != nullptr) write_account(calls);
     job_.end();
+    note_end();
     executor_.ends().outlive_progress_thread();
     if (is_host()) central_->is_over = true;
 }
