@@ -4,6 +4,7 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -90,8 +91,16 @@ Session *of_written(int descriptor) {
                : session;
 }
 
+// The program may have closed the descriptor by close_range, dup3 or a system call.
+bool is_random(int descriptor) {
+    constexpr dev_t memory = 1, random = 8, urandom = 9;
+    struct stat state {};
+    return fstat(descriptor, &state) == 0 && S_ISCHR(state.st_mode) &&
+           (state.st_rdev == makedev(memory, random) || state.st_rdev == makedev(memory, urandom));
+}
+
 Session *of_random(int descriptor) {
-    if (kind_of(descriptor) != Kind::random) return nullptr;
+    if (kind_of(descriptor) != Kind::random || !is_random(descriptor)) return nullptr;
     const Thread &thread = this_thread;
     return thread.id == 0 || thread.opencl_calls != 0 || thread.inside ? nullptr
                                                                        : Session::current();
