@@ -510,7 +510,7 @@ int run_rank(const RunOptions &options) {
     if (reported.empty() && end.error == 0 && (end.died || (has_succeeded && report.has_died()))) {
         std::fprintf(stderr,
                      "cldist run: rank %d (host %s): a program that had joined the job was killed, "
-                     "or ended with _exit and a status other than 0\n",
+                     "ended with _exit and a status other than 0, or has closed all descriptors\n",
                      place.rank, host_name().c_str());
         return abort_job(environment, job_failed);
     }
