@@ -180,9 +180,13 @@ std::span<Mapping> MessageCall::make_mappings(Drives driver) {
         if (in_queue || std::find(mapped_.begin(), mapped_.end(), &part) != mapped_.end() ||
             !may_copy(part))
             continue;
+        // A non-blocking call must not wait for the platform, because a callback may make it.
+        const std::shared_ptr<std::byte> memory =
+            memory_after_header(*resources, part.range.size, driver != Drives::progress_thread);
+        if (memory == nullptr) continue;
         const auto [buffer, offset] = held(part.range, *resources);
-        mappings_.push_back({buffer, offset, part.range.size, flags_of(part.range), nullptr,
-                             memory_after_header(*resources, part.range.size)});
+        mappings_.push_back(
+            {buffer, offset, part.range.size, flags_of(part.range), nullptr, memory});
         mapped_.push_back(&part);
     }
     return mappings_;

@@ -355,8 +355,12 @@ std::unique_ptr<Operation> make_recv(DeviceRange range, MessagePeer peer, Messag
                                            driver, std::move(found), std::move(ordered));
 }
 
-std::shared_ptr<std::byte> memory_after_header(const DeviceResources &resources, std::size_t size) {
-    const std::shared_ptr<std::byte> memory = resources.staging().lease(header_size + size);
+std::shared_ptr<std::byte> memory_after_header(const DeviceResources &resources, std::size_t size,
+                                               bool may_wait) {
+    StagingPool &pool = resources.staging();
+    const std::shared_ptr<std::byte> memory =
+        may_wait ? pool.lease(header_size + size) : pool.lease_unused(header_size + size);
+    if (memory == nullptr) return nullptr;
     return {memory, memory.get() + header_size};
 }
 

@@ -29,8 +29,9 @@ std::unique_ptr<Operation> make_recv(DeviceRange range, MessagePeer peer, Messag
                                      std::unique_ptr<OrderedCommand> ordered = {});
 
 /// Page-locked memory for `size` bytes, with space for a message header before it. Throws an Error
-/// if there is none.
-std::shared_ptr<std::byte> memory_after_header(const DeviceResources &resources, std::size_t size);
+/// if there is none. Unless the caller `may_wait`, returns null if none is unused.
+std::shared_ptr<std::byte> memory_after_header(const DeviceResources &resources, std::size_t size,
+                                               bool may_wait);
 
 std::shared_ptr<Record> make_record(Direction direction, std::size_t size, const MessagePeer &peer);
 

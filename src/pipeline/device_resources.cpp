@@ -48,8 +48,8 @@ public:
         return resources;
     }
 
-    /// Frees unused resources and surplus staging memory. Destructors run without the lock, so
-    /// get() does not wait for them.
+    /// Frees unused resources and surplus staging memory, and page-locks staging memory that calls
+    /// did not find. Destructors run without the lock, so get() does not wait for them.
     void release_unused(double idle_seconds) {
         const std::uint64_t now = now_ns();
         const auto since = [now](std::uint64_t then) {
@@ -74,7 +74,10 @@ public:
                 at = devices.empty() && buffers.empty() ? contexts_.erase(at) : std::next(at);
             }
         }
-        for (const std::shared_ptr<StagingPool> &pool : kept) pool->trim();
+        for (const std::shared_ptr<StagingPool> &pool : kept) {
+            pool->trim();
+            pool->grow();
+        }
     }
 
 private:

@@ -41,6 +41,13 @@ std::byte *map_memory(std::size_t size) {
     return begin + before;
 }
 
+// Powers of two, so that pieces can be reused. Above a huge page, multiples of huge pages, because
+// powers of two would waste gigabytes.
+std::size_t piece_for(std::size_t size) {
+    return size <= huge_page ? std::bit_ceil(std::max(size, smallest_piece))
+                             : (size + huge_page - 1) / huge_page * huge_page;
+}
+
 }  // namespace
 
 struct StagingPool::Slab {
@@ -61,27 +68,57 @@ StagingPool::~StagingPool() {
 }
 
 StagingPool::Lease StagingPool::lease(std::size_t size) {
-    // Powers of two, so that pieces can be reused. Above a huge page, multiples of huge pages,
-    // because powers of two would waste gigabytes.
-    const std::size_t piece = size <= huge_page ? std::bit_ceil(std::max(size, smallest_piece))
-                                                : (size + huge_page - 1) / huge_page * huge_page;
+    const std::size_t piece = piece_for(size);
     {
         const std::lock_guard lock(mutex_);
-        // The smallest sufficient piece, unless more than half of it would be unused.
-        Slab *best = nullptr;
-        for (const auto &slab : slabs_)
-            if (!slab->free.empty() && slab->piece >= piece && slab->piece / 2 <= piece &&
-                (best == nullptr || slab->piece < best->piece))
-                best = slab.get();
-        if (best != nullptr) return lend(*best);
+        if (Lease lease = lend_unused(piece)) return lease;
     }
     // Without the lock, because this waits for the queue and perhaps for a platform thread that
     // gives a piece back.
-    std::unique_ptr<Slab> slab = make_slab(piece, std::max<std::size_t>(huge_page / piece, 1));
+    std::unique_ptr<Slab> slab = make_slab(piece);
     const std::lock_guard lock(mutex_);
+    return lend(add(std::move(slab)));
+}
+
+StagingPool::Lease StagingPool::lease_unused(std::size_t size) {
+    const std::size_t piece = piece_for(size);
+    {
+        const std::lock_guard lock(mutex_);
+        if (Lease lease = lend_unused(piece)) return lease;
+        wanted_.insert(piece);
+    }
+    clean_up_soon();
+    return {};
+}
+
+void StagingPool::grow() {
+    std::unique_lock lock(mutex_);
+    for (const std::size_t piece : std::exchange(wanted_, {})) {
+        lock.unlock();
+        std::unique_ptr<Slab> slab;
+        try {
+            slab = make_slab(piece);
+        } catch (const Error &) {
+            // A command that cannot do without the memory reports it.
+        }
+        lock.lock();
+        if (slab) add(std::move(slab));
+    }
+}
+
+// Lends the smallest sufficient piece, unless more than half of it would be unused.
+StagingPool::Lease StagingPool::lend_unused(std::size_t piece) {
+    Slab *best = nullptr;
+    for (const auto &slab : slabs_)
+        if (!slab->free.empty() && slab->piece >= piece && slab->piece / 2 <= piece &&
+            (best == nullptr || slab->piece < best->piece))
+            best = slab.get();
+    return best != nullptr ? lend(*best) : Lease{};
+}
+
+StagingPool::Slab &StagingPool::add(std::unique_ptr<Slab> slab) {
     unused_ += slab->size;
-    slabs_.push_back(std::move(slab));
-    return lend(*slabs_.back());
+    return *slabs_.emplace_back(std::move(slab));
 }
 
 StagingPool::Lease StagingPool::lend(Slab &slab) {
@@ -121,8 +158,8 @@ void StagingPool::trim() {
     for (const auto &slab : surplus) destroy(*slab);
 }
 
-std::unique_ptr<StagingPool::Slab> StagingPool::make_slab(std::size_t piece,
-                                                          std::size_t pieces) const {
+std::unique_ptr<StagingPool::Slab> StagingPool::make_slab(std::size_t piece) const {
+    const std::size_t pieces = std::max<std::size_t>(huge_page / piece, 1);
     const std::size_t size = piece * pieces;
     std::byte *memory = map_memory(size);
     auto slab = std::make_unique<Slab>(Slab{piece, size, memory, {}, {}});

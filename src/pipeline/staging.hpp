@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <vector>
 
 #include "ocl/handle.hpp"
@@ -34,6 +35,13 @@ public:
     /// Returns at least `size` bytes. Throws an Error (CL_OUT_OF_HOST_MEMORY, …).
     Lease lease(std::size_t size);
 
+    /// The same, but returns null if no memory is unused. The cleanup thread then page-locks some
+    /// for later calls. Does not wait, so a callback of the program may call it.
+    Lease lease_unused(std::size_t size);
+
+    /// Page-locks memory that lease_unused() did not find. The cleanup thread calls it.
+    void grow();
+
     /// Frees unused slabs above the limit, except the slab that became unused last. It waits for
     /// the platform. Threads that return pieces must not wait, so the cleanup thread calls it.
     void trim();
@@ -41,9 +49,11 @@ public:
     [[nodiscard]] std::size_t bytes_lent() const;
 
 private:
+    Lease lend_unused(std::size_t piece);
     Lease lend(Slab &slab);
+    Slab &add(std::unique_ptr<Slab> slab);
     void give_back(Slab *slab, std::byte *data);
-    [[nodiscard]] std::unique_ptr<Slab> make_slab(std::size_t piece, std::size_t pieces) const;
+    [[nodiscard]] std::unique_ptr<Slab> make_slab(std::size_t piece) const;
     static void destroy(Slab &slab);
 
     const Context context_;
@@ -51,6 +61,7 @@ private:
     const std::size_t keep_;
     mutable std::mutex mutex_;
     std::vector<std::unique_ptr<Slab>> slabs_;
+    std::set<std::size_t> wanted_;       ///< pieces that lease_unused() did not find
     std::size_t unused_ = 0;             ///< bytes of slabs without leased pieces
     std::size_t lent_ = 0;               ///< bytes of leased pieces
     const Slab *last_unused_ = nullptr;  ///< the slab that became unused last

@@ -1,5 +1,6 @@
 /// Messages that kernels move (CLDIST_PATH=kernel). The library prepares this during the first
-/// messages to a peer, so tests/meson.build runs each case about first messages in a new process.
+/// messages to a peer, so tests/meson.build runs each case about first messages in a new process,
+/// also with CLDIST_PATH=staged, because the first messages page-lock memory.
 
 #include <atomic>
 #include <cstdlib>
