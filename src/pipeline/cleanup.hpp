@@ -6,9 +6,8 @@ namespace cldist {
 
 /// Starts the cleanup thread unless it runs. It frees idle device resources, rings, imported memory
 /// and file lanes, page-locks staging memory for later calls, and calls registered functions that
-/// free more. A separate thread does this
-/// because the release of a context may take long or never return. No other thread waits long for
-/// it. It stops when the program ends.
+/// free more. A separate thread does this because the release of a context may take long or never
+/// return. No other thread waits long for it. It stops when the program ends.
 void start_cleanup_thread();
 
 /// Registers a function that the cleanup thread calls in each round. Register each function once.
